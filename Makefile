@@ -1,0 +1,83 @@
+# The words of this project; `make check` is what CI runs.
+#
+#   setup        .venv with the package (editable), its kernels compiled, and all tools
+#   demo         the whole way, from a publish to rows counted by Spark
+#   lint types test      formatting and rules; mypy --strict; every test
+#   conformance crash bench      parts of the tests alone; the benchmarks
+#   check        lint, types, test
+#   check-long   check, and then what takes hours
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := check
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+COMPILED := .venv/.compiled
+NODE := tests/interop/node
+
+KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
+	appendlog/_*_py.py appendlog/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
+
+.PHONY: setup demo lint types test conformance crash bench check check-long java node
+
+setup: $(COMPILED)
+
+$(INSTALLED): pyproject.toml .ci/python
+	python=$$(.ci/python) && { [[ -x $(BIN)/python ]] || "$$python" -m venv .venv; }
+	$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install -qq --editable '.[spark,demo]' --group dev
+	touch $@
+
+$(COMPILED): $(INSTALLED) setup.py $(KERNELS)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	touch $@
+
+java:
+	.ci/java
+
+# Packages of the clients in Node.js; absent until such a test exists.
+node: $(if $(wildcard $(NODE)/package.json),$(NODE)/node_modules/.installed)
+
+$(NODE)/node_modules/.installed: $(wildcard $(NODE)/package.json $(NODE)/package-lock.json)
+	cd $(NODE) && npm $(if $(wildcard $(NODE)/package-lock.json),ci,install) --no-audit --no-fund
+	touch $@
+
+demo: setup java
+	$(BIN)/amqp-server demo
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell
+	$(BIN)/lint-imports
+
+types: setup
+	$(BIN)/mypy
+
+test: setup java node
+	$(BIN)/python -m pytest
+
+conformance: setup node
+	$(BIN)/python -m pytest $(wildcard tests/conformance tests/interop)
+
+crash: setup
+	$(BIN)/python -m pytest tests/crash
+
+bench: setup java
+	$(BIN)/python -m bench
+
+# One after the other, whatever -j says: the tests' closing line comes last.
+check: setup
+	$(MAKE) lint
+	$(MAKE) types
+	$(MAKE) test
+
+# Random examples instead of CI's fixed ones, many of them, and the kernels interpreted as well.
+check-long: check
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --timeout=0
+	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m coverage run -m pytest -m 'not spark'
+	$(BIN)/coverage combine
+	$(BIN)/coverage report

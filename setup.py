@@ -1,0 +1,89 @@
+"""Compile the kernels: ordinary Python sources, typed by a `.pxd` beside them.
+
+    python setup.py build_ext --inplace     for work in the tree; C files go to build/
+
+`AMQP_SERVER_PURE_PYTHON=1` builds none. `AMQP_SERVER_REQUIRE_COMPILED=1` makes a failure
+to compile an error; otherwise it is one warning and the interpreted kernels are used.
+Everything else about the package is in pyproject.toml.
+"""
+
+import os
+import warnings
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+KERNELS = {
+    "amqp_server.protocol._framing_c": "amqp_server/protocol/_framing_py.py",
+    "appendlog._records_c": "appendlog/_records_py.py",
+    "ring._sequencer_c": "ring/_sequencer_py.py",
+}
+DIRECTIVES = {
+    "language_level": 3,
+    # Annotations are for mypy: `int` in them is Python's, while the .pxd says C's.
+    "annotation_typing": False,
+    "boundscheck": False,  # the kernels prove lengths before they read
+    "wraparound": False,
+    "cdivision": True,
+    "embedsignature": False,
+}
+COMPILE_FLAGS = ["-O3", "-Wall", "-Wextra", "-Wsign-compare", "-Wno-unused-parameter"]
+
+IS_PURE = os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1"
+IS_REQUIRED = os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1"
+
+
+class BuildKernels(build_ext):
+    """Build what can be built, and say once what could not."""
+
+    def run(self) -> None:
+        """Build; without a working compiler the kernels stay interpreted."""
+        wanted = [extension.name for extension in self.extensions]
+        super().run()
+        missing = [name for name in wanted if not Path(self.get_ext_fullpath(name)).exists()]
+        if missing:
+            warn_interpreted(f"no compiler produced {', '.join(missing)}")
+
+
+def warn_interpreted(reason: str) -> None:
+    """Say that kernels will be interpreted, and why."""
+    warnings.warn(
+        f"kernels will be interpreted, several times slower than compiled: {reason}",
+        stacklevel=2,
+    )
+
+
+def is_typed(name: str, source: str) -> bool:
+    """Tell whether a kernel's source and its types are there."""
+    types = Path(source).with_name(f"{name.rpartition('.')[2]}.pxd")
+    return Path(source).exists() and types.exists()
+
+
+def kernels() -> list[Extension]:
+    """Return the extensions to build, translated to C under build/."""
+    sources = {name: source for name, source in KERNELS.items() if is_typed(name, source)}
+    if IS_PURE or not sources:
+        return []
+    try:
+        from Cython.Build import cythonize
+    except ImportError as error:
+        if IS_REQUIRED:
+            raise
+        warn_interpreted(str(error))
+        return []
+    extensions = cythonize(
+        [
+            Extension(name, [source], extra_compile_args=COMPILE_FLAGS)
+            for name, source in sources.items()
+        ],
+        build_dir="build/cython",
+        compiler_directives=DIRECTIVES,
+        quiet=True,
+    )
+    for extension in extensions:
+        extension.optional = not IS_REQUIRED  # cythonize drops it
+    return list(extensions)
+
+
+setup(ext_modules=kernels(), cmdclass={"build_ext": BuildKernels})
