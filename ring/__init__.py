@@ -1,0 +1,12 @@
+"""A bounded, preallocated hand-over between the stages of a queue: the disruptor ring.
+
+Knows nothing of AMQP, files or asyncio. A slot holds one `bytes` object.
+"""
+
+from __future__ import annotations
+
+from ring.errors import RingError, SequenceNotHeldError
+from ring.page_pool import PAGE_SLOTS, PagePool
+from ring.ring import Ring
+
+__all__ = ["PAGE_SLOTS", "PagePool", "Ring", "RingError", "SequenceNotHeldError"]

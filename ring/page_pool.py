@@ -1,0 +1,49 @@
+"""Preallocated pages of slots, shared by all rings of a server."""
+
+from __future__ import annotations
+
+PAGE_SLOTS = 1024
+"""Slots in a page."""
+
+Page = list[bytes | None]
+
+_EMPTY: Page = [None] * PAGE_SLOTS
+
+
+class PagePool:
+    """Lends pages to rings and counts the bytes that all of them hold.
+
+    An idle ring holds no page, so ten thousand idle queues cost nothing here, while a busy
+    one has its full capacity. Pages that come back are kept for the next ring, up to
+    `spare_pages_max`.
+
+    Args:
+        bytes_max: Message bytes that all rings together should hold. The pool only counts;
+            whoever owns the rings makes room when `is_over` turns true.
+        spare_pages_max: Free pages kept instead of being returned to the allocator.
+    """
+
+    def __init__(self, bytes_max: int, spare_pages_max: int = 256) -> None:
+        """Begin with no page lent and none spare."""
+        self.bytes_max = bytes_max
+        self.spare_pages_max = spare_pages_max
+        self.held_bytes = 0
+        self.lent_pages = 0
+        self._spare: list[Page] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rings together hold more than `bytes_max` bytes."""
+        return self.held_bytes > self.bytes_max
+
+    def lend(self) -> Page:
+        """Return a page of `PAGE_SLOTS` empty slots; the caller owns it until `take_back`."""
+        self.lent_pages += 1
+        return self._spare.pop() if self._spare else [None] * PAGE_SLOTS
+
+    def take_back(self, page: Page) -> None:
+        """Take a page whose messages its ring has let go of, emptied or not."""
+        self.lent_pages -= 1
+        if len(self._spare) < self.spare_pages_max:
+            page[:] = _EMPTY
+            self._spare.append(page)

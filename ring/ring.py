@@ -1,0 +1,178 @@
+"""The disruptor ring: the newest window of a queue's messages, in preallocated slots.
+
+One writer publishes, everything else reads, and one number means the same everywhere: the
+*sequence* of a slot is the *offset* of its message. Words as in the LMAX disruptor:
+
+    window_start                      cursor        window_start + capacity
+         |                               |                    |
+    -----+===============================+--------------------+-----> sequence
+         |  published and held           |  may be claimed    | wrap point
+         |        ^
+         |        gating sequence: what lies below it may be overwritten
+
+The ring never waits. A claim that the slowest gate holds back is answered with a smaller
+number, and the caller decides what to do meanwhile. That is what keeps a stalled reader
+from stalling the loop; a spinning or blocking claim would stop every connection.
+
+Source: LMAX disruptor, technical paper, sections 3 and 4 (sequencing, batching effect).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from ring.errors import SequenceNotHeldError
+from ring.page_pool import PAGE_SLOTS, Page, PagePool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_RELEASE_STEP = 64
+"""Slots given up at a time when bytes, not slots, are short."""
+
+
+class Ring:
+    """A bounded window of messages by sequence. Not thread-safe: the loop owns it.
+
+    Args:
+        capacity: Slots, a positive multiple of `PAGE_SLOTS`.
+        capacity_bytes: Message bytes held at most; one larger message is taken when alone.
+        pool: Where pages come from and go to.
+        sequence: First sequence that will be claimed (a recovered log's end offset).
+    """
+
+    def __init__(self, capacity: int, capacity_bytes: int, pool: PagePool, sequence: int = 0) -> None:
+        """Make an empty ring that holds no page yet."""
+        if capacity < PAGE_SLOTS or capacity % PAGE_SLOTS:
+            raise ValueError(f"capacity {capacity} is not a positive multiple of {PAGE_SLOTS}")
+        self.capacity = capacity
+        self.capacity_bytes = capacity_bytes
+        self.held_bytes = 0
+        self.window_start = sequence
+        self.cursor = sequence
+        self._pool = pool
+        # A window that does not start on a page's edge touches one page more.
+        self._pages: list[Page | None] = [None] * (capacity // PAGE_SLOTS + 1)
+
+    def __len__(self) -> int:
+        """Return how many messages are held."""
+        return self.cursor - self.window_start
+
+    @property
+    def remaining_capacity(self) -> int:
+        """Slots that can be claimed without overwriting anything."""
+        return self.capacity - (self.cursor - self.window_start)
+
+    @property
+    def fill(self) -> float:
+        """How full the ring is, in slots or in bytes, whichever is fuller: 0.0 to 1.0 or more."""
+        return max(len(self) / self.capacity, self.held_bytes / self.capacity_bytes)
+
+    def try_claim(self, messages: Sequence[bytes], gating_sequence: int) -> int:
+        """Return how many of `messages`, from the first, may be published now.
+
+        Slots below `gating_sequence` are given up, oldest first, as far as the claim needs
+        them.
+
+        Args:
+            messages: The batch that wants in.
+            gating_sequence: Lowest sequence that must be kept.
+
+        Returns:
+            0 (the ring is full) to `len(messages)`.
+        """
+        count = len(messages)
+        if count > self.remaining_capacity:
+            self.release(min(gating_sequence, self.cursor + count - self.capacity))
+            count = min(count, self.remaining_capacity)
+        wanted_bytes = sum(map(len, messages if count == len(messages) else messages[:count]))
+        if self.held_bytes + wanted_bytes <= self.capacity_bytes:
+            return count
+        while self.held_bytes + wanted_bytes > self.capacity_bytes and self.window_start < min(
+            gating_sequence, self.cursor
+        ):
+            self.release(min(gating_sequence, self.window_start + _RELEASE_STEP))
+        free_bytes = self.capacity_bytes - self.held_bytes
+        fitting = bisect_right(list(accumulate(map(len, messages[:count]))), free_bytes)
+        if fitting == 0 and count > 0 and len(self) == 0:
+            return 1
+        return fitting
+
+    def publish(self, messages: Sequence[bytes]) -> None:
+        """Put claimed messages at the cursor and move it; the ring keeps references.
+
+        Args:
+            messages: At most as many as the last `try_claim` granted.
+        """
+        count = len(messages)
+        assert count <= self.remaining_capacity, "published without a claim"
+        added_bytes = sum(map(len, messages))
+        self.held_bytes += added_bytes
+        self._pool.held_bytes += added_bytes
+        taken = 0
+        sequence = self.cursor
+        while taken < count:
+            at = sequence % PAGE_SLOTS
+            part = min(PAGE_SLOTS - at, count - taken)
+            page = self._page(sequence)
+            page[at : at + part] = messages[taken : taken + part]
+            taken += part
+            sequence += part
+        self.cursor = sequence
+
+    def holds(self, sequence: int) -> bool:
+        """Return whether the message of `sequence` is in the window."""
+        return self.window_start <= sequence < self.cursor
+
+    def read(self, start: int, end: int) -> list[bytes]:
+        """Return the messages of `[start, end)`, which the window must hold wholly.
+
+        Raises:
+            SequenceNotHeldError: Some of the range is not held.
+        """
+        if start < self.window_start or end > self.cursor:
+            missing = start if start < self.window_start else end - 1
+            raise SequenceNotHeldError(missing, self.window_start, self.cursor)
+        messages: list[bytes] = []
+        while start < end:
+            at = start % PAGE_SLOTS
+            part = min(PAGE_SLOTS - at, end - start)
+            messages += self._page(start)[at : at + part]  # type: ignore[arg-type]
+            start += part
+        return messages
+
+    def release(self, end: int) -> None:
+        """Let go of everything below `end`; whole pages go back to the pool."""
+        end = min(end, self.cursor)
+        sequence = self.window_start
+        freed_bytes = 0
+        while sequence < end:
+            at = sequence % PAGE_SLOTS
+            part = min(PAGE_SLOTS - at, end - sequence)
+            page = self._page(sequence)
+            freed_bytes += sum(map(len, page[at : at + part]))  # type: ignore[arg-type]
+            sequence += part
+            if at + part == PAGE_SLOTS or sequence == self.cursor:
+                self._return_page(sequence - 1)
+            else:
+                page[at : at + part] = [None] * part
+        if sequence > self.window_start:
+            self.window_start = sequence
+            self.held_bytes -= freed_bytes
+            self._pool.held_bytes -= freed_bytes
+
+    def _page(self, sequence: int) -> Page:
+        number = sequence // PAGE_SLOTS % len(self._pages)
+        page = self._pages[number]
+        if page is None:
+            page = self._pages[number] = self._pool.lend()
+        return page
+
+    def _return_page(self, sequence: int) -> None:
+        number = sequence // PAGE_SLOTS % len(self._pages)
+        page = self._pages[number]
+        if page is not None:
+            self._pages[number] = None
+            self._pool.take_back(page)
