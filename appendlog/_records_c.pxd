@@ -1,0 +1,113 @@
+# C types for the names of _records_py.py, compiled as _records_c.
+
+cimport cython
+
+ctypedef const unsigned char *octets_t
+
+cdef bint COMPILED
+cdef int _ANNOTATED
+cdef int _PERSISTENT
+cdef long long _U32_MAX
+cdef long long _OFFSET_MAX
+cdef long long _CHUNK_BYTES_MAX
+cdef long long _MILLISECOND_NS
+
+
+@cython.locals(
+    count=cython.Py_ssize_t,
+    index=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    size=cython.longlong,
+    parts=list,
+    headers=bytearray,
+    stores="unsigned char *",
+    message=bytes,
+    prefix=bytes,
+    records=bytes,
+    tail=bytes,
+    prefix_bytes=cython.Py_ssize_t,
+    flags=cython.uint,
+    priority=cython.int,
+    expiration=cython.longlong,
+    transient=cython.longlong,
+    transient_count=cython.longlong,
+    body_bytes=cython.longlong,
+    priority_bitmap=cython.ulonglong,
+    expiration_ns=cython.longlong,
+    expiry_ns=cython.longlong,
+    min_expiry_ns=cython.longlong,
+    max_expiry_ns=cython.longlong,
+    offset_delta=cython.longlong,
+    previous_delta=cython.longlong,
+    timestamp_delta=cython.longlong,
+    last_timestamp_delta=cython.longlong,
+)
+cpdef bytes encode_chunk(
+    list messages,
+    long long base_offset,
+    list offset_deltas,
+    long long first_timestamp_ns,
+    list timestamp_deltas_ns,
+    unsigned int salt,
+    bytes transaction_id=*,
+)
+
+
+@cython.locals(
+    octets=octets_t,
+    stop=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    mark=cython.Py_ssize_t,
+    record_stop=cython.Py_ssize_t,
+    flags=cython.uint,
+    base_offset=cython.longlong,
+    next_offset=cython.longlong,
+    previous_end=cython.longlong,
+    offset=cython.longlong,
+    last_delta=cython.longlong,
+    count=cython.longlong,
+    size=cython.longlong,
+    delta=cython.longlong,
+    previous_delta=cython.longlong,
+    timestamp_delta=cython.longlong,
+    first_timestamp_ns=cython.longlong,
+    room_records=cython.longlong,
+    room_bytes=cython.longlong,
+)
+cpdef tuple walk_chunks(
+    bytes data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    unsigned int salt,
+    long long from_offset,
+    long long until_offset,
+    long long max_records,
+    long long max_bytes,
+    list offsets,
+    list timestamps_ns,
+    list messages,
+)
+
+
+@cython.locals(room=cython.Py_ssize_t, length=cython.longlong)
+cdef Py_ssize_t _chunk_stop(bytes data, Py_ssize_t position, Py_ssize_t end) except? -9
+
+
+@cython.locals(octets=octets_t, at=cython.Py_ssize_t)
+cdef Py_ssize_t _body_position(bytes message, Py_ssize_t size) except -1
+
+
+@cython.locals(at=cython.Py_ssize_t)
+cdef Py_ssize_t _properties_position(bytes message) except -1
+
+
+@cython.locals(value=cython.longlong)
+cdef long long _u32(octets_t octets, Py_ssize_t at) noexcept
+
+
+@cython.locals(high=cython.longlong)
+cdef long long _i64(octets_t octets, Py_ssize_t at) noexcept
+
+
+@cython.locals(one=cython.ulonglong)
+cdef unsigned long long _bit(int priority) noexcept

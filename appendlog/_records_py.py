@@ -1,0 +1,282 @@
+"""The records kernel: encode one chunk, walk a buffer of many chunks.
+
+One source, two builds. Interpreted, it works by slices, `startswith`, Struct and join.
+Compiled by Cython under the name `_records_c` (types in `_records_c.pxd`), indexing
+`bytes` is pointer access; `COMPILED` then picks the second spelling of the few loads and
+stores that differ. Both builds must agree on any bytes: tests/parity says so.
+
+Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 6.
+"""
+
+from struct import Struct
+
+from crc32c import crc32c
+
+from appendlog.message_properties import priority_and_expiration
+
+COMPILED = __name__.endswith("_c")
+
+WALK_END = 0
+WALK_SHORT = 1
+WALK_FAULT = 2
+
+_CHUNK_TAIL = Struct("<IBBHIIQIIQqqqqQ")
+_CHUNK_FRONT = Struct("<II")
+_RECORD = Struct("<III")
+_MAGIC = 0x434C5141
+_ANNOTATED = 12  # HAS_EXPIRATION | HAS_PRIORITY
+_PERSISTENT = 1
+_U32_MAX = 0xFFFFFFFF
+_OFFSET_MAX = (1 << 62) - 1
+_CHUNK_BYTES_MAX = 1 << 30
+_MILLISECOND_NS = 1_000_000
+
+
+def encode_chunk(
+    messages: list[bytes],
+    base_offset: int,
+    offset_deltas: list[int] | None,
+    first_timestamp_ns: int,
+    timestamp_deltas_ns: list[int] | None,
+    salt: int,
+    transaction_id: bytes = b"",
+) -> bytes:
+    """Encode one data chunk, CRC included. See `appendlog.records`."""
+    count = len(messages)
+    if count == 0:
+        raise ValueError("a chunk needs at least one message")
+    if not 0 <= base_offset <= _OFFSET_MAX:
+        raise ValueError(f"base offset {base_offset} is not in [0, {_OFFSET_MAX}]")
+    if len(transaction_id) not in (0, 16):
+        raise ValueError(f"transaction id has {len(transaction_id)} bytes, expected 16")
+    for deltas in (offset_deltas, timestamp_deltas_ns):
+        if deltas is not None and len(deltas) != count:
+            raise ValueError(f"{len(deltas)} deltas for {count} messages")
+    parts: list[bytes | bytearray] = [b""] * (2 * count)
+    headers = bytearray(12 * count if COMPILED else 0)
+    stores = headers
+    prefix = b""
+    prefix_bytes = transient = transient_count = body_bytes = priority_bitmap = 0
+    expiration_ns = -1
+    min_expiry_ns = max_expiry_ns = last_timestamp_delta = 0
+    previous_delta = -1
+    for index in range(count):
+        message = messages[index]
+        size = len(message) + 8
+        # Publishers repeat themselves: the same flags, route and properties as the
+        # message before give the same body position and need no second look.
+        if prefix_bytes == 0 or not message.startswith(prefix):
+            prefix_bytes = _body_position(message, len(message))
+            prefix = message[:prefix_bytes]
+            flags = prefix[0]
+            transient = 0 if flags & _PERSISTENT else 1
+            expiration_ns = -1
+            if flags & _ANNOTATED:
+                priority, expiration = priority_and_expiration(
+                    prefix[_properties_position(prefix) :]
+                )
+                if priority >= 0 and flags & 8:
+                    priority_bitmap |= _bit(priority)
+                if expiration >= 0 and flags & 4:
+                    expiration_ns = expiration * _MILLISECOND_NS
+        transient_count += transient
+        body_bytes += size - 8 - prefix_bytes
+        offset_delta = index if offset_deltas is None else offset_deltas[index]
+        timestamp_delta = 0 if timestamp_deltas_ns is None else timestamp_deltas_ns[index]
+        if (
+            offset_delta <= previous_delta
+            or offset_delta > _U32_MAX
+            or timestamp_delta < 0
+            or size > _U32_MAX
+        ):
+            raise ValueError(
+                f"record {index}: offset delta {offset_delta} after {previous_delta}, {size} bytes"
+            )
+        previous_delta = offset_delta
+        if timestamp_delta > _U32_MAX:
+            timestamp_delta = _U32_MAX
+        if timestamp_delta > last_timestamp_delta:
+            last_timestamp_delta = timestamp_delta
+        if expiration_ns >= 0:
+            expiry_ns = first_timestamp_ns + timestamp_delta + expiration_ns
+            if min_expiry_ns == 0 or expiry_ns < min_expiry_ns:
+                min_expiry_ns = expiry_ns
+            if expiry_ns > max_expiry_ns:
+                max_expiry_ns = expiry_ns
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            at = 12 * index
+            stores[at] = size & 255
+            stores[at + 1] = size >> 8 & 255
+            stores[at + 2] = size >> 16 & 255
+            stores[at + 3] = size >> 24 & 255
+            stores[at + 4] = offset_delta & 255
+            stores[at + 5] = offset_delta >> 8 & 255
+            stores[at + 6] = offset_delta >> 16 & 255
+            stores[at + 7] = offset_delta >> 24 & 255
+            stores[at + 8] = timestamp_delta & 255
+            stores[at + 9] = timestamp_delta >> 8 & 255
+            stores[at + 10] = timestamp_delta >> 16 & 255
+            stores[at + 11] = timestamp_delta >> 24 & 255
+            parts[2 * index] = stores[at : at + 12]
+        else:
+            parts[2 * index] = _RECORD.pack(size, offset_delta, timestamp_delta)
+        parts[2 * index + 1] = message
+    records = b"".join(parts)
+    tail = _CHUNK_TAIL.pack(
+        76 + len(transaction_id) + len(records),
+        0,
+        0,
+        1 if transaction_id else 0,
+        salt,
+        count,
+        base_offset,
+        previous_delta,
+        transient_count,
+        body_bytes,
+        first_timestamp_ns,
+        first_timestamp_ns + last_timestamp_delta,
+        min_expiry_ns,
+        max_expiry_ns,
+        priority_bitmap,
+    )
+    if transaction_id:
+        tail += transaction_id
+    return b"".join((_CHUNK_FRONT.pack(_MAGIC, crc32c(records, crc32c(tail))), tail, records))
+
+
+def walk_chunks(
+    data: bytes,
+    position: int,
+    end: int,
+    salt: int,
+    from_offset: int,
+    until_offset: int,
+    max_records: int,
+    max_bytes: int,
+    offsets: list[int],
+    timestamps_ns: list[int],
+    messages: list[bytes],
+) -> tuple[int, int, int]:
+    """Walk the chunks of `data[position:end]` into three lists. See `appendlog.records`."""
+    if position < 0 or end > len(data):
+        raise ValueError(f"[{position}, {end}) is not inside {len(data)} bytes")
+    octets = data
+    view = memoryview(data)
+    next_offset = from_offset
+    previous_end = 0
+    room_records = max_records
+    room_bytes = max_bytes
+    while position < end and room_records > 0 and room_bytes > 0 and next_offset < until_offset:
+        stop = _chunk_stop(data, position, end)
+        if stop < 0:
+            return -stop, position, next_offset
+        base_offset = _i64(octets, position + 24)
+        if _u32(octets, position + 16) != salt or not previous_end <= base_offset <= _OFFSET_MAX:
+            return WALK_FAULT, position, next_offset
+        flags = octets[position + 14]
+        if octets[position + 12] or octets[position + 13] > 1 or flags > 1 or octets[position + 15]:
+            return WALK_FAULT, position, next_offset
+        if crc32c(view[position + 8 : stop]) != _u32(octets, position + 4):
+            return WALK_FAULT, position, next_offset
+        last_delta = _u32(octets, position + 32)
+        count = _u32(octets, position + 20)
+        # A control chunk carries no record: the log goes on at its base offset.
+        previous_end = base_offset if octets[position + 13] else base_offset + last_delta + 1
+        if octets[position + 13] or previous_end <= from_offset:
+            if previous_end > next_offset:
+                next_offset = previous_end
+            position = stop
+            continue
+        first_timestamp_ns = _i64(octets, position + 48)
+        at = position + 88 + 16 * flags
+        mark = len(offsets)
+        previous_delta = -1
+        while stop - at >= 12:
+            if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+                size = _u32(octets, at)
+                delta = _u32(octets, at + 4)
+                timestamp_delta = _u32(octets, at + 8)
+            else:
+                size, delta, timestamp_delta = _RECORD.unpack_from(data, at)
+            record_stop = at + 4 + size
+            if size < 15 or record_stop > stop or delta <= previous_delta:
+                break
+            offset = base_offset + delta
+            if offset >= from_offset:
+                if room_records <= 0 or room_bytes <= 0 or offset >= until_offset:
+                    return WALK_END, position, min(offset, until_offset)
+                offsets.append(offset)
+                timestamps_ns.append(first_timestamp_ns + timestamp_delta)
+                messages.append(data[at + 12 : record_stop])
+                room_records -= 1
+                room_bytes -= size - 8
+            previous_delta = delta
+            count -= 1
+            at = record_stop
+        if at != stop or count != 0 or previous_delta != last_delta:
+            del offsets[mark:], timestamps_ns[mark:], messages[mark:]
+            return WALK_FAULT, position, next_offset
+        next_offset = previous_end
+        position = stop
+    return WALK_END, position, next_offset
+
+
+def _chunk_stop(data: bytes, position: int, end: int) -> int:
+    """Return where the chunk at `position` ends, or minus WALK_SHORT or WALK_FAULT."""
+    room = end - position
+    if room < 12:
+        return (
+            -WALK_SHORT
+            if b"AQLC".startswith(data[position : position + min(room, 4)])
+            else -WALK_FAULT
+        )
+    if not data.startswith(b"AQLC", position):
+        return -WALK_FAULT
+    length = _u32(data, position + 8)
+    if length < 76 or length > _CHUNK_BYTES_MAX - 12:
+        return -WALK_FAULT
+    return position + 12 + length if length <= room - 12 else -WALK_SHORT
+
+
+def _body_position(message: bytes, size: int) -> int:
+    """Return where the body of a message begins; every length is proved first."""
+    octets = message
+    if size >= 7:
+        at = 2 + octets[1]
+        if at + 5 <= size:
+            at += 5 + octets[at]
+            if at <= size:
+                at += _u32(octets, at - 4)
+                if at <= size:
+                    return at
+    raise ValueError(f"message of {size} bytes ends inside its route or properties")
+
+
+def _properties_position(message: bytes) -> int:
+    """Return where the properties of a valid message begin."""
+    at = 2 + message[1]
+    return at + 5 + message[at]
+
+
+def _u32(octets: bytes, at: int) -> int:
+    """Load a little-endian u32; the caller has proved four octets."""
+    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        value = octets[at + 3]
+        value = value << 8 | octets[at + 2]
+        value = value << 8 | octets[at + 1]
+        return value << 8 | octets[at]
+    return int.from_bytes(octets[at : at + 4], "little")
+
+
+def _i64(octets: bytes, at: int) -> int:
+    """Load a little-endian i64, negative when the top bit is set; eight octets are proved."""
+    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        high = _u32(octets, at + 4)
+        return high << 32 | _u32(octets, at)
+    return int.from_bytes(octets[at : at + 8], "little", signed=True)
+
+
+def _bit(priority: int) -> int:
+    """Return the bit of a priority in the bitmap."""
+    one = 1
+    return one << min(priority, 63)

@@ -1,0 +1,121 @@
+"""Chunk headers, and the two control chunks: footer and advance.
+
+Source: docs/log-format.md, sections 3 and 6.
+"""
+
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from appendlog.format import (
+    ADVANCE,
+    CHUNK_BYTES_MAX,
+    CHUNK_CRC_START,
+    CHUNK_HEADER,
+    CHUNK_HEADER_BYTES,
+    CHUNK_MAGIC,
+    CHUNK_PREFIX_BYTES,
+    CONTROL_ADVANCE,
+    FLAG_TRANSACTION,
+    FORMAT_VERSION,
+    KIND_CONTROL,
+    OFFSET_MAX,
+)
+
+
+class ChunkHeader(NamedTuple):
+    """The 88 bytes in front of every chunk, field by field."""
+
+    magic: int
+    crc: int
+    length: int
+    version: int
+    kind: int
+    flags: int
+    salt: int
+    record_count: int
+    base_offset: int
+    last_offset_delta: int
+    transient_count: int
+    body_bytes: int
+    first_timestamp_ns: int
+    last_timestamp_ns: int
+    min_expiry_ns: int
+    max_expiry_ns: int
+    priority_bitmap: int
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Return the size of the whole chunk."""
+        return CHUNK_PREFIX_BYTES + self.length
+
+    @property
+    def is_control(self) -> bool:
+        """Tell whether the chunk carries no records."""
+        return self.kind == KIND_CONTROL
+
+    @property
+    def end_offset(self) -> int:
+        """Return the offset behind the chunk's last record."""
+        if self.kind == KIND_CONTROL:
+            return self.base_offset
+        return self.base_offset + self.last_offset_delta + 1
+
+
+def decode_chunk_header(data: bytes, position: int = 0) -> ChunkHeader:
+    """Return the header at `position`; `data` must hold all of it. Checks nothing."""
+    return ChunkHeader._make(CHUNK_HEADER.unpack_from(data, position))
+
+
+def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
+    """Tell whether a header can be one of this log; its CRC is for the caller to check."""
+    return (
+        header.magic == CHUNK_MAGIC
+        and header.salt == salt
+        and header.version == FORMAT_VERSION
+        and header.kind <= KIND_CONTROL
+        and header.flags <= FLAG_TRANSACTION
+        and CHUNK_HEADER_BYTES <= header.chunk_bytes <= CHUNK_BYTES_MAX
+        and minimum_offset <= header.base_offset <= OFFSET_MAX
+    )
+
+
+def encode_control(payload: bytes, base_offset: int, timestamp_ns: int, salt: int) -> bytes:
+    """Return a control chunk at which the log goes on at `base_offset`."""
+
+    def pack(crc: int) -> bytes:
+        return CHUNK_HEADER.pack(
+            CHUNK_MAGIC,
+            crc,
+            CHUNK_HEADER_BYTES - CHUNK_PREFIX_BYTES + len(payload),
+            FORMAT_VERSION,
+            KIND_CONTROL,
+            0,
+            salt,
+            0,
+            base_offset,
+            0,
+            0,
+            0,
+            timestamp_ns,
+            timestamp_ns,
+            0,
+            0,
+            0,
+        )
+
+    return pack(crc32c(payload, crc32c(pack(0)[CHUNK_CRC_START:]))) + payload
+
+
+def encode_advance(start: int, end: int, reason: int, timestamp_ns: int, salt: int) -> bytes:
+    """Return the control chunk that says: `[start, end)` is not in the log.
+
+    Args:
+        start: Log end offset so far.
+        end: Offset at which the log goes on.
+        reason: `ADVANCE_SKIPPED` or `ADVANCE_LOST`.
+        timestamp_ns: Last append time of the log.
+        salt: Of the log.
+    """
+    payload = ADVANCE.pack(CONTROL_ADVANCE, 0, reason, start)
+    return encode_control(payload, end, timestamp_ns, salt)

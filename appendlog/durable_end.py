@@ -1,0 +1,127 @@
+"""The `end` file: how far a log is on the disk, for readers in other processes.
+
+Two slots, written in turn with one pwrite after a flush returned, never fsynced. So it
+can lag behind the data but never lead it; see docs/log-format.md, section 8.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from crc32c import crc32c
+
+from appendlog.descriptors import Descriptors
+from appendlog.filesystem import FileSystem
+from appendlog.format import (
+    CHUNK_CRC_START,
+    END_MAGIC,
+    END_SLOT,
+    END_SLOT_BYTES,
+    END_SLOT_POSITIONS,
+    FORMAT_VERSION,
+)
+
+END_FILE_NAME = "end"
+
+
+@dataclass(frozen=True, slots=True)
+class DurableEnd:
+    """What one slot says.
+
+    Attributes:
+        generation: Grows by one with each write.
+        recovery_point: Every record below this offset is on the disk.
+        segment_base_offset: The segment that was active.
+        position: Bytes of that segment that are on the disk.
+        segment_generation: Compaction generation of that segment's file.
+    """
+
+    generation: int
+    recovery_point: int
+    segment_base_offset: int
+    position: int
+    segment_generation: int = 0
+
+
+def encode_slot(end: DurableEnd, incarnation: UUID) -> bytes:
+    """Return the 64 bytes of one slot."""
+
+    def pack(crc: int) -> bytes:
+        return END_SLOT.pack(
+            END_MAGIC,
+            crc,
+            end.generation,
+            incarnation.bytes,
+            end.recovery_point,
+            end.segment_base_offset,
+            end.position,
+            end.segment_generation,
+            FORMAT_VERSION,
+        )
+
+    return pack(crc32c(pack(0)[CHUNK_CRC_START:]))
+
+
+def decode_slot(data: bytes, incarnation: UUID) -> DurableEnd | None:
+    """Return what a slot says, or None when it is torn, empty or another incarnation's."""
+    if len(data) != END_SLOT_BYTES:
+        return None
+    magic, crc, generation, owner, *rest, version = END_SLOT.unpack(data)
+    if magic != END_MAGIC or crc32c(data[CHUNK_CRC_START:]) != crc:
+        return None
+    if owner != incarnation.bytes or version != FORMAT_VERSION:
+        return None
+    return DurableEnd(generation, *rest)
+
+
+def read_durable_end(
+    filesystem: FileSystem, directory: Path, incarnation: UUID
+) -> DurableEnd | None:
+    """Return the newest valid slot of a log's `end` file, or None when there is none."""
+    last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES
+    try:
+        data = filesystem.read_file(directory / END_FILE_NAME, last)
+    except FileNotFoundError:
+        return None
+    slots = [decode_slot(data[at : at + END_SLOT_BYTES], incarnation) for at in END_SLOT_POSITIONS]
+    return max((slot for slot in slots if slot), key=lambda slot: slot.generation, default=None)
+
+
+class DurableEndFile:
+    """Writes the `end` file of one log.
+
+    Args:
+        path: The file; created by the first write.
+        incarnation: Of the log.
+        generation: Of the last slot that was found; 0 when none was.
+    """
+
+    def __init__(self, path: Path, incarnation: UUID, generation: int) -> None:
+        self.path = path
+        self._incarnation = incarnation
+        self._generation = generation
+
+    def write(
+        self,
+        filesystem: FileSystem,
+        descriptors: Descriptors,
+        recovery_point: int,
+        segment_base_offset: int,
+        position: int,
+    ) -> None:
+        """Publish a new end; everything below it must be on the disk already.
+
+        Raises:
+            OSError: The slot was not written.
+        """
+        self._generation += 1
+        slot = encode_slot(
+            DurableEnd(self._generation, recovery_point, segment_base_offset, position),
+            self._incarnation,
+        )
+        flags = os.O_RDWR | os.O_CREAT
+        with descriptors.borrow(filesystem, self.path, flags) as descriptor:
+            written = filesystem.pwrite(descriptor, slot, END_SLOT_POSITIONS[self._generation & 1])
+        if written != END_SLOT_BYTES:
+            raise OSError(f"{written} of {END_SLOT_BYTES} bytes written")

@@ -1,0 +1,71 @@
+"""Errors of the append log: one class per failure, attributes as well as text."""
+
+from pathlib import Path
+
+
+class LogError(Exception):
+    """Base of everything that `appendlog` raises for the world's mistakes."""
+
+
+class CorruptRecordError(LogError):
+    """Bytes that were once on the disk are not what was written.
+
+    Attributes:
+        path: File.
+        position: Where in the file the damage begins.
+        offset: The first offset that may be lost.
+        reason: What was expected.
+    """
+
+    def __init__(self, path: Path, position: int, offset: int, reason: str) -> None:
+        super().__init__(f"{path}: damaged at position {position}, offset {offset}: {reason}")
+        self.path = path
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+class OffsetOutOfRangeError(LogError):
+    """An offset was asked for that the log does not hold, or not any more.
+
+    Attributes:
+        offset: What was asked for.
+        log_start_offset: Lowest offset of the log, inclusive.
+        log_end_offset: End of the log, exclusive.
+    """
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is outside [{log_start_offset}, {log_end_offset})")
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class LogFailedError(LogError):
+    """A write or fsync of this log failed; it takes no more for ever after.
+
+    Attributes:
+        path: File or directory that the call was for.
+        cause: What the operating system (or, for a bug, Python) said.
+    """
+
+    def __init__(self, path: Path, cause: Exception) -> None:
+        super().__init__(f"{path}: log failed: {cause}")
+        self.path = path
+        self.cause = cause
+
+
+class UnsupportedFormatError(LogError):
+    """A file is valid but of a format version that this program does not read.
+
+    Attributes:
+        path: File.
+        found: Version in the file.
+        supported: Version that this program reads.
+    """
+
+    def __init__(self, path: Path, found: int, supported: int) -> None:
+        super().__init__(f"{path}: format version {found} found, {supported} supported")
+        self.path = path
+        self.found = found
+        self.supported = supported

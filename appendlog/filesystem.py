@@ -1,0 +1,179 @@
+"""The file system as the storage rooms see it: a thin layer that tests can replace.
+
+Every file call of `appendlog` and `offsets` goes through one `FileSystem`. The first
+group of methods are single operations, one system call each; a faulty one in the tests
+overrides them to fail at operation N, to hold a sync, or to lose what was not synced.
+The second group is built from the first. All raise OSError; the caller translates.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+_DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
+_VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
+_NO_DSYNC: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
+_F_FULLFSYNC: Final = 51  # macOS: its fsync does not reach the platter
+
+
+class FileSystem:
+    """Operations on files, as the operating system gives them. Thread-safe, no state."""
+
+    has_dsync: bool = _DSYNC != 0
+    """Whether a write can carry its own sync; false after the kernel has refused it."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Open a file, never inherited by child processes."""
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor."""
+        os.close(descriptor)
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        """Read at most `size` bytes at `position`."""
+        return os.pread(descriptor, size, position)
+
+    def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
+        """Write at `position`; return how many bytes were taken."""
+        return os.pwrite(descriptor, data, position)
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        """Write buffers at `position`, durably when `sync`; return how many bytes were taken."""
+        return os.pwritev(descriptor, buffers, position, _DSYNC if sync else 0)
+
+    def fsync(self, descriptor: int) -> None:
+        """Put a file and all its attributes on the disk."""
+        if sys.platform == "darwin":  # pragma: no cover - macOS only
+            import fcntl
+
+            fcntl.fcntl(descriptor, _F_FULLFSYNC)
+        else:
+            os.fsync(descriptor)
+
+    def fdatasync(self, descriptor: int) -> None:
+        """Put a file's data, and what is needed to read it, on the disk."""
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(descriptor)
+        else:  # pragma: no cover - macOS only
+            self.fsync(descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut or extend a file."""
+        os.ftruncate(descriptor, size)
+
+    def size(self, descriptor: int) -> int:
+        """Return the size of an open file in bytes."""
+        return os.fstat(descriptor).st_size
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Rename, atomically replacing `target`."""
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink()
+
+    def mkdir(self, path: Path) -> None:
+        """Make one directory, for the owner only."""
+        path.mkdir(mode=0o750)
+
+    def rmdir(self, path: Path) -> None:
+        """Remove an empty directory."""
+        path.rmdir()
+
+    def listdir(self, path: Path) -> list[str]:
+        """Return the names in a directory."""
+        return os.listdir(path)  # noqa: PTH208 - names, not paths, and a list
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether a file or directory is there."""
+        return path.exists()
+
+    def sync_directory(self, path: Path) -> None:
+        """Put a directory's entries on the disk: new, renamed and removed names."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write_all(
+        self, descriptor: int, buffers: Sequence[bytes], position: int, sync: bool
+    ) -> int:
+        """Write all buffers one behind the other; return the position behind them.
+
+        With `sync` these bytes (not others written before) are on the disk afterwards,
+        in one system call where the kernel has RWF_DSYNC.
+
+        Raises:
+            OSError: The operating system refused; what was written is unknown.
+        """
+        for first in range(0, len(buffers), _VECTOR_MAX):
+            group: Sequence[bytes | memoryview] = buffers[first : first + _VECTOR_MAX]
+            while group:
+                written = self._pwritev(descriptor, group, position, sync)
+                position += written
+                group = _rest(group, written)
+        if sync and not self.has_dsync:
+            self.fdatasync(descriptor)
+        return position
+
+    def _pwritev(
+        self, descriptor: int, group: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        if sync and self.has_dsync:
+            try:
+                return self.pwritev(descriptor, group, position, True)
+            except OSError as error:
+                if error.errno not in _NO_DSYNC:
+                    raise
+                self.has_dsync = False
+        return self.pwritev(descriptor, group, position, False)
+
+    def read_all(self, descriptor: int, size: int, position: int) -> bytes:
+        """Read `size` bytes at `position`, fewer only at the end of the file."""
+        data = self.pread(descriptor, size, position)
+        if len(data) == size or not data:
+            return data
+        parts = [data]
+        read = len(data)
+        while read < size and (data := self.pread(descriptor, size - read, position + read)):
+            parts.append(data)
+            read += len(data)
+        return b"".join(parts)
+
+    def read_file(self, path: Path, max_bytes: int) -> bytes:
+        """Return the first `max_bytes` of a file."""
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            return self.read_all(descriptor, max_bytes, 0)
+        finally:
+            self.close(descriptor)
+
+    def make_directories(self, path: Path) -> None:
+        """Make a directory and its parents; each new name is on the disk afterwards."""
+        missing: list[Path] = []
+        while not self.exists(path):
+            missing.append(path)
+            path = path.parent
+        for directory in reversed(missing):
+            try:
+                self.mkdir(directory)
+            except FileExistsError:
+                continue
+            self.sync_directory(directory.parent)
+
+
+def _rest(group: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
+    """Return what a write did not take."""
+    for index, buffer in enumerate(group):
+        if written < len(buffer):
+            return [memoryview(buffer)[written:], *group[index + 1 :]]
+        written -= len(buffer)
+    return ()

@@ -1,0 +1,84 @@
+"""Sizes, magics and field layouts of everything on disk; drawn in docs/log-format.md.
+
+Nothing here does I/O. The assertions at the end tie this file to the drawings:
+a field added in one place only fails at import.
+"""
+
+from struct import Struct
+from typing import Final
+
+FORMAT_VERSION: Final = 0
+
+SEGMENT_MAGIC: Final = 0x534C5141  # "AQLS"
+CHUNK_MAGIC: Final = 0x434C5141  # "AQLC"
+FOOTER_MAGIC: Final = 0x464C5141  # "AQLF"
+INDEX_MAGIC: Final = 0x494C5141  # "AQLI"
+END_MAGIC: Final = 0x454C5141  # "AQLE"
+CHUNK_MAGIC_BYTES: Final = b"AQLC"
+
+# magic, crc32c, length, version, zero, flags, incarnation, base_offset, created_ns,
+# previous_timestamp_ns, generation, vhost_bytes, queue_bytes
+SEGMENT_HEADER: Final = Struct("<IIIBBH16sQqqIHH")
+SEGMENT_HEADER_BYTES: Final = 64
+
+# magic, crc32c, length, version, kind, flags, salt, record_count, base_offset,
+# last_offset_delta, transient_count, body_bytes, first_timestamp_ns,
+# last_timestamp_ns, min_expiry_ns, max_expiry_ns, priority_bitmap
+CHUNK_HEADER: Final = Struct("<IIIBBHIIQIIQqqqqQ")
+CHUNK_HEADER_BYTES: Final = 88
+CHUNK_PREFIX: Final = Struct("<III")  # magic, crc32c, length
+CHUNK_PREFIX_BYTES: Final = 12  # the bytes before what `length` counts
+CHUNK_CRC_START: Final = 8  # the CRC covers everything from here
+CHUNK_BYTES_MAX: Final = 1 << 30
+"""No chunk is longer, header included; a longer length on disk is damage."""
+
+KIND_DATA: Final = 0
+KIND_CONTROL: Final = 1
+FLAG_TRANSACTION: Final = 1
+TRANSACTION_ID_BYTES: Final = 16
+
+RECORD_HEADER: Final = Struct("<III")  # record_bytes, offset_delta, timestamp_delta_ns
+RECORD_HEADER_BYTES: Final = 12
+RECORD_PREFIX_BYTES: Final = 4  # the bytes before what `record_bytes` counts
+
+CONTROL_FOOTER: Final = 1
+CONTROL_ADVANCE: Final = 2
+ADVANCE_SKIPPED: Final = 0
+ADVANCE_LOST: Final = 1
+
+# control_type, version, chunk_count, first_offset, end_offset, record_count,
+# transient_count, body_bytes, first_timestamp_ns, last_timestamp_ns, min_expiry_ns,
+# max_expiry_ns, priority_bitmap, removed_count, zero
+FOOTER: Final = Struct("<HHIQQQQQqqqqQII")
+FOOTER_BYTES: Final = 96
+REMOVED_RANGE: Final = Struct("<QQ")  # start, end
+FOOTER_TRAILER: Final = Struct("<II")  # footer_bytes, magic
+FOOTER_TRAILER_BYTES: Final = 8
+
+ADVANCE: Final = Struct("<HHIQ")  # control_type, version, reason, start
+ADVANCE_BYTES: Final = 16
+
+INDEX_HEADER: Final = Struct("<IIQ")  # magic, salt, base_offset
+INDEX_ENTRY: Final = Struct("<IIq")  # relative_offset, position, max_timestamp_ns
+INDEX_ENTRY_BYTES: Final = 16
+
+# magic, crc32c, generation, incarnation, recovery_point, segment_base_offset,
+# position, segment_generation, version
+END_SLOT: Final = Struct("<IIQ16sQQQII")
+END_SLOT_BYTES: Final = 64
+END_SLOT_POSITIONS: Final = (0, 512)
+
+OFFSET_MAX: Final = (1 << 62) - 1
+"""No offset is greater; a greater one on disk is damage."""
+U32_MAX: Final = (1 << 32) - 1
+
+assert SEGMENT_HEADER.size == SEGMENT_HEADER_BYTES
+assert CHUNK_HEADER.size == CHUNK_HEADER_BYTES
+assert CHUNK_PREFIX.size == CHUNK_PREFIX_BYTES
+assert RECORD_HEADER.size == RECORD_HEADER_BYTES
+assert FOOTER.size == FOOTER_BYTES
+assert FOOTER_TRAILER.size == FOOTER_TRAILER_BYTES
+assert ADVANCE.size == ADVANCE_BYTES
+assert INDEX_HEADER.size == INDEX_ENTRY.size == INDEX_ENTRY_BYTES
+assert END_SLOT.size == END_SLOT_BYTES
+assert Struct("<I").pack(CHUNK_MAGIC) == CHUNK_MAGIC_BYTES

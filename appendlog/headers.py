@@ -1,0 +1,178 @@
+"""The headers table of a message as text: what readers without an AMQP library need.
+
+The broker keeps headers exactly as they came and decodes them for itself elsewhere; here
+a table becomes a map from text to text, for columns of an export:
+
+    kind                      text
+    S (long string)           itself when it is UTF-8, else its base64
+    x (byte array)            its base64
+    t                         true, false
+    b B s u I i l L T         decimal digits (T: seconds since 1970 UTC)
+    f d                       shortest digits of the double; NaN, Infinity, -Infinity
+    D                         decimal number: 3.14, 1E-100
+    V                         no text: null
+    F A                       JSON, the same rules inside; D, NaN and infinities as strings
+
+Of a key sent twice the last value counts. A key that is not UTF-8 has its bad bytes
+replaced by U+FFFD. Decoding is bounded by `HEADERS_BYTES_MAX` and `HEADERS_DEPTH_MAX`, takes
+time linear in the bytes, and never guesses: a table whose lengths do not add up is refused.
+
+Source: AMQP 0-9-1 specification, section 4.2.5.5, with RabbitMQ's errata for the kinds.
+"""
+
+import base64
+import json
+import math
+import struct
+from decimal import Decimal
+from struct import Struct
+from typing import Final
+
+HEADERS_BYTES_MAX: Final = 16 << 20
+"""A longer table is refused; a broker's frame is far smaller."""
+HEADERS_DEPTH_MAX: Final = 64
+"""Levels of tables and arrays inside each other, the outermost table included."""
+
+HeaderValue = (
+    bool | int | float | str | Decimal | list["HeaderValue"] | dict[str, "HeaderValue"] | None
+)
+"""A value as Python has it; bytes are text already."""
+
+_LENGTH: Final = Struct(">I")
+_DECIMAL: Final = Struct(">Bi")
+_NUMBERS: Final = {
+    ord(kind): Struct(layout)
+    for kind, layout in {
+        "b": ">b",
+        "B": ">B",
+        "s": ">h",
+        "u": ">H",
+        "I": ">i",
+        "i": ">I",
+        "l": ">q",
+        "L": ">q",
+        "T": ">Q",
+        "f": ">f",
+        "d": ">d",
+    }.items()
+}
+_TEXT: Final = ord("S")
+_OCTETS: Final = ord("x")
+_BOOLEAN: Final = ord("t")
+_SCALED: Final = ord("D")
+_VOID: Final = ord("V")
+_TABLE: Final = ord("F")
+_ARRAY: Final = ord("A")
+
+
+class MalformedHeadersError(ValueError):
+    """The bytes are not a headers table."""
+
+
+def decode_headers(table: bytes) -> dict[str, str | None]:
+    """Return the entries of a headers table as text, in the order of the first key.
+
+    Args:
+        table: What stands behind the table's length; not kept.
+
+    Raises:
+        MalformedHeadersError: The bytes do not add up, name an unknown kind, nest deeper
+            than `HEADERS_DEPTH_MAX` or are more than `HEADERS_BYTES_MAX`.
+    """
+    if len(table) > HEADERS_BYTES_MAX:
+        raise MalformedHeadersError(f"headers of {len(table)} bytes, at most {HEADERS_BYTES_MAX}")
+    try:
+        entries = _entries(table, 0, len(table), 1)
+    except (struct.error, IndexError) as error:
+        raise MalformedHeadersError(f"headers are cut short: {error}") from error
+    return {key: _text(value) for key, value in entries.items()}
+
+
+def _text(value: HeaderValue) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else _not_finite(value)
+    if isinstance(value, int | Decimal):
+        return str(value)
+    return json.dumps(_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _json(value: HeaderValue) -> HeaderValue:
+    """Return a value with everything that JSON cannot say as text."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return _not_finite(value)
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items()}
+    return value
+
+
+def _not_finite(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _entries(data: bytes, position: int, end: int, depth: int) -> dict[str, HeaderValue]:
+    entries: dict[str, HeaderValue] = {}
+    while position < end:
+        start = position + 1
+        position = start + data[position]
+        key = data[start:position].decode("utf-8", "replace")
+        entries[key], position = _value(data, position, depth)
+    # An entry may have read past its own table into what follows it; it shows here.
+    if position != end:
+        raise MalformedHeadersError(f"an entry passes the end of its table at byte {end}")
+    return entries
+
+
+def _items(data: bytes, position: int, end: int, depth: int) -> list[HeaderValue]:
+    items: list[HeaderValue] = []
+    while position < end:
+        item, position = _value(data, position, depth)
+        items.append(item)
+    if position != end:
+        raise MalformedHeadersError(f"an item passes the end of its array at byte {end}")
+    return items
+
+
+def _value(data: bytes, position: int, depth: int) -> tuple[HeaderValue, int]:
+    kind = data[position]
+    position += 1
+    if number := _NUMBERS.get(kind):
+        return number.unpack_from(data, position)[0], position + number.size
+    if kind == _BOOLEAN:
+        return data[position] != 0, position + 1
+    if kind == _VOID:
+        return None, position
+    if kind == _SCALED:
+        scale, unscaled = _DECIMAL.unpack_from(data, position)
+        return Decimal(f"{unscaled}E-{scale}"), position + _DECIMAL.size
+    if kind not in {_TEXT, _OCTETS, _TABLE, _ARRAY}:
+        raise MalformedHeadersError(f"unknown kind {bytes((kind,))!r} at byte {position - 1}")
+    start = position + _LENGTH.size
+    end = start + _LENGTH.unpack_from(data, position)[0]
+    if end > len(data):
+        raise MalformedHeadersError(f"a value at byte {position} passes the end of the table")
+    if kind == _TEXT:
+        return _decode_text(data[start:end]), end
+    if kind == _OCTETS:
+        return base64.b64encode(data[start:end]).decode("ascii"), end
+    if depth == HEADERS_DEPTH_MAX:
+        raise MalformedHeadersError(f"tables nest more than {HEADERS_DEPTH_MAX} levels")
+    if kind == _TABLE:
+        return _entries(data, start, end, depth + 1), end
+    return _items(data, start, end, depth + 1), end
+
+
+def _decode_text(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return base64.b64encode(raw).decode("ascii")

@@ -1,0 +1,392 @@
+"""The log of one queue incarnation: append, read by offset, retention.
+
+`append`, `sync`, `remove_settled`, `close` and `delete` belong to one thread at a time.
+`read`, `transient_ranges` and the plain-number properties may be used by any thread
+beside them: what they look at is replaced whole or only grows.
+"""
+
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from appendlog.chunk import ChunkHeader
+from appendlog.durable_end import END_FILE_NAME
+from appendlog.errors import LogFailedError
+from appendlog.filesystem import FileSystem
+from appendlog.format import ADVANCE_LOST, ADVANCE_SKIPPED
+from appendlog.identity import LogIdentity
+from appendlog.options import LogOptions
+from appendlog.recovery import RecoveredLog, recover
+from appendlog.recovery_report import RecoveryReport
+from appendlog.segment import Segment
+from appendlog.segment_reader import ReadResult, SegmentReader
+from appendlog.segment_recovery import RecoveryContext
+from appendlog.segment_writer import SegmentWriter
+from appendlog.summary import SegmentSummary
+from appendlog.transient import transient_ranges
+
+_CURSORS_MAX: Final = 64
+_DAMAGED_MAX: Final = 1000
+
+
+class Log:
+    """An append log in one directory. Made by `Log.open`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        options: LogOptions,
+        filesystem: FileSystem,
+        recovered: RecoveredLog,
+    ) -> None:
+        self.directory: Final = directory
+        self.identity: Final = identity
+        self._options = options
+        self._filesystem = filesystem
+        self._descriptors = options.descriptors
+        self._segments: tuple[Segment, ...] = tuple(recovered.segments)
+        last = recovered.segments[-1] if recovered.segments else None
+        self._writer = SegmentWriter(
+            directory,
+            identity,
+            options,
+            filesystem,
+            recovered.durable_end.generation if recovered.durable_end else 0,
+            None if last is None or last.is_sealed else last,
+            recovered.end_offset,
+            last.summary.last_timestamp_ns if last else 0,
+        )
+        self._reader = SegmentReader(
+            filesystem, options.descriptors, identity.salt, os.O_RDWR, self._note_damage
+        )
+        self._log_end_offset = self._recovery_point = recovered.end_offset
+        self._failed: LogFailedError | None = None
+        self._cursors: dict[int, tuple[Segment, int]] = {}
+        self._cursors_lock = threading.Lock()
+        self._damaged: dict[tuple[Path, int], str] = {}
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        identity: LogIdentity,
+        options: LogOptions | None = None,
+        filesystem: FileSystem | None = None,
+    ) -> tuple[Self, RecoveryReport]:
+        """Open a log and recover it; a directory that does not exist is an empty log.
+
+        Creates nothing before the first append. A torn tail is cut, damage is copied
+        aside and skipped; whatever was found is on the disk afterwards. Reads the last
+        segment, and of the others their footers.
+
+        Args:
+            directory: Of this incarnation alone.
+            identity: Whose log it is; chunks of another incarnation are not its chunks.
+            options: Defaults are for production.
+            filesystem: The operating system's by default.
+
+        Returns:
+            The log, and what recovery found.
+
+        Raises:
+            UnsupportedFormatError: A segment is of another format version.
+            LogFailedError: A file operation failed.
+        """
+        options = options or LogOptions()
+        filesystem = filesystem or FileSystem()
+        report = RecoveryReport(directory)
+        context = RecoveryContext(
+            directory,
+            identity,
+            filesystem,
+            options.descriptors,
+            options.index_interval_bytes,
+            report,
+        )
+        try:
+            recovered = recover(context)
+        except OSError as error:
+            raise LogFailedError(directory, error) from error
+        log = cls(directory, identity, options, filesystem, recovered)
+        log._settle_recovery(recovered)
+        return log, report
+
+    @property
+    def log_start_offset(self) -> int:
+        """Return the lowest offset that the log may hold, inclusive."""
+        segments = self._segments
+        return segments[0].base_offset if segments else self._log_end_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the offset behind the last one written, exclusive."""
+        return self._log_end_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """Return the offset below which everything is on the disk, exclusive."""
+        return self._recovery_point
+
+    @property
+    def last_timestamp_ns(self) -> int:
+        """Return the greatest append time in the log; 0 when it never held a record."""
+        return self._writer.last_timestamp_ns
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of all segment files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def failed(self) -> LogFailedError | None:
+        """Return the failure that made the log read-only for ever, or None."""
+        return self._failed
+
+    @property
+    def damaged(self) -> list[str]:
+        """Return a line for each damaged place that reads have met since the log was opened."""
+        return list(self._damaged.values())
+
+    def summaries(self) -> list[SegmentSummary]:
+        """Return the sums of each segment, oldest first. Do not change them."""
+        return [segment.summary for segment in self._segments]
+
+    def append(self, chunks: Sequence[bytes], end_offset: int, sync: bool) -> None:
+        """Append chunks; the log ends at `end_offset` afterwards.
+
+        Segments roll before a chunk that would make them longer than `segment_bytes`; the
+        chunks for one segment are one write. Without `sync` the bytes reach the kernel
+        only. With it, everything up to `end_offset` is on the disk when this returns, and
+        the `end` file says so. No chunks and `sync` puts on the disk what was not.
+
+        Args:
+            chunks: Of `encode_chunk` with this log's salt, base offsets increasing from
+                `log_end_offset` on. Not kept.
+            end_offset: At least the end of the last chunk; what is between is skipped for
+                ever (an advance chunk is written).
+            sync: See above.
+
+        Raises:
+            ValueError: The chunks are not this log's or not in order; nothing was written.
+            LogFailedError: A write or sync failed, now or before. Final: what of these
+                chunks is on the disk is unknown until the log is opened anew.
+        """
+        if self._failed is not None:
+            raise self._failed
+        headers = self._writer.check(chunks, end_offset)
+        self._append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
+
+    def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
+        """Return records from the first one at or after `offset`, in order.
+
+        Sees what was appended, synced or not; never past `log_end_offset`.
+
+        Args:
+            offset: Where to begin; below `log_start_offset` means there.
+            max_bytes: Of messages, >= 1; no more are added once it is reached, so one
+                record is always returned if there is one.
+            max_records: >= 1.
+
+        Raises:
+            LogFailedError: A file cannot be read. The log itself does not fail by it.
+        """
+        end = self._log_end_offset
+        result = ReadResult(next_offset=max(offset, min(self.log_start_offset, end)))
+        while result.next_offset < end and len(result.offsets) < max_records and max_bytes > 0:
+            known = len(result.messages)
+            self._read_segment(end, max_records, max_bytes, result)
+            max_bytes -= sum(map(len, result.messages[known:]))
+        return result
+
+    def transient_ranges(self, start: int) -> list[tuple[int, int]]:
+        """Return the offsets >= `start` whose records are not PERSISTENT, as ranges.
+
+        Segments and chunks without such records are skipped by their sums. A range may
+        span offsets that are not in the log. Joined where they touch; in order.
+
+        Raises:
+            LogFailedError: A file cannot be read.
+        """
+        try:
+            return transient_ranges(
+                self._segments,
+                start,
+                self._log_end_offset,
+                self._filesystem,
+                self._descriptors,
+                self.identity.salt,
+            )
+        except OSError as error:
+            raise LogFailedError(self.directory, error) from error
+
+    def has_settled_segment(self, floor: int) -> bool:
+        """Tell whether `remove_settled(floor)` might find a segment to remove. O(1)."""
+        segments = self._segments
+        return len(segments) > 1 and segments[0].end_offset <= floor
+
+    def remove_settled(self, floor: int, keep_since_ns: int | None = None) -> int:
+        """Remove sealed segments that lie wholly below `floor`; return the bytes freed.
+
+        The last segment always stays, so an emptied log keeps its end offset.
+
+        Args:
+            floor: Offsets below it are settled, and that is on the disk.
+            keep_since_ns: Keep segments with an append time at or after this one.
+
+        Raises:
+            LogFailedError: The log has failed before, or a file cannot be removed.
+        """
+        if self._failed is not None:
+            raise self._failed
+        freed = 0
+        while len(self._segments) > 1:
+            segment = self._segments[0]
+            is_kept = (
+                keep_since_ns is not None and segment.summary.last_timestamp_ns >= keep_since_ns
+            )
+            if not segment.is_sealed or segment.end_offset > floor or is_kept:
+                break
+            self._segments = self._segments[1:]
+            try:
+                self._unlink(segment)
+            except OSError as error:
+                raise self.fail(segment.path, error) from error
+            freed += segment.size_bytes
+        return freed
+
+    def close(self) -> None:
+        """Put everything on the disk and close the files. The log is not used afterwards.
+
+        Raises:
+            LogFailedError: The last sync failed.
+        """
+        try:
+            if self._failed is None and self._recovery_point < self._log_end_offset:
+                self.append([], self._log_end_offset, sync=True)
+            if self._writer.active is not None:
+                self._writer.store_index(self._writer.active)
+        finally:
+            self._forget_files()
+
+    def delete(self) -> None:
+        """Remove the directory with all that is in it; the log is not used afterwards.
+
+        Raises:
+            LogFailedError: Something could not be removed.
+        """
+        self._forget_files()
+        self._segments = ()
+        try:
+            if self._filesystem.exists(self.directory):
+                for name in sorted(self._filesystem.listdir(self.directory)):
+                    self._filesystem.unlink(self.directory / name)
+                self._filesystem.rmdir(self.directory)
+                self._filesystem.sync_directory(self.directory.parent)
+        except OSError as error:
+            raise self.fail(self.directory, error) from error
+
+    def fail(self, path: Path, cause: Exception) -> LogFailedError:
+        """Make the log read-only for ever and return why; the first failure counts.
+
+        A second fsync on the same descriptor could lie: the kernel may have dropped the
+        pages that it could not write.
+        """
+        if self._failed is None:
+            self._failed = LogFailedError(path, cause)
+        return self._failed
+
+    def _settle_recovery(self, recovered: RecoveredLog) -> None:
+        """Put what recovery found on the disk, and go on behind what was lost."""
+        if recovered.is_durable:
+            return
+        writer = self._writer
+        writer.mark_unsynced()
+        if recovered.segments and recovered.segments[-1].is_sealed:
+            writer.active = recovered.segments[-1]
+            self._append([], [], recovered.end_offset, True, ADVANCE_LOST)
+            writer.active = None
+        self._append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
+
+    def _read_segment(self, end: int, max_records: int, max_bytes: int, result: ReadResult) -> None:
+        """Read on in the segment of the next offset; move behind it when it is exhausted."""
+        segments = self._segments
+        offset = result.next_offset
+        at = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+        segment = segments[at]
+        result.next_offset = max(offset, segment.base_offset)
+        try:
+            position = self._position(segment, offset)
+            position = self._reader.read(segment, position, end, max_records, max_bytes, result)
+        except OSError as error:
+            if segment in self._segments:
+                raise LogFailedError(segment.path, error) from error
+            # Retention removed the segment meanwhile: everything in it is settled.
+            result.next_offset = min(max(result.next_offset, segment.end_offset), end)
+            return
+        if position < segment.data_bytes:
+            self._remember(segment, result.next_offset, position)
+            return
+        follows = segments[at + 1].base_offset if at + 1 < len(segments) else end
+        if segment.end_offset < follows and at + 1 < len(segments):
+            result.lost.append((max(result.next_offset, segment.end_offset), follows))
+        result.next_offset = min(max(result.next_offset, follows), end)
+        if at + 1 == len(segments):
+            self._remember(segment, result.next_offset, position)
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        known = self._cursors.get(offset)
+        if known is not None and known[0] is segment:
+            return known[1]
+        return self._reader.locate(segment, offset)
+
+    def _remember(self, segment: Segment, offset: int, position: int) -> None:
+        """Keep where a sequential reader goes on, so that it needs no index."""
+        with self._cursors_lock:
+            if len(self._cursors) >= _CURSORS_MAX:
+                del self._cursors[next(iter(self._cursors))]
+            self._cursors[offset] = (segment, position)
+
+    def _note_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
+        if len(self._damaged) < _DAMAGED_MAX:
+            self._damaged[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
+
+    def _unlink(self, segment: Segment) -> None:
+        """Remove a segment's files. One directory sync each: names vanish oldest first."""
+        self._descriptors.forget(self._filesystem, segment.path)
+        self._filesystem.unlink(segment.path)
+        if self._filesystem.exists(segment.index_path):
+            self._filesystem.unlink(segment.index_path)
+        self._filesystem.sync_directory(self.directory)
+
+    def _forget_files(self) -> None:
+        for segment in self._segments:
+            self._descriptors.forget(self._filesystem, segment.path)
+        self._descriptors.forget(self._filesystem, self.directory / END_FILE_NAME)
+
+    def _append(
+        self,
+        chunks: Sequence[bytes],
+        headers: Sequence[ChunkHeader],
+        end_offset: int,
+        sync: bool,
+        gap_reason: int,
+    ) -> None:
+        writer = self._writer
+        try:
+            writer.append(chunks, headers, end_offset, sync, gap_reason)
+        except OSError as error:
+            raise self.fail(writer.path, error) from error
+        if writer.created:
+            self._segments = (*self._segments, *writer.created)
+            writer.created.clear()
+        self._log_end_offset = end_offset
+        if sync:
+            self._recovery_point = end_offset
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

@@ -1,0 +1,117 @@
+"""The message: one `bytes` object, the same in memory and in a log record.
+
+Drawn in docs/log-format.md, section 5. It never holds AMQP frames, because a consumer
+has another channel and perhaps a smaller frame size than the publisher had.
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+PERSISTENT: Final = 1
+HAS_HEADERS: Final = 2
+HAS_EXPIRATION: Final = 4
+HAS_PRIORITY: Final = 8
+
+MESSAGE_BYTES_MIN: Final = 7
+"""Length of a message with empty route, no property bytes and no body."""
+
+_U32: Final = Struct("<I")
+
+
+def encode_message(
+    flags: int, exchange: bytes, routing_key: bytes, properties: bytes, body: bytes
+) -> bytes:
+    """Build one message from its parts.
+
+    Args:
+        flags: Sum of `PERSISTENT`, `HAS_HEADERS`, `HAS_EXPIRATION`, `HAS_PRIORITY`; it must
+            agree with `properties`.
+        exchange: Name as published, at most 255 bytes.
+        routing_key: As published, at most 255 bytes.
+        properties: Property flags and property list of the content header, as on the wire.
+        body: Any bytes; empty is allowed.
+
+    Raises:
+        ValueError: A name is longer than 255 bytes or `flags` is not an octet.
+    """
+    return b"".join(
+        (
+            bytes((flags, len(exchange))),
+            exchange,
+            bytes((len(routing_key),)),
+            routing_key,
+            _U32.pack(len(properties)),
+            properties,
+            body,
+        )
+    )
+
+
+def route_of(message: bytes) -> bytes:
+    """Return the route: both names with their length octets, as on the wire of basic.publish."""
+    routing_key_at = 2 + message[1]
+    return message[1 : routing_key_at + 1 + message[routing_key_at]]
+
+
+def properties_position(message: bytes) -> int:
+    """Return where the properties begin (behind their length field)."""
+    routing_key_at = 2 + message[1]
+    return routing_key_at + 5 + message[routing_key_at]
+
+
+def body_position(message: bytes) -> int:
+    """Return where the body begins."""
+    start = properties_position(message)
+    return start + int.from_bytes(message[start - 4 : start], "little")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """The parts of one message, cut from it; all are copies.
+
+    Attributes:
+        flags: See the constants of this module.
+        exchange: Exchange name as published.
+        routing_key: Routing key as published.
+        properties: Property flags and list as on the wire.
+        body: The body.
+    """
+
+    flags: int
+    exchange: bytes
+    routing_key: bytes
+    properties: bytes
+    body: bytes
+
+    @property
+    def is_persistent(self) -> bool:
+        """Tell whether the publisher asked for delivery mode 2."""
+        return bool(self.flags & PERSISTENT)
+
+
+def decode_message(message: bytes) -> MessageView:
+    """Cut a message into its parts.
+
+    Raises:
+        ValueError: The bytes end inside a part.
+    """
+    size = len(message)
+    if size < MESSAGE_BYTES_MIN:
+        raise ValueError(f"message has {size} bytes, expected at least {MESSAGE_BYTES_MIN}")
+    routing_key_at = 2 + message[1]
+    if routing_key_at + 5 > size:
+        raise ValueError(f"exchange name passes the end of a {size}-byte message")
+    properties_at = routing_key_at + 5 + message[routing_key_at]
+    if properties_at > size:
+        raise ValueError(f"routing key passes the end of a {size}-byte message")
+    body_at = body_position(message)
+    if body_at > size:
+        raise ValueError(f"properties end at {body_at} in a {size}-byte message")
+    return MessageView(
+        message[0],
+        message[2:routing_key_at],
+        message[routing_key_at + 1 : properties_at - 4],
+        message[properties_at:body_at],
+        message[body_at:],
+    )

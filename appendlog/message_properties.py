@@ -1,0 +1,66 @@
+"""The two basic properties that the log itself looks at: priority and expiration.
+
+They decide which chunks can hold something that expires or has a priority. Everything
+else in the property list stays opaque. Anything that does not parse counts as absent:
+the protocol layer has refused it long before, and the log must never fail on it.
+
+Source: AMQP 0-9-1 section 4.2.6.1 and class basic: bit 15 is the first property.
+"""
+
+from typing import Final
+
+NO_PRIORITY: Final = -1
+NO_EXPIRATION: Final = -1
+EXPIRATION_MILLISECONDS_MAX: Final = 10**12
+"""Longer expirations (31 years) count as this one, so that sums stay in 64 bits."""
+
+_CONTENT_TYPE: Final = 0x8000
+_CONTENT_ENCODING: Final = 0x4000
+_HEADERS: Final = 0x2000
+_DELIVERY_MODE: Final = 0x1000
+_PRIORITY: Final = 0x0800
+_CORRELATION_ID: Final = 0x0400
+_REPLY_TO: Final = 0x0200
+_EXPIRATION: Final = 0x0100
+
+
+def priority_and_expiration(properties: bytes) -> tuple[int, int]:
+    """Return `(priority, expiration in milliseconds)` of a wire property list.
+
+    Absent or unreadable ones are `NO_PRIORITY` and `NO_EXPIRATION`.
+    """
+    try:
+        return _parse(properties)
+    except IndexError:
+        return NO_PRIORITY, NO_EXPIRATION
+
+
+def _parse(properties: bytes) -> tuple[int, int]:
+    present = properties[0] << 8 | properties[1]
+    at = 2
+    more = present & 1
+    while more:
+        more = properties[at + 1] & 1
+        at += 2
+    for flag in (_CONTENT_TYPE, _CONTENT_ENCODING):
+        if present & flag:
+            at += 1 + properties[at]
+    if present & _HEADERS:
+        at += 4 + int.from_bytes(properties[at : at + 4], "big")
+    if present & _DELIVERY_MODE:
+        at += 1
+    priority = NO_PRIORITY
+    if present & _PRIORITY:
+        priority = properties[at]
+        at += 1
+    for flag in (_CORRELATION_ID, _REPLY_TO):
+        if present & flag:
+            at += 1 + properties[at]
+    if not present & _EXPIRATION:
+        return priority, NO_EXPIRATION
+    text = properties[at + 1 : at + 1 + properties[at]]
+    if not text.isdigit():
+        return priority, NO_EXPIRATION
+    if len(text) > len(str(EXPIRATION_MILLISECONDS_MAX)):
+        return priority, EXPIRATION_MILLISECONDS_MAX
+    return priority, min(int(text), EXPIRATION_MILLISECONDS_MAX)

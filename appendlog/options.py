@@ -1,0 +1,29 @@
+"""What can be set about a log."""
+
+from dataclasses import dataclass, field
+
+from appendlog.descriptors import SHARED_DESCRIPTORS, Descriptors
+
+SEGMENT_BYTES_MAX = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Options of one log.
+
+    Attributes:
+        segment_bytes: A segment is sealed before a chunk that would make it longer; a
+            chunk that is longer by itself gets a segment of its own. 1 to 2 GiB.
+        index_interval_bytes: Least distance between two index entries.
+        descriptors: Where open files are kept; by default one bounded set per process.
+    """
+
+    segment_bytes: int = 64 << 20
+    index_interval_bytes: int = 4096
+    descriptors: Descriptors = field(default=SHARED_DESCRIPTORS, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.segment_bytes <= SEGMENT_BYTES_MAX:
+            raise ValueError(f"segment_bytes {self.segment_bytes} is not in [1, 2 GiB]")
+        if self.index_interval_bytes < 1:
+            raise ValueError(f"index_interval_bytes {self.index_interval_bytes} is not positive")

@@ -1,0 +1,106 @@
+"""Reading a segment chunk by chunk when nothing about it is known yet.
+
+Used by recovery and by whoever meets damage: `chunk_at` proves one chunk, `find_chunk`
+searches forward for the next valid one. Memory: one window, or one chunk if that is more.
+"""
+
+from typing import Final
+
+from crc32c import crc32c
+
+from appendlog.chunk import ChunkHeader, decode_chunk_header, is_plausible
+from appendlog.filesystem import FileSystem
+from appendlog.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES
+
+WINDOW_BYTES: Final = 1 << 20
+
+
+class SegmentScan:
+    """A window that moves over one segment file.
+
+    Args:
+        filesystem: Reads the file.
+        descriptor: The open file; stays the caller's.
+        size: Bytes to look at; nothing at or behind this position is read.
+        salt: Of the log.
+        window_bytes: Least to read at once.
+    """
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        descriptor: int,
+        size: int,
+        salt: int,
+        window_bytes: int = WINDOW_BYTES,
+    ) -> None:
+        self._filesystem = filesystem
+        self._descriptor = descriptor
+        self._size = size
+        self._salt = salt
+        self._window_bytes = window_bytes
+        self._data = b""
+        self._start = 0
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes at `position`, fewer only where the scan's bytes end."""
+        size = max(min(size, self._size - position), 0)
+        at = position - self._start
+        if size and (at < 0 or at + size > len(self._data)):
+            window = min(max(size, self._window_bytes), self._size - position)
+            self._data = self._filesystem.read_all(self._descriptor, window, position)
+            self._start = position
+            at = 0
+        return self._data[at : at + size] if size else b""
+
+    def header_at(self, position: int, minimum_offset: int) -> ChunkHeader | None:
+        """Return the header at `position` if it can be one; its chunk may be torn."""
+        data = self.read(position, CHUNK_HEADER_BYTES)
+        if len(data) < CHUNK_HEADER_BYTES:
+            return None
+        header = decode_chunk_header(data)
+        return header if is_plausible(header, self._salt, minimum_offset) else None
+
+    def chunk_at(self, position: int, minimum_offset: int) -> ChunkHeader | None:
+        """Return the header of the whole valid chunk at `position`, None when none is there.
+
+        Args:
+            position: Where to look.
+            minimum_offset: A lower base offset makes the chunk invalid.
+        """
+        header = self.header_at(position, minimum_offset)
+        if header is None or position + header.chunk_bytes > self._size:
+            return None
+        data = self.read(position, header.chunk_bytes)
+        if len(data) < header.chunk_bytes:
+            return None
+        return header if crc32c(memoryview(data)[CHUNK_CRC_START:]) == header.crc else None
+
+    def payload(self, position: int, header: ChunkHeader) -> bytes:
+        """Return what stands behind the header of a chunk."""
+        size = header.chunk_bytes - CHUNK_HEADER_BYTES
+        return self.read(position + CHUNK_HEADER_BYTES, size)
+
+    def find_chunk(self, position: int, minimum_offset: int) -> int | None:
+        """Return where the first valid chunk behind `position` starts, None when none does.
+
+        A damaged chunk whose length survived leads to its successor at once, whatever its
+        records contain; else every magic is tried.
+        """
+        torn = self.header_at(position, minimum_offset)
+        if torn is not None:
+            successor = position + torn.chunk_bytes
+            if successor < self._size and self.chunk_at(successor, minimum_offset):
+                return successor
+        position += 1
+        while position < self._size:
+            data = self.read(position, WINDOW_BYTES)
+            start = position
+            at = data.find(CHUNK_MAGIC_BYTES)
+            while at >= 0:
+                if self.chunk_at(start + at, minimum_offset):
+                    return start + at
+                at = data.find(CHUNK_MAGIC_BYTES, at + 1)
+            # The last three bytes may be the beginning of a magic.
+            position = start + max(len(data) - len(CHUNK_MAGIC_BYTES) + 1, 1)
+        return None

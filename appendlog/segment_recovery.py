@@ -1,0 +1,236 @@
+"""Recovery of one segment: which bytes are chunks, which are torn, which are damaged.
+
+Torn is not damaged. A crash leaves a half-written tail; that is normal, and it is cut off
+(its bytes go to a `.torn` file). Bytes that cannot be the tail of a crash are damage:
+
+1. a valid chunk of this log stands behind them, or
+2. they lie below the durable end, so they were on the disk once, or
+3. the segment is not the last one: it was wholly on the disk before the next was made.
+
+Damage is never cut: a copy goes to a `.damaged` file, its offsets are reported as lost,
+and reading goes on behind it. So no log is ever shortened silently.
+
+Source: docs/log-format.md, section 9.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from appendlog.chunk import ChunkHeader
+from appendlog.descriptors import Descriptors
+from appendlog.filesystem import FileSystem
+from appendlog.format import ADVANCE, ADVANCE_BYTES, ADVANCE_LOST, CONTROL_ADVANCE
+from appendlog.identity import LogIdentity
+from appendlog.index import ActiveIndex
+from appendlog.recovery_report import RecoveryReport
+from appendlog.scan import WINDOW_BYTES, SegmentScan
+from appendlog.segment import Segment, SegmentName
+from appendlog.segment_header import (
+    SEGMENT_HEADER_BYTES_MAX,
+    decode_segment_header,
+    segment_header_bytes,
+)
+from appendlog.summary import SegmentSummary, decode_footer
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryContext:
+    """What the recovery of every segment of one log needs.
+
+    Attributes:
+        directory: Of the log.
+        identity: Of the log.
+        filesystem: All file calls go through it.
+        descriptors: Open files.
+        index_interval_bytes: For the index of the active segment.
+        report: Filled in.
+    """
+
+    directory: Path
+    identity: LogIdentity
+    filesystem: FileSystem
+    descriptors: Descriptors
+    index_interval_bytes: int
+    report: RecoveryReport
+
+
+class SegmentRecovery:
+    """Scans one segment and decides what its bytes are.
+
+    Args:
+        context: Of the log.
+        name: Segment to scan.
+        durable_position: Bytes of it that are known to have been on the disk once.
+        is_last: Only the last segment can have a torn tail.
+        previous_timestamp_ns: Last append time of the segments before.
+    """
+
+    def __init__(
+        self,
+        context: RecoveryContext,
+        name: SegmentName,
+        durable_position: int,
+        is_last: bool,
+        previous_timestamp_ns: int,
+    ) -> None:
+        self._context = context
+        self._name = name
+        self._durable_position = durable_position
+        self._is_last = is_last
+        self._has_damage = False
+        base = name.base_offset
+        summary = SegmentSummary(base, base, previous_timestamp_ns)
+        header_bytes = segment_header_bytes(context.identity)
+        self._segment = Segment(context.directory, name, header_bytes, summary)
+        self._index = ActiveIndex(base, context.index_interval_bytes)
+
+    def run(self) -> Segment | None:
+        """Return the segment; None when its header was torn and the file is removed.
+
+        Raises:
+            UnsupportedFormatError: The segment is of another format version.
+            OSError: A file operation failed.
+        """
+        context, segment = self._context, self._segment
+        with context.descriptors.borrow(context.filesystem, segment.path) as descriptor:
+            size = context.filesystem.size(descriptor)
+            scan = SegmentScan(context.filesystem, descriptor, size, context.identity.salt)
+            position = self._after_header(scan, size)
+            if position is not None:
+                end = self._scan_chunks(scan, position, size)
+                self._cut(descriptor, end, size)
+        if position is None:
+            self._remove()
+            return None
+        segment.size_bytes = end
+        if not segment.is_sealed:
+            segment.data_bytes = end
+        if not self._is_last:
+            self._seal_in_memory()
+        segment.index = self._index
+        return segment
+
+    def _seal_in_memory(self) -> None:
+        """Treat a segment that lost its footer as sealed: nothing is appended to it."""
+        if not self._segment.is_sealed:
+            self._segment.is_sealed = True
+            if not self._has_damage:
+                self._keep_damage(self._segment.size_bytes, self._segment.size_bytes)
+
+    def _after_header(self, scan: SegmentScan, size: int) -> int | None:
+        """Return where the first chunk stands, or None when not even the header is whole."""
+        segment, context = self._segment, self._context
+        context.report.scanned_bytes += size
+        header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
+        if header is not None and header.identity == context.identity:
+            summary = segment.summary
+            summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
+            return segment.header_bytes
+        found = self._segment_chunk(scan)
+        if found is None and self._is_last and not self._durable_position:
+            return None
+        self._keep_damage(0, min(segment.header_bytes, size))
+        return min(segment.header_bytes, size)
+
+    def _segment_chunk(self, scan: SegmentScan) -> int | None:
+        base = self._name.base_offset
+        if scan.chunk_at(self._segment.header_bytes, base):
+            return self._segment.header_bytes
+        return scan.find_chunk(0, base)
+
+    def _scan_chunks(self, scan: SegmentScan, position: int, size: int) -> int:
+        """Add up all chunks; return where the file is to end."""
+        summary = self._segment.summary
+        while position < size:
+            chunk = scan.chunk_at(position, summary.end_offset)
+            if chunk is not None:
+                self._add(scan, position, chunk)
+                position += chunk.chunk_bytes
+                continue
+            found = scan.find_chunk(position, summary.end_offset)
+            if found is None:
+                return self._end_of_chunks(position, size)
+            self._keep_damage(position, found)
+            chunk = scan.chunk_at(found, summary.end_offset)
+            if chunk is not None:
+                self._context.report.add_lost(summary.end_offset, chunk.base_offset)
+            position = found
+        if self._durable_position > size and self._is_last:
+            self._keep_damage(size, size)
+        return position
+
+    def _end_of_chunks(self, position: int, size: int) -> int:
+        """Decide about bytes that no valid chunk follows; return where the file is to end."""
+        damage_end = size if not self._is_last else min(self._durable_position, size)
+        if position >= damage_end and self._durable_position <= size:
+            return position
+        damage_end = max(damage_end, position)
+        self._keep_damage(position, damage_end)
+        self._segment.is_sealed = False
+        return damage_end
+
+    def _add(self, scan: SegmentScan, position: int, chunk: ChunkHeader) -> None:
+        segment = self._segment
+        segment.is_sealed = False
+        if chunk.is_control:
+            payload = scan.payload(position, chunk)
+            if decode_footer(payload) is not None:
+                segment.is_sealed = True
+                segment.data_bytes = position
+            elif len(payload) == ADVANCE_BYTES:
+                control, _, reason, start = ADVANCE.unpack(payload)
+                if control == CONTROL_ADVANCE and reason == ADVANCE_LOST:
+                    self._context.report.add_lost(start, chunk.base_offset)
+        else:
+            self._index.add(chunk.base_offset, position, segment.summary.last_timestamp_ns)
+        segment.summary.add(chunk)
+
+    def _keep_damage(self, start: int, stop: int) -> None:
+        """Count a damaged place and copy its bytes aside, once."""
+        report = self._context.report
+        self._has_damage = True
+        report.damaged_chunks += 1
+        report.damaged_bytes += stop - start
+        self._copy(start, stop, f"{self._name.file_name}.{start}-{stop}.damaged")
+
+    def _cut(self, descriptor: int, end: int, size: int) -> None:
+        """Cut a torn tail off; the bytes are safe in a `.torn` file before they go."""
+        if end >= size:
+            return
+        filesystem, directory = self._context.filesystem, self._context.directory
+        self._context.report.cut_bytes += size - end
+        self._copy(end, size, f"{self._name.file_name}.{end}.torn")
+        filesystem.sync_directory(directory)
+        filesystem.truncate(descriptor, end)
+        filesystem.fsync(descriptor)
+
+    def _remove(self) -> None:
+        """Remove a file that a crash left without a whole header."""
+        context, segment = self._context, self._segment
+        with context.descriptors.borrow(context.filesystem, segment.path) as descriptor:
+            size = context.filesystem.size(descriptor)
+        context.report.cut_bytes += size
+        self._copy(0, size, f"{self._name.file_name}.0.torn")
+        context.descriptors.forget(context.filesystem, segment.path)
+        if context.filesystem.exists(segment.index_path):
+            context.filesystem.unlink(segment.index_path)
+        context.filesystem.unlink(segment.path)
+        context.filesystem.sync_directory(context.directory)
+
+    def _copy(self, start: int, stop: int, file_name: str) -> None:
+        """Copy bytes of the segment to a file of their own and fsync it."""
+        context = self._context
+        filesystem, target = context.filesystem, context.directory / file_name
+        if start == stop or (file_name.endswith(".damaged") and filesystem.exists(target)):
+            return
+        copy = filesystem.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            with context.descriptors.borrow(filesystem, self._segment.path) as descriptor:
+                for position in range(start, stop, WINDOW_BYTES):
+                    size = min(WINDOW_BYTES, stop - position)
+                    data = filesystem.read_all(descriptor, size, position)
+                    filesystem.write_all(copy, [data], position - start, sync=False)
+            filesystem.fsync(copy)
+        finally:
+            filesystem.close(copy)

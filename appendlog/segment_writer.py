@@ -1,0 +1,267 @@
+"""Appending to the segments of one log: writes, rolls, syncs, and the durable end.
+
+One thread at a time. On the hot path an append is two system calls: one pwritev that
+carries its own sync (RWF_DSYNC), and one pwrite of the `end` file. Each call gives the
+GIL away, and getting it back beside a busy event loop costs more than the disk does.
+
+What must be on the disk before what:
+- a segment's data and footer before the next segment's file is made,
+- a new file's data and its directory entry before anything in it is called durable,
+- all of that before the `end` file says so.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from appendlog.chunk import ChunkHeader, decode_chunk_header, encode_advance, is_plausible
+from appendlog.durable_end import END_FILE_NAME, DurableEndFile
+from appendlog.filesystem import FileSystem
+from appendlog.format import ADVANCE_SKIPPED, CHUNK_HEADER_BYTES, U32_MAX
+from appendlog.identity import LogIdentity
+from appendlog.index import ActiveIndex
+from appendlog.options import LogOptions
+from appendlog.segment import Segment, SegmentName
+from appendlog.segment_header import SegmentHeader, encode_segment_header
+from appendlog.summary import SegmentSummary, encode_footer
+
+INDEX_GROUP_ENTRIES: Final = 32
+"""Index entries of the active segment are written in groups of at least this many."""
+
+
+class SegmentWriter:
+    """The writing side of one log.
+
+    Args:
+        directory: Of the log; made by the first append.
+        identity: Of the log.
+        options: Of the log.
+        filesystem: All file calls go through it.
+        end_generation: Of the last slot in the `end` file.
+        active: Segment to go on with; None when the next append is to make one.
+        end_offset: Log end offset.
+        last_timestamp_ns: Last append time.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        options: LogOptions,
+        filesystem: FileSystem,
+        end_generation: int,
+        active: Segment | None,
+        end_offset: int,
+        last_timestamp_ns: int,
+    ) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._options = options
+        self._filesystem = filesystem
+        self._descriptors = options.descriptors
+        self._end_file = DurableEndFile(
+            directory / END_FILE_NAME, identity.incarnation, end_generation
+        )
+        self._is_data_synced = True
+        self._is_directory_synced = True
+        self._pending: list[tuple[bytes, ChunkHeader]] = []
+        self._pending_bytes = 0
+        self._new_header = b""
+        self._segments_end = end_offset
+        self.active = active
+        self.created: list[Segment] = []
+        self.end_offset = end_offset
+        self.last_timestamp_ns = last_timestamp_ns
+        self.path = directory
+
+    def check(self, chunks: Sequence[bytes], end_offset: int) -> list[ChunkHeader]:
+        """Return the headers of chunks to append.
+
+        Raises:
+            ValueError: They are not chunks of this log, not in order, or pass `end_offset`.
+        """
+        headers = []
+        expected = self.end_offset
+        for chunk in chunks:
+            if len(chunk) < CHUNK_HEADER_BYTES:
+                raise ValueError(f"chunk has {len(chunk)} bytes")
+            header = decode_chunk_header(chunk)
+            if not is_plausible(header, self._identity.salt, expected):
+                raise ValueError(f"not a chunk of this log at or above offset {expected}: {header}")
+            if header.chunk_bytes != len(chunk):
+                raise ValueError(f"chunk has {len(chunk)} bytes, its header says otherwise")
+            expected = header.end_offset
+            headers.append(header)
+        if end_offset < expected:
+            raise ValueError(f"end offset {end_offset} is below the chunks' end {expected}")
+        return headers
+
+    def append(
+        self,
+        chunks: Sequence[bytes],
+        headers: Sequence[ChunkHeader],
+        end_offset: int,
+        sync: bool,
+        gap_reason: int = ADVANCE_SKIPPED,
+    ) -> None:
+        """Write chunks, rolling where needed; with `sync` put all so far on the disk.
+
+        Args:
+            chunks: Checked by `check`; may be empty.
+            headers: What `check` returned.
+            end_offset: Log end offset afterwards. Behind the last chunk: an advance chunk
+                says so, because the `end` file alone would not survive a power cut.
+            sync: See above.
+            gap_reason: Of that advance chunk.
+
+        Raises:
+            OSError: A file operation failed; `path` says which file. The log is in an
+                unknown state.
+        """
+        for chunk, header in zip(chunks, headers, strict=True):
+            self._add(chunk, header)
+        last = headers[-1].end_offset if headers else self.end_offset
+        if last < end_offset:
+            advance = encode_advance(
+                last, end_offset, gap_reason, self.last_timestamp_ns, self._identity.salt
+            )
+            self._add(advance, decode_chunk_header(advance))
+        self._write(sync)
+        if sync:
+            self.sync()
+        self.end_offset = end_offset
+
+    def sync(self) -> None:
+        """Put all bytes and names so far on the disk, then say so in the `end` file."""
+        segment = self.active
+        if segment is None:
+            return
+        self._sync_data(segment)
+        self._sync_directory()
+        self.path = self._end_file.path
+        self._end_file.write(
+            self._filesystem,
+            self._descriptors,
+            segment.end_offset,
+            segment.base_offset,
+            segment.size_bytes,
+        )
+
+    def mark_unsynced(self) -> None:
+        """Assume that nothing which recovery found is on the disk yet."""
+        self._is_data_synced = False
+        self._is_directory_synced = False
+
+    def store_index(self, segment: Segment) -> None:
+        """Write index entries that are not in the file yet. Failure only costs a rebuild."""
+        index = segment.index
+        if index is None or not index.unstored_count:
+            return
+        flags = os.O_RDWR | os.O_CREAT
+        if index.unstored_count == len(index):
+            flags |= os.O_TRUNC
+        try:
+            descriptor = self._filesystem.open(segment.index_path, flags)
+            try:
+                index.store(self._filesystem, descriptor, self._identity.salt)
+            finally:
+                self._filesystem.close(descriptor)
+        except OSError:
+            return
+
+    def _add(self, chunk: bytes, header: ChunkHeader) -> None:
+        if self.active is not None and self._must_roll(self.active, chunk, header):
+            self._write(sync=False)
+            self._seal(self.active)
+            self.active = None
+        if self.active is None:
+            self.active = self._create()
+        self._pending.append((chunk, header))
+        self._pending_bytes += len(chunk)
+
+    def _must_roll(self, segment: Segment, chunk: bytes, header: ChunkHeader) -> bool:
+        size = segment.size_bytes + self._pending_bytes
+        return size > segment.header_bytes and (
+            size + len(chunk) > self._options.segment_bytes
+            or header.end_offset - segment.base_offset > U32_MAX
+        )
+
+    def _create(self) -> Segment:
+        """Return a new segment; its file is made by the write that fills it."""
+        base_offset = self._segments_end
+        header = SegmentHeader(self._identity, base_offset, time.time_ns(), self.last_timestamp_ns)
+        self._new_header = encode_segment_header(header)
+        summary = SegmentSummary(base_offset, base_offset, self.last_timestamp_ns)
+        name = SegmentName(base_offset, 0)
+        segment = Segment(self._directory, name, len(self._new_header), summary)
+        segment.index = ActiveIndex(base_offset, self._options.index_interval_bytes)
+        return segment
+
+    def _write(self, sync: bool) -> None:
+        """Write what is pending to the active segment, in one system call if possible."""
+        segment = self.active
+        if segment is None or not self._pending:
+            return
+        buffers = [chunk for chunk, _ in self._pending]
+        position, flags = segment.size_bytes, os.O_RDWR
+        self.path = segment.path
+        if self._new_header:
+            self._filesystem.make_directories(self._directory)
+            buffers.insert(0, self._new_header)
+            position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
+            self._is_directory_synced = False
+        sync = sync and self._is_data_synced
+        with self._descriptors.borrow(self._filesystem, segment.path, flags) as descriptor:
+            self._filesystem.write_all(descriptor, buffers, position, sync)
+        self._is_data_synced = sync
+        if self._new_header:
+            self._new_header = b""
+            self.created.append(segment)
+        self._count(segment)
+
+    def _count(self, segment: Segment) -> None:
+        """Add what was written to the segment's sums, index and sizes."""
+        position, index = segment.size_bytes, segment.index
+        for chunk, header in self._pending:
+            if index is not None and not header.is_control:
+                index.add(header.base_offset, position, self.last_timestamp_ns)
+            segment.summary.add(header)
+            self.last_timestamp_ns = max(self.last_timestamp_ns, header.last_timestamp_ns)
+            position += len(chunk)
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._segments_end = segment.end_offset
+        segment.size_bytes = segment.data_bytes = position
+        if index is not None and index.unstored_count >= INDEX_GROUP_ENTRIES:
+            self.store_index(segment)
+
+    def _seal(self, segment: Segment) -> None:
+        """Write the footer and put the whole segment on the disk."""
+        footer = encode_footer(segment.summary, self._identity.salt)
+        self.path = segment.path
+        with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
+            segment.size_bytes = self._filesystem.write_all(
+                descriptor, [footer], segment.size_bytes, self._is_data_synced
+            )
+        self._sync_data(segment)
+        self._sync_directory()
+        self.store_index(segment)
+        segment.is_sealed = True
+        segment.index = None
+
+    def _sync_data(self, segment: Segment) -> None:
+        if self._is_data_synced:
+            return
+        self.path = segment.path
+        with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:
+            self._filesystem.fdatasync(descriptor)
+        self._is_data_synced = True
+
+    def _sync_directory(self) -> None:
+        if self._is_directory_synced:
+            return
+        self.path = self._directory
+        self._filesystem.sync_directory(self._directory)
+        self._is_directory_synced = True

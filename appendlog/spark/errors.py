@@ -1,0 +1,74 @@
+"""Errors of the export: one class per thing that the user does next."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class ExportError(Exception):
+    """Base of what stops an export; the message is one line and says what to do."""
+
+
+class StorageNotFoundError(ExportError):
+    """There is no data directory at the path.
+
+    Attributes:
+        path: What was given.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+
+
+class QueueNotFoundError(ExportError):
+    """No durable queue of that name.
+
+    Attributes:
+        vhost: Virtual host.
+        queue: What was asked for.
+        near: Existing names, the most similar first.
+    """
+
+    def __init__(self, vhost: str, queue: str, near: Sequence[str], advice: str) -> None:
+        super().__init__(f"no durable queue {queue!r} in virtual host {vhost!r}: {advice}")
+        self.vhost = vhost
+        self.queue = queue
+        self.near = near
+
+
+class RangeError(ExportError):
+    """The offsets asked for make no range of this log."""
+
+
+class DataLossError(ExportError):
+    """Offsets that were to be exported are not in the log any more.
+
+    Attributes:
+        start: Inclusive.
+        end: Exclusive; lower than it would be if everything was there.
+    """
+
+    def __init__(self, queue: str, start: int, end: int) -> None:
+        super().__init__(
+            f"offsets [{start}, {end}) of queue {queue!r} are not in the log any more: "
+            f"retention removed them before they were exported; "
+            f"--since {end} exports what is left"
+        )
+        self.start = start
+        self.end = end
+
+
+class CorruptLogError(ExportError):
+    """Damage before the durable end."""
+
+
+class OutputError(ExportError):
+    """The output directory cannot be used: what is in it is not this queue's, or it is locked."""
+
+
+class JavaError(ExportError):
+    """Java is missing or too old for Spark."""
+
+
+class SparkFailedError(ExportError):
+    """Spark did not start, or a task failed for another reason than the above."""

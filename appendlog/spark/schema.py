@@ -1,0 +1,72 @@
+"""The columns of an export: names, Spark types, Arrow types.
+
+Names and meaning are Kafka's where Kafka has them (key, value, topic, partition, offset,
+timestamp, timestampType, headers), so that jobs move over unchanged. The schema only ever
+grows; `SCHEMA_VERSION` is in every file.
+
+The Arrow types are the ones that Spark itself makes of the Spark types (string and not
+large_string, microseconds in UTC, no dictionaries), so the same batches can feed a Spark
+data source. Everything is nullable: absent is null, never empty.
+"""
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+SCHEMA_VERSION: Final = 1
+PARTITION: Final = 0
+"""A queue is one log: it has one partition."""
+TIMESTAMP_TYPE: Final = 1
+"""Kafka's LogAppendTime: `timestamp` is when the broker wrote the message."""
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        name: In the file and in Spark.
+        spark_type: As in Spark's DDL.
+        arrow_type: As Spark translates `spark_type`.
+        is_repetitive: Few different values: worth a dictionary in Parquet.
+    """
+
+    name: str
+    spark_type: str
+    arrow_type: pa.DataType
+    is_repetitive: bool
+
+
+_STRING: Final = pa.string()
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+COLUMNS: Final = (
+    Column("key", "STRING", _STRING, True),
+    Column("value", "BINARY", pa.binary(), False),
+    Column("topic", "STRING", _STRING, True),
+    Column("partition", "INT", pa.int32(), True),
+    Column("offset", "BIGINT", pa.int64(), False),
+    Column("timestamp", "TIMESTAMP", _TIMESTAMP, False),
+    Column("timestampType", "INT", pa.int32(), True),
+    Column("exchange", "STRING", _STRING, True),
+    Column("vhost", "STRING", _STRING, True),
+    Column("content_type", "STRING", _STRING, True),
+    Column("content_encoding", "STRING", _STRING, True),
+    # Octets on the wire, 0 to 255: TINYINT would turn a priority of 200 into -56.
+    Column("delivery_mode", "SMALLINT", pa.int16(), True),
+    Column("priority", "SMALLINT", pa.int16(), True),
+    Column("correlation_id", "STRING", _STRING, False),
+    Column("reply_to", "STRING", _STRING, True),
+    Column("expiration", "STRING", _STRING, True),
+    Column("message_id", "STRING", _STRING, False),
+    Column("message_timestamp", "TIMESTAMP", _TIMESTAMP, True),
+    Column("type", "STRING", _STRING, True),
+    Column("user_id", "STRING", _STRING, True),
+    Column("app_id", "STRING", _STRING, True),
+    Column("cluster_id", "STRING", _STRING, True),
+    Column("headers", "MAP<STRING,STRING>", pa.map_(_STRING, _STRING), True),
+)
+
+SPARK_SCHEMA: Final = ", ".join(f"`{column.name}` {column.spark_type}" for column in COLUMNS)
+"""For `spark.read.schema(...)`."""
+
+ARROW_SCHEMA: Final = pa.schema([pa.field(c.name, c.arrow_type) for c in COLUMNS])

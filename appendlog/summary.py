@@ -1,0 +1,124 @@
+"""Sums over the chunks of a segment, and the footer that keeps them on disk.
+
+With footers, opening a log reads its last segment only: counts, bytes, what is transient,
+what can expire and which priorities occur are known without a scan.
+
+Source: docs/log-format.md, section 6.
+"""
+
+from dataclasses import dataclass
+
+from appendlog.chunk import ChunkHeader, encode_control
+from appendlog.format import (
+    CHUNK_HEADER_BYTES,
+    CONTROL_FOOTER,
+    FOOTER,
+    FOOTER_BYTES,
+    FOOTER_MAGIC,
+    FOOTER_TRAILER,
+    FOOTER_TRAILER_BYTES,
+)
+
+PLAIN_FOOTER_BYTES = CHUNK_HEADER_BYTES + FOOTER_BYTES + FOOTER_TRAILER_BYTES
+"""Size of a footer that lists no removed ranges."""
+
+
+@dataclass(slots=True)
+class SegmentSummary:
+    """Sums over the data chunks of one segment.
+
+    Attributes:
+        chunk_count: Data chunks.
+        first_offset: Offset of the first record; the end offset when there is none.
+        end_offset: Exclusive; where the next segment starts.
+        record_count: Records.
+        transient_count: Records without the PERSISTENT flag.
+        body_bytes: Sum of the message bodies.
+        first_timestamp_ns: Append time of the first record; 0 when there is none.
+        last_timestamp_ns: Greatest append time of the log up to here.
+        min_expiry_ns: Earliest expiry of a message by its own expiration; 0 = none has one.
+        max_expiry_ns: Latest such expiry; 0 = none has one.
+        priority_bitmap: Bit min(priority, 63) of each message that has a priority.
+    """
+
+    first_offset: int
+    end_offset: int
+    last_timestamp_ns: int
+    chunk_count: int = 0
+    record_count: int = 0
+    transient_count: int = 0
+    body_bytes: int = 0
+    first_timestamp_ns: int = 0
+    min_expiry_ns: int = 0
+    max_expiry_ns: int = 0
+    priority_bitmap: int = 0
+
+    def add(self, chunk: ChunkHeader) -> None:
+        """Add one chunk; a control chunk only moves the end offset."""
+        if chunk.is_control:
+            if not self.record_count:
+                self.first_offset = chunk.base_offset
+            self.end_offset = chunk.base_offset
+            return
+        if not self.record_count:
+            self.first_offset = chunk.base_offset
+            self.first_timestamp_ns = chunk.first_timestamp_ns
+        self.chunk_count += 1
+        self.record_count += chunk.record_count
+        self.end_offset = chunk.end_offset
+        self.transient_count += chunk.transient_count
+        self.body_bytes += chunk.body_bytes
+        self.last_timestamp_ns = max(self.last_timestamp_ns, chunk.last_timestamp_ns)
+        self.priority_bitmap |= chunk.priority_bitmap
+        if chunk.min_expiry_ns:
+            self.min_expiry_ns = min(self.min_expiry_ns or chunk.min_expiry_ns, chunk.min_expiry_ns)
+            self.max_expiry_ns = max(self.max_expiry_ns, chunk.max_expiry_ns)
+
+
+def encode_footer(summary: SegmentSummary, salt: int) -> bytes:
+    """Return the footer chunk that seals a segment."""
+    payload = FOOTER.pack(
+        CONTROL_FOOTER,
+        0,
+        summary.chunk_count,
+        summary.first_offset,
+        summary.end_offset,
+        summary.record_count,
+        summary.transient_count,
+        summary.body_bytes,
+        summary.first_timestamp_ns,
+        summary.last_timestamp_ns,
+        summary.min_expiry_ns,
+        summary.max_expiry_ns,
+        summary.priority_bitmap,
+        0,
+        0,
+    ) + FOOTER_TRAILER.pack(PLAIN_FOOTER_BYTES, FOOTER_MAGIC)
+    return encode_control(payload, summary.end_offset, summary.last_timestamp_ns, salt)
+
+
+def decode_footer(payload: bytes) -> SegmentSummary | None:
+    """Return the sums of a footer chunk's payload, or None when it is not a footer.
+
+    The caller has checked the CRC of the chunk.
+    """
+    if len(payload) < FOOTER_BYTES + FOOTER_TRAILER_BYTES:
+        return None
+    fields = FOOTER.unpack_from(payload)
+    if fields[0] != CONTROL_FOOTER or fields[1] != 0:
+        return None
+    chunk_count, first_offset, end_offset, record_count, transient_count, body_bytes = fields[2:8]
+    first_timestamp_ns, last_timestamp_ns, min_expiry_ns, max_expiry_ns, bitmap = fields[8:13]
+    return SegmentSummary(
+        first_offset=first_offset,
+        end_offset=end_offset,
+        last_timestamp_ns=last_timestamp_ns,
+        chunk_count=chunk_count,
+        record_count=record_count,
+        transient_count=transient_count,
+        body_bytes=body_bytes,
+        first_timestamp_ns=first_timestamp_ns,
+        min_expiry_ns=min_expiry_ns,
+        max_expiry_ns=max_expiry_ns,
+        priority_bitmap=bitmap,
+    )

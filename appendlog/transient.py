@@ -1,0 +1,87 @@
+"""Finding records that are not PERSISTENT without reading what has none."""
+
+from collections.abc import Iterator, Sequence
+
+from appendlog.chunk import ChunkHeader
+from appendlog.descriptors import Descriptors
+from appendlog.filesystem import FileSystem
+from appendlog.format import CHUNK_HEADER_BYTES, OFFSET_MAX
+from appendlog.message import PERSISTENT
+from appendlog.records import walk_chunks
+from appendlog.scan import SegmentScan
+from appendlog.segment import Segment
+
+
+def transient_ranges(
+    segments: Sequence[Segment],
+    start: int,
+    end: int,
+    filesystem: FileSystem,
+    descriptors: Descriptors,
+    salt: int,
+) -> list[tuple[int, int]]:
+    """Return the transient offsets in `[start, end)` as ranges, in order, joined.
+
+    Args:
+        segments: Of one log.
+        start: Inclusive.
+        end: Exclusive.
+        filesystem: All file calls go through it.
+        descriptors: Open files.
+        salt: Of the log.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    joined: list[tuple[int, int]] = []
+    for segment in segments:
+        summary = segment.summary
+        if not summary.transient_count or summary.end_offset <= start:
+            continue
+        span = summary.end_offset - summary.first_offset
+        if summary.transient_count == summary.record_count == span:
+            _join(joined, max(start, summary.first_offset), min(end, summary.end_offset))
+            continue
+        with descriptors.borrow(filesystem, segment.path) as descriptor:
+            scan = SegmentScan(filesystem, descriptor, segment.data_bytes, salt)
+            for first, last in _scanned(scan, segment, salt):
+                _join(joined, max(start, first), min(end, last))
+    return joined
+
+
+def _scanned(scan: SegmentScan, segment: Segment, salt: int) -> Iterator[tuple[int, int]]:
+    position: int | None = segment.header_bytes
+    minimum = segment.base_offset
+    while position is not None and position < segment.data_bytes:
+        chunk = scan.header_at(position, minimum)
+        if chunk is None:
+            position = scan.find_chunk(position, minimum)
+            continue
+        minimum = chunk.end_offset
+        if chunk.transient_count == chunk.record_count and not chunk.is_control:
+            yield chunk.base_offset, chunk.end_offset
+        elif chunk.transient_count:
+            yield from _mixed(scan, position, chunk, salt)
+        position += chunk.chunk_bytes
+
+
+def _mixed(
+    scan: SegmentScan, position: int, chunk: ChunkHeader, salt: int
+) -> Iterator[tuple[int, int]]:
+    data = scan.read(position, max(chunk.chunk_bytes, CHUNK_HEADER_BYTES))
+    offsets: list[int] = []
+    messages: list[bytes] = []
+    limit = OFFSET_MAX
+    walk_chunks(data, 0, len(data), salt, 0, limit, limit, limit, offsets, [], messages)
+    for offset, message in zip(offsets, messages, strict=True):
+        if not message[0] & PERSISTENT:
+            yield offset, offset + 1
+
+
+def _join(joined: list[tuple[int, int]], start: int, end: int) -> None:
+    if start >= end:
+        return
+    if joined and joined[-1][1] >= start:
+        joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+    else:
+        joined.append((start, end))
