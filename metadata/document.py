@@ -1,0 +1,123 @@
+r"""One definition (a queue, an exchange, a user, ...) and its JSON form.
+
+orjson does the work. What it refuses, the standard library's parser takes: names that were not
+UTF-8 on the wire live in memory as surrogate escapes, which JSON can write (`\udc80`) but orjson
+will not. What JSON itself cannot hold exactly (NaN, bytes, tuples, keys that are not text) is
+refused before anything is written: each document is read back from its bytes and compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from metadata.errors import DocumentFormatError, UnstorableDocumentError
+
+SCHEMA: Final = 1
+"""Value of `schema` in every document written."""
+
+DOCUMENT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Longest document, as JSON, that is written or read."""
+
+_KIND: Final = re.compile(r"[a-z][a-z_-]{0,63}")
+_FIELDS: Final = {"schema", "kind", "vhost", "name", "body"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One named entity of the broker, as plain data.
+
+    Attributes:
+        kind: What it is, in plural (`queues`, `users`): lower-case letters, `-`, `_`; at most 64.
+            It is a directory's name, so it is the program's choice, never a client's.
+        vhost: Virtual host it belongs to, any text; empty for what belongs to none.
+        name: Its name, any text; unique within kind and vhost.
+        body: Its properties: only what JSON holds exactly (None, bool, int of 64 bits, finite
+            float, str, list, dict with str keys). Not copied; do not change it afterwards.
+    """
+
+    kind: str
+    vhost: str
+    name: str
+    body: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        """Check that the kind is a plain word, because it becomes a path."""
+        if not _KIND.fullmatch(self.kind):
+            raise ValueError(f"document kind must be a lower-case word, found {self.kind!r}")
+
+
+def encode_document(document: Document) -> bytes:
+    """Return the document's file content: indented JSON, one final newline.
+
+    Raises:
+        UnstorableDocumentError: It would not read back equal, or is longer than
+            `DOCUMENT_BYTES_MAX`.
+    """
+    try:
+        content = _dump(document)
+        decoded = decode_document(content)
+        # Equal is not enough: a large integer comes back as an equal float.
+        is_exact = decoded == document and _dump(decoded) == content
+    except (TypeError, ValueError, RecursionError, DocumentFormatError) as cause:
+        raise UnstorableDocumentError(document.kind, document.name, str(cause)) from cause
+    if not is_exact:
+        reason = "it does not read back equal"
+        raise UnstorableDocumentError(document.kind, document.name, reason)
+    return content
+
+
+def decode_document(content: bytes) -> Document:
+    """Read a document's file content.
+
+    Raises:
+        DocumentFormatError: It is not JSON, too long, of another schema, or lacks a field.
+    """
+    if len(content) > DOCUMENT_BYTES_MAX:
+        raise DocumentFormatError(f"{len(content)} bytes, at most {DOCUMENT_BYTES_MAX} allowed")
+    try:
+        fields = _load(content)
+    except (ValueError, RecursionError) as cause:
+        raise DocumentFormatError(f"not JSON: {cause}") from cause
+    if not isinstance(fields, dict) or fields.keys() != _FIELDS:
+        raise DocumentFormatError(f"not an object of exactly {sorted(_FIELDS)}")
+    if fields["schema"] != SCHEMA:
+        raise DocumentFormatError(f"schema is {fields['schema']!r}, expected {SCHEMA}")
+    kind, vhost, name, body = (fields[key] for key in ("kind", "vhost", "name", "body"))
+    if not (isinstance(kind, str) and isinstance(vhost, str) and isinstance(name, str)):
+        raise DocumentFormatError("kind, vhost and name must be text")
+    if not isinstance(body, dict):
+        raise DocumentFormatError("body must be an object")
+    try:
+        return Document(kind, vhost, name, body)
+    except ValueError as cause:
+        raise DocumentFormatError(str(cause)) from cause
+
+
+def _dump(document: Document) -> bytes:
+    fields = {
+        "schema": SCHEMA,
+        "kind": document.kind,
+        "vhost": document.vhost,
+        "name": document.name,
+        "body": document.body,
+    }
+    try:
+        return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    except TypeError:
+        return json.dumps(fields, indent=2, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _load(content: bytes) -> Any:  # noqa: ANN401 - JSON is anything until it is checked
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,135 @@
+"""Read every document at start-up; one bad file never stops the rest."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from metadata.bounded_tasks import for_each
+from metadata.document import Document, decode_document
+from metadata.document_files import DocumentFiles
+from metadata.errors import DocumentFormatError
+from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, document_path
+
+logger: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableDocument:
+    """A file, or a directory of files, that could not be used; it stays where it is.
+
+    Attributes:
+        path: Where it lies.
+        kind: Its kind, as its directory says.
+        encoded_vhost: Its vhost, as `encode_name` gives it; empty when a whole kind is unreadable.
+        encoded_name: Its name, as `encode_name` gives it; empty when a whole vhost is unreadable.
+        reason: What is wrong with it.
+    """
+
+    path: Path
+    kind: str
+    encoded_vhost: str
+    encoded_name: str
+    reason: str
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What loading found.
+
+    Attributes:
+        documents: All readable documents, by kind, then encoded vhost, then encoded name.
+        unreadable: What could not be read, by path. A queue among these is not gone: its log
+            directories belong to an unknown incarnation, and none of them may be removed.
+        removed_temporaries: Half-written files of an earlier crash that were removed.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    unreadable: list[UnreadableDocument] = field(default_factory=list)
+    removed_temporaries: int = 0
+
+
+class _Place(NamedTuple):
+    kind: str
+    vhost: str
+    file_name: str
+
+
+async def load_documents(root: Path, files: DocumentFiles) -> LoadReport:
+    """Read all documents below `root`, and remove what a crash left half-written.
+
+    Files that are neither documents nor temporary are left alone and not reported.
+    """
+    loading = _Loading(root, files)
+    await loading.run()
+    return loading.report
+
+
+class _Loading:
+    def __init__(self, root: Path, files: DocumentFiles) -> None:
+        self.report = LoadReport()
+        self._root = root
+        self._files = files
+        self._found: dict[_Place, Document] = {}
+
+    async def run(self) -> None:
+        places = await self._places()
+        await for_each(places, self._visit)
+        self.report.documents = [self._found[place] for place in places if place in self._found]
+        self.report.unreadable.sort(key=lambda unreadable: unreadable.path)
+
+    async def _places(self) -> list[_Place]:
+        return [
+            _Place(kind, vhost, file_name)
+            for kind in await self._list(_Place("", "", ""))
+            for vhost in await self._list(_Place(kind, "", ""))
+            for file_name in await self._list(_Place(kind, vhost, ""))
+        ]
+
+    async def _list(self, place: _Place) -> list[str]:
+        try:
+            return await self._files.list_names(self._root.joinpath(*place))
+        except NotADirectoryError:
+            return []
+        except OSError as cause:
+            self._report_unreadable(place, str(cause))
+            return []
+
+    async def _visit(self, place: _Place) -> None:
+        if place.file_name.endswith(TEMPORARY_SUFFIX):
+            await self._remove_temporary(place)
+        elif place.file_name.endswith(DOCUMENT_SUFFIX):
+            await self._read(place)
+
+    async def _remove_temporary(self, place: _Place) -> None:
+        path = self._root.joinpath(*place)
+        try:
+            await self._files.remove(path)
+        except OSError as cause:
+            # Harmless where it is: the next write of that document overwrites it.
+            logger.warning("cannot remove temporary file path=%s cause=%s", path, cause)
+        else:
+            self.report.removed_temporaries += 1
+
+    async def _read(self, place: _Place) -> None:
+        path = self._root.joinpath(*place)
+        try:
+            document = decode_document(await self._files.read(path))
+        except (OSError, DocumentFormatError) as cause:
+            self._report_unreadable(place, str(cause))
+            return
+        # A copy under another name must not come back as a second, older truth.
+        if document_path(self._root, document.kind, document.vhost, document.name) != path:
+            self._report_unreadable(place, f"belongs to {document.kind} {document.name!r}")
+            return
+        self._found[place] = document
+
+    def _report_unreadable(self, place: _Place, reason: str) -> None:
+        path = self._root.joinpath(*place)
+        logger.error("unreadable metadata path=%s reason=%s", path, reason)
+        name = place.file_name.removesuffix(DOCUMENT_SUFFIX)
+        self.report.unreadable.append(
+            UnreadableDocument(path, place.kind, place.vhost, name, reason)
+        )

@@ -1,0 +1,84 @@
+"""Map any AMQP name to a file name that is safe on every file system.
+
+A name is up to 255 bytes that a client chose: `../x`, `CON`, the empty name, `orders` beside
+`Orders`. Two rules make the mapping collision-free, even where the file system ignores case or
+normalises Unicode: what is written is lower-case ASCII only, and whatever is not in a small safe
+alphabet becomes `%xx`, one per UTF-8 byte. `%` itself is always escaped, so no name can imitate
+another's escape. A result that would be too long keeps a readable beginning and ends in `~` and
+a hash; `~` occurs nowhere else. Nobody decodes file names: the true name is inside the document.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+ENCODED_NAME_BYTES_MAX: Final = 240
+"""Longest result of `encode_name`: leaves 15 of a file name's 255 bytes for `.json` and `.tmp`."""
+
+_EMPTY: Final = "%"
+_HASH_MARK: Final = "~"
+_HASH_HEX_DIGITS: Final = 40
+
+# Lower-case letters only: upper-case ones are escaped, or `Orders` would overwrite `orders` on a
+# file system that ignores case.
+_UNSAFE: Final = re.compile(rb"[^a-z0-9_.-]")
+# Devices on Windows, with any extension: `con.json` opens the console.
+_RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)")
+
+
+def encode_name(name: str) -> str:
+    """Encode a name as one safe path component, injectively.
+
+    The result is never empty, `.` or `..`, holds no separator, does not begin or end with a dot,
+    and differs from every other name's result even when case is ignored.
+
+    Args:
+        name: Any text; bytes that were no UTF-8 on the wire are accepted as surrogate escapes.
+
+    Returns:
+        1 to `ENCODED_NAME_BYTES_MAX` characters of lower-case ASCII.
+
+    Raises:
+        UnicodeEncodeError: `name` holds a surrogate that stands for no byte.
+    """
+    raw = name.encode("utf-8", "surrogateescape")
+    if not raw:
+        return _EMPTY
+    encoded = _UNSAFE.sub(_escape, raw).decode("ascii")
+    if _RESERVED.match(encoded) or encoded[0] == ".":
+        encoded = f"%{ord(encoded[0]):02x}{encoded[1:]}"
+    # A trailing dot is dropped by some file systems, which would merge `a.` with `a`.
+    if encoded[-1] == ".":
+        encoded = f"{encoded[:-1]}%2e"
+    if len(encoded) <= ENCODED_NAME_BYTES_MAX:
+        return encoded
+    return _shorten(encoded, raw)
+
+
+def log_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID) -> Path:
+    """Return the directory of one queue incarnation's log.
+
+    Args:
+        storage_path: The data directory.
+        vhost: Virtual host name, any text.
+        queue: Queue name, any text.
+        incarnation: The queue's incarnation.
+
+    Returns:
+        `<storage_path>/logs/<vhost>/<queue>/<incarnation>`, names encoded; nothing is created.
+    """
+    return storage_path / "logs" / encode_name(vhost) / encode_name(queue) / str(incarnation)
+
+
+def _escape(match: re.Match[bytes]) -> bytes:
+    return b"%%%02x" % match[0][0]
+
+
+def _shorten(encoded: str, raw: bytes) -> str:
+    digest = hashlib.sha256(raw).hexdigest()[:_HASH_HEX_DIGITS]
+    beginning = encoded[: ENCODED_NAME_BYTES_MAX - len(_HASH_MARK) - _HASH_HEX_DIGITS]
+    return f"{beginning}{_HASH_MARK}{digest}"

@@ -1,0 +1,21 @@
+"""Where each document lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from metadata.names import encode_name
+
+DOCUMENT_SUFFIX: Final = ".json"
+TEMPORARY_SUFFIX: Final = ".tmp"
+
+
+def document_path(root: Path, kind: str, vhost: str, name: str) -> Path:
+    """Return `<root>/<kind>/<vhost>/<name>.json`, vhost and name encoded."""
+    return root / kind / encode_name(vhost) / f"{encode_name(name)}{DOCUMENT_SUFFIX}"
+
+
+def temporary_path(path: Path) -> Path:
+    """Return where a document's new content is written before it replaces `path`."""
+    return path.with_name(path.name + TEMPORARY_SUFFIX)

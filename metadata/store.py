@@ -1,0 +1,73 @@
+"""Keep one JSON file per entity, replaced atomically.
+
+The new content is written beside the old and synced, renamed over it, and the directory is
+synced; only then does the call return. A crash leaves the old document or the new one, and at
+worst a `.tmp` file that the next start removes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from metadata.document import Document, encode_document
+from metadata.document_files import DocumentFiles
+from metadata.loading import LoadReport, load_documents
+from metadata.paths import document_path
+from metadata.write_rounds import WriteRounds
+
+
+class MetadataStore:
+    """Durable set of documents below one directory; belongs to one event loop.
+
+    Changes made at the same time share their directory syncs, so many `put` calls at once cost
+    far less than one after another.
+    """
+
+    def __init__(self, root: Path, files: DocumentFiles | None = None) -> None:
+        """Prepare a store; nothing is touched on the disk.
+
+        Args:
+            root: The `metadata` directory; created by the first `put`.
+            files: The file operations; the real ones by default.
+        """
+        self._root = root
+        self._files = DocumentFiles() if files is None else files
+        self._rounds = WriteRounds(root, self._files)
+
+    async def load(self) -> LoadReport:
+        """Read every document; call it once, before the first change.
+
+        One bad file never stops the rest: it is reported, and stays for people to look at.
+
+        Returns:
+            The documents, and what could not be read.
+        """
+        return await load_documents(self._root, self._files)
+
+    async def put(self, document: Document) -> None:
+        """Create or replace a document; returns when it is durable.
+
+        Changes of one document happen in the order of the calls: the last one stays. Cancelling
+        the call stops the wait, not the write.
+
+        Args:
+            document: Encoded before the first suspension, so its body may change afterwards.
+
+        Raises:
+            UnstorableDocumentError: JSON cannot hold it exactly; nothing was written.
+            DocumentWriteError: The disk refused; the stored document is the old or the new one.
+        """
+        path = document_path(self._root, document.kind, document.vhost, document.name)
+        await self._rounds.submit(path, encode_document(document))
+
+    async def delete(self, kind: str, vhost: str, name: str) -> None:
+        """Remove a document if it exists; returns when that is durable.
+
+        Raises:
+            DocumentWriteError: The disk refused; the document may still be there.
+        """
+        await self._rounds.submit(document_path(self._root, kind, vhost, name), None)
+
+    async def close(self) -> None:
+        """Return when every change submitted so far is durable or has failed."""
+        await self._rounds.drain()

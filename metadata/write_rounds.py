@@ -1,0 +1,150 @@
+"""Make many changes durable together.
+
+Whatever arrives while a round is at work waits for the next one, which writes its files side by
+side and syncs each directory once. A document is never twice in one round: a later change takes
+the place of the one that waits, and both callers return when it is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from metadata.bounded_tasks import for_each
+from metadata.document_files import DocumentFiles
+from metadata.errors import DocumentWriteError
+from metadata.paths import temporary_path
+
+logger: Final = logging.getLogger(__name__)
+
+ROUND_CHANGES_MAX: Final = 256
+"""Most documents in one round, so that a change never waits for thousands of others."""
+
+
+class WriteRounds:
+    """Applies changes in rounds, in one task that lives while there is work."""
+
+    def __init__(self, root: Path, files: DocumentFiles) -> None:
+        """Prepare for changes below `root`; nothing is touched on the disk."""
+        self._root = root
+        self._files = files
+        self._waiting: dict[Path, _Change] = {}
+        self._durable_directories: set[Path] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    async def submit(self, path: Path, content: bytes | None) -> None:
+        """Replace the file at `path`, or remove it, and return when that is durable.
+
+        Args:
+            path: Two directories below the root.
+            content: The new content; None to remove the file.
+
+        Raises:
+            DocumentWriteError: The disk refused.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        change = self._waiting.setdefault(path, _Change(path))
+        change.content = content
+        change.waiters.append(done)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
+        await done
+
+    async def drain(self) -> None:
+        """Return when no change is waiting or at work."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        changes: list[_Change] = []
+        try:
+            while self._waiting:
+                paths = list(self._waiting)[:ROUND_CHANGES_MAX]
+                changes = [self._waiting.pop(path) for path in paths]
+                await self._run_round(changes)
+        except asyncio.CancelledError as error:
+            self._abandon(changes, error)
+            raise
+        except Exception as error:
+            # Not the disk's fault but ours: whoever waits gets it, and the next change works.
+            logger.exception("metadata round failed changes=%d", len(changes))
+            self._abandon(changes, error)
+        finally:
+            self._task = None
+
+    def _abandon(self, changes: list[_Change], error: BaseException) -> None:
+        """Let no caller wait for ever for a round that will not come."""
+        for change in [*changes, *self._waiting.values()]:
+            change.abandon(error)
+        self._waiting.clear()
+
+    async def _run_round(self, changes: list[_Change]) -> None:
+        await for_each(changes, self._apply)
+        by_directory: dict[Path, list[_Change]] = {}
+        for change in changes:
+            by_directory.setdefault(change.path.parent, []).append(change)
+        for directory, changed in by_directory.items():
+            await self._sync(directory, changed)
+        for change in changes:
+            change.finish()
+
+    async def _apply(self, change: _Change) -> None:
+        directory = change.path.parent
+        try:
+            if change.content is None:
+                await self._files.remove(change.path)
+                return
+            await self._make_directories(directory)
+            temporary = temporary_path(change.path)
+            await self._files.write(temporary, change.content)
+            await self._files.rename(temporary, change.path)
+        except OSError as cause:
+            self._durable_directories.discard(directory)
+            change.error = cause
+
+    async def _make_directories(self, directory: Path) -> None:
+        if directory in self._durable_directories:
+            return
+        for path in (self._root, directory.parent, directory):
+            await self._files.make_directory(path)
+            await self._files.sync_directory(path.parent)
+        self._durable_directories.add(directory)
+
+    async def _sync(self, directory: Path, changes: list[_Change]) -> None:
+        try:
+            await self._files.sync_directory(directory)
+        except OSError as cause:
+            for change in changes:
+                is_moot = change.content is None and isinstance(cause, FileNotFoundError)
+                if change.error is None and not is_moot:
+                    change.error = cause
+
+
+class _Change:
+    __slots__ = ("content", "error", "path", "waiters")
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.content: bytes | None = None
+        self.error: OSError | None = None
+        self.waiters: list[asyncio.Future[None]] = []
+
+    def finish(self) -> None:
+        for waiter in self.waiters:
+            if waiter.done():
+                continue
+            if self.error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(DocumentWriteError(self.path, self.error))
+
+    def abandon(self, error: BaseException) -> None:
+        for waiter in self.waiters:
+            if waiter.done():
+                continue
+            if isinstance(error, asyncio.CancelledError):
+                waiter.cancel()
+            else:
+                waiter.set_exception(error)

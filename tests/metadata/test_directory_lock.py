@@ -1,0 +1,128 @@
+"""The claim on a data directory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from metadata.directory_lock import FORMAT_VERSION, DirectoryLock
+from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+
+HOLD = """
+import sys
+from pathlib import Path
+from metadata.directory_lock import DirectoryLock
+lock = DirectoryLock.acquire(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def start_holder(storage_path: Path) -> subprocess.Popen[str]:
+    holder = subprocess.Popen(
+        [sys.executable, "-P", "-c", HOLD, str(storage_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    return holder
+
+
+def test_acquire_creates_the_directory_with_lock_and_format(tmp_path: Path) -> None:
+    storage_path = tmp_path / "a" / "data"
+    with DirectoryLock.acquire(storage_path) as lock:
+        assert lock.storage_path == storage_path
+        assert (storage_path / "LOCK").read_text() == f"{os.getpid()}\n"
+        assert (storage_path / "FORMAT").read_text() == f"{FORMAT_VERSION}\n"
+
+
+def test_a_second_claim_is_refused_and_names_the_holder(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path):
+        with pytest.raises(StorageLockedError, match=f"process {os.getpid()}") as refused:
+            DirectoryLock.acquire(tmp_path)
+        assert refused.value.pid == os.getpid()
+        assert refused.value.path == tmp_path / "LOCK"
+
+
+def test_a_lock_file_without_a_pid_is_still_a_lock(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path):
+        (tmp_path / "LOCK").write_bytes(b"")
+        with pytest.raises(StorageLockedError, match="another process") as refused:
+            DirectoryLock.acquire(tmp_path)
+        assert refused.value.pid is None
+
+
+def test_a_released_directory_can_be_claimed_again(tmp_path: Path) -> None:
+    lock = DirectoryLock.acquire(tmp_path)
+    lock.release()
+    lock.release()
+    assert (tmp_path / "LOCK").read_bytes() == b""
+    DirectoryLock.acquire(tmp_path).release()
+
+
+def test_another_process_is_named_and_its_death_frees_the_directory(tmp_path: Path) -> None:
+    with start_holder(tmp_path) as holder:
+        with pytest.raises(StorageLockedError) as refused:
+            DirectoryLock.acquire(tmp_path)
+        assert refused.value.pid == holder.pid
+        holder.kill()
+    DirectoryLock.acquire(tmp_path).release()
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n", b"2\n", b"\xff\xfe", b"0-unstable-not\n"])
+def test_another_format_is_refused_and_the_lock_given_up(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "FORMAT").write_bytes(content)
+    with pytest.raises(StorageFormatError) as refused:
+        DirectoryLock.acquire(tmp_path)
+    assert refused.value.supported == FORMAT_VERSION
+    assert refused.value.path == tmp_path / "FORMAT"
+    (tmp_path / "FORMAT").write_text(FORMAT_VERSION)
+    DirectoryLock.acquire(tmp_path).release()
+
+
+@pytest.mark.parametrize("name", ["metadata", "logs", "offsets", "transactions"])
+def test_data_without_a_format_file_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(StorageFormatError, match="missing") as refused:
+        DirectoryLock.acquire(tmp_path)
+    assert refused.value.found is None
+
+
+def test_a_crash_before_the_format_file_was_renamed_is_made_good(tmp_path: Path) -> None:
+    (tmp_path / "LOCK").write_text("1\n")
+    (tmp_path / "FORMAT.tmp").write_text("0-uns")
+    with DirectoryLock.acquire(tmp_path):
+        assert (tmp_path / "FORMAT").read_text() == f"{FORMAT_VERSION}\n"
+
+
+def test_a_storage_path_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageUnavailableError) as refused:
+        DirectoryLock.acquire(tmp_path / "file")
+    assert isinstance(refused.value.cause, FileExistsError)
+
+
+def test_an_unusable_lock_or_format_file_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "lock" / "LOCK").mkdir(parents=True)
+    (tmp_path / "format" / "FORMAT").mkdir(parents=True)
+    for name in ("lock", "format"):
+        with pytest.raises(StorageUnavailableError, match="directory"):
+            DirectoryLock.acquire(tmp_path / name)
+
+
+def test_a_disk_that_refuses_the_pid_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(descriptor: int, content: bytes, position: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(StorageUnavailableError, match="No space"):
+        DirectoryLock.acquire(tmp_path)
+    monkeypatch.undo()
+    DirectoryLock.acquire(tmp_path).release()

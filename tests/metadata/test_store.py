@@ -1,0 +1,346 @@
+"""Durable documents."""
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from metadata.document import Document
+from metadata.document_files import DocumentFiles
+from metadata.errors import UnstorableDocumentError
+from metadata.store import MetadataStore
+from metadata.write_rounds import ROUND_CHANGES_MAX
+from tests.metadata.faulty_files import FaultyFiles
+
+NASTY_NAMES = [
+    "../x",
+    "a/b",
+    "%2F",
+    "%2f",
+    "",
+    "ü" * 127 + "x",
+    "ü" * 127 + "y",
+    "orders",
+    "Orders",
+    "ORDERS",
+    "CON",
+    "con",
+    ".hidden",
+    "..",
+    ".",
+    "a\0b",
+    "x.json",
+    "x.json.tmp",
+    "x",
+    "\udcff\udc80",
+    "\u0061\u0301",
+    "\u00e1",
+]
+
+
+class HeldFiles(DocumentFiles):
+    """Stops at the first write until released, and remembers what was synced."""
+
+    def __init__(self) -> None:
+        self.writing = asyncio.Event()
+        self.released = asyncio.Event()
+        self.written: list[bytes] = []
+        self.synced: list[Path] = []
+
+    async def write(self, path: Path, content: bytes) -> None:
+        self.writing.set()
+        await self.released.wait()
+        self.written.append(content)
+        await super().write(path, content)
+
+    async def sync_directory(self, path: Path) -> None:
+        self.synced.append(path)
+        await super().sync_directory(path)
+
+
+def queue(name: str, number: int = 0) -> Document:
+    return Document("queues", "/", name, {"number": number})
+
+
+def files_below(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if not path.is_dir()]
+
+
+async def load(root: Path) -> list[Document]:
+    report = await MetadataStore(root).load()
+    assert report.unreadable == []
+    return report.documents
+
+
+async def test_a_store_that_was_never_written_is_empty(tmp_path: Path) -> None:
+    report = await MetadataStore(tmp_path / "metadata").load()
+    assert (report.documents, report.unreadable, report.removed_temporaries) == ([], [], 0)
+    assert not (tmp_path / "metadata").exists()
+
+
+async def test_documents_survive_a_restart_in_a_fixed_order(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path)
+    documents = [
+        Document("exchanges", "/", "x", {}),
+        Document("queues", "/", "a", {"arguments": {"x-max-length": 5}}),
+        Document("queues", "/", "b", {}),
+        Document("queues", "other", "a", {}),
+        Document("users", "", "guest", {}),
+    ]
+    for document in reversed(documents):
+        await store.put(document)
+    assert await load(tmp_path) == documents
+    assert (tmp_path / "queues" / "%2f" / "a.json").is_file()
+
+
+async def test_nasty_names_survive_and_never_leave_the_directory(tmp_path: Path) -> None:
+    root = tmp_path / "metadata"
+    store = MetadataStore(root)
+    documents = [
+        Document("queues", vhost, name, {"self": name})
+        for vhost in ("/", "..", "")
+        for name in NASTY_NAMES
+    ]
+    async with asyncio.TaskGroup() as group:
+        for document in documents:
+            group.create_task(store.put(document))
+    files = files_below(tmp_path)
+    assert {path.relative_to(tmp_path).parts[:2] for path in files} == {("metadata", "queues")}
+    assert len(files) == len({str(path).lower() for path in files}) == len(documents)
+    loaded = await load(root)
+    assert sorted(loaded, key=repr) == sorted(documents, key=repr)
+    for document in documents:
+        await store.delete(document.kind, document.vhost, document.name)
+    assert await load(root) == []
+
+
+async def test_a_put_replaces_and_a_delete_removes(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path)
+    await store.put(queue("q", 1))
+    await store.put(queue("q", 2))
+    assert await load(tmp_path) == [queue("q", 2)]
+    await store.delete("queues", "/", "q")
+    assert await load(tmp_path) == []
+
+
+async def test_deleting_what_does_not_exist_is_no_error(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path / "metadata")
+    await store.delete("queues", "/", "q")
+    await store.put(queue("a"))
+    await store.delete("queues", "/", "q")
+    assert await load(tmp_path / "metadata") == [queue("a")]
+
+
+async def test_a_document_that_json_cannot_hold_is_refused_before_it_is_written(
+    tmp_path: Path,
+) -> None:
+    store = MetadataStore(tmp_path)
+    with pytest.raises(UnstorableDocumentError):
+        await store.put(Document("queues", "/", "q", {"x": b""}))
+    assert files_below(tmp_path) == []
+
+
+async def test_the_body_may_change_once_put_has_been_called(tmp_path: Path) -> None:
+    files = HeldFiles()
+    store = MetadataStore(tmp_path, files)
+    document = queue("q", 1)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(store.put(document))
+        await files.writing.wait()
+        document.body["number"] = 2
+        files.released.set()
+    assert await load(tmp_path) == [queue("q", 1)]
+
+
+async def test_the_last_of_many_changes_of_one_document_stays(tmp_path: Path) -> None:
+    files = HeldFiles()
+    store = MetadataStore(tmp_path, files)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(store.put(queue("q", 0)))
+        await files.writing.wait()
+        for number in range(1, 100):
+            group.create_task(store.put(queue("q", number)))
+        group.create_task(store.delete("queues", "/", "q"))
+        group.create_task(store.put(queue("q", 100)))
+        await asyncio.sleep(0)
+        files.released.set()
+    assert await load(tmp_path) == [queue("q", 100)]
+    # What waited was overtaken, not written one by one.
+    assert len(files.written) == 2
+
+
+async def test_changes_made_together_sync_their_directory_once(tmp_path: Path) -> None:
+    files = HeldFiles()
+    files.released.set()
+    store = MetadataStore(tmp_path, files)
+    await store.put(queue("first"))
+    files.synced.clear()
+    async with asyncio.TaskGroup() as group:
+        for number in range(ROUND_CHANGES_MAX):
+            group.create_task(store.put(queue(f"q{number}")))
+    assert files.synced == [tmp_path / "queues" / "%2f"]
+
+
+async def test_a_file_is_synced_before_its_rename_and_the_directory_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    sync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        events.append("sync directory" if is_directory else "sync file")
+        sync(descriptor)
+
+    class Recording(DocumentFiles):
+        async def rename(self, source: Path, target: Path) -> None:
+            events.append("rename")
+            await super().rename(source, target)
+
+        async def remove(self, path: Path) -> None:
+            events.append("remove")
+            await super().remove(path)
+
+    store = MetadataStore(tmp_path, Recording())
+    await store.put(queue("first"))
+    events.clear()
+    monkeypatch.setattr(os, "fsync", fsync)
+    await store.put(queue("q"))
+    assert events == ["sync file", "rename", "sync directory"]
+    events.clear()
+    await store.delete("queues", "/", "q")
+    assert events == ["remove", "sync directory"]
+    events.clear()
+    # New directories are entries of their parents, which must survive a power cut too.
+    await store.put(Document("users", "", "guest", {}))
+    assert events == ["sync directory"] * 3 + ["sync file", "rename", "sync directory"]
+
+
+async def test_more_changes_than_a_round_holds_all_become_durable(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path)
+    async with asyncio.TaskGroup() as group:
+        for number in range(ROUND_CHANGES_MAX + 10):
+            group.create_task(store.put(queue(f"q{number}")))
+    assert len(await load(tmp_path)) == ROUND_CHANGES_MAX + 10
+
+
+async def test_a_cancelled_put_is_still_written_and_close_waits_for_it(tmp_path: Path) -> None:
+    files = HeldFiles()
+    store = MetadataStore(tmp_path, files)
+    putting = asyncio.create_task(store.put(queue("q")))
+    await files.writing.wait()
+    putting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await putting
+    files.released.set()
+    await store.close()
+    await store.close()
+    assert await load(tmp_path) == [queue("q")]
+
+
+async def test_a_cancelled_put_of_a_failing_disk_reports_to_nobody(tmp_path: Path) -> None:
+    files = FaultyFiles(0, OSError(5, "Input/output error"))
+    store = MetadataStore(tmp_path, files)
+    putting = asyncio.create_task(store.put(queue("q")))
+    await asyncio.sleep(0)
+    putting.cancel()
+    await store.close()
+    assert putting.cancelled()
+
+
+async def test_callers_are_cancelled_with_the_task_that_works_for_them(tmp_path: Path) -> None:
+    files = HeldFiles()
+    store = MetadataStore(tmp_path, files)
+    putting = [asyncio.create_task(store.put(queue("a")))]
+    await files.writing.wait()
+    putting += [asyncio.create_task(store.put(queue("a"))), asyncio.create_task(store.close())]
+    await asyncio.sleep(0)
+    putting[0].cancel()
+    [rounds] = [task for task in asyncio.all_tasks() if task.get_name() == "metadata-write-rounds"]
+    rounds.cancel()
+    results = await asyncio.gather(*putting, return_exceptions=True)
+    assert [type(result) for result in results] == [asyncio.CancelledError] * 2 + [type(None)]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\0" * 50, b'{"schema": 9}'], ids=["empty", "cut", "zeros", "schema"]
+)
+async def test_one_bad_file_is_reported_kept_and_stops_nothing(
+    tmp_path: Path, content: bytes
+) -> None:
+    store = MetadataStore(tmp_path)
+    for name in ("a", "b", "c"):
+        await store.put(queue(name))
+    bad = tmp_path / "queues" / "%2f" / "b.json"
+    bad.write_bytes(content)
+    report = await MetadataStore(tmp_path).load()
+    assert report.documents == [queue("a"), queue("c")]
+    [unreadable] = report.unreadable
+    assert unreadable.path == bad
+    assert (unreadable.kind, unreadable.encoded_vhost, unreadable.encoded_name) == (
+        "queues",
+        "%2f",
+        "b",
+    )
+    assert unreadable.reason
+    assert bad.read_bytes() == content
+
+
+async def test_a_copy_under_another_name_is_reported_not_loaded(tmp_path: Path) -> None:
+    await MetadataStore(tmp_path).put(queue("a"))
+    original = tmp_path / "queues" / "%2f" / "a.json"
+    (tmp_path / "queues" / "%2f" / "b.json").write_bytes(original.read_bytes())
+    report = await MetadataStore(tmp_path).load()
+    assert report.documents == [queue("a")]
+    [unreadable] = report.unreadable
+    assert unreadable.reason == "belongs to queues 'a'"
+
+
+async def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
+    await MetadataStore(tmp_path).put(queue("a"))
+    strangers = [tmp_path / "x", tmp_path / "queues" / "y", tmp_path / "queues" / "%2f" / "z.bak"]
+    for stranger in strangers:
+        stranger.write_text("")
+    assert await load(tmp_path) == [queue("a")]
+    assert all(stranger.exists() for stranger in strangers)
+
+
+async def test_a_directory_in_a_documents_place_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "queues" / "%2f" / "a.json").mkdir(parents=True)
+    report = await MetadataStore(tmp_path).load()
+    assert [unreadable.encoded_name for unreadable in report.unreadable] == ["a"]
+
+
+async def test_a_directory_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
+    class Unlistable(DocumentFiles):
+        async def list_names(self, directory: Path) -> list[str]:
+            if directory.name == "queues":
+                raise PermissionError(13, "Permission denied")
+            return await super().list_names(directory)
+
+    store = MetadataStore(tmp_path, Unlistable())
+    await store.put(queue("a"))
+    await store.put(Document("users", "", "guest", {}))
+    report = await store.load()
+    assert report.documents == [Document("users", "", "guest", {})]
+    [unreadable] = report.unreadable
+    assert (unreadable.kind, unreadable.encoded_vhost) == ("queues", "")
+
+
+async def test_a_half_written_file_is_removed_at_start(tmp_path: Path) -> None:
+    await MetadataStore(tmp_path).put(queue("a"))
+    temporary = tmp_path / "queues" / "%2f" / "a.json.tmp"
+    temporary.write_bytes(b'{"sch')
+    report = await MetadataStore(tmp_path).load()
+    assert (report.documents, report.removed_temporaries) == ([queue("a")], 1)
+    assert not temporary.exists()
+
+
+async def test_a_half_written_file_that_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
+    await MetadataStore(tmp_path).put(queue("a"))
+    (tmp_path / "queues" / "%2f" / "a.json.tmp").write_bytes(b"")
+    files = FaultyFiles(0, PermissionError(13, "Permission denied"))
+    report = await MetadataStore(tmp_path, files).load()
+    assert (report.documents, report.removed_temporaries) == ([queue("a")], 0)
