@@ -1,0 +1,203 @@
+"""Write what is settled to the disk, all changed queues in one write and one sync.
+
+A round is appended to the newest generation's file. A new generation begins with the full state
+and takes its name by an atomic rename once that is on the disk: at the first round after opening
+(so nothing is ever appended behind a torn tail), when the file has grown to several times what is
+in it, and after a failed write (a descriptor whose sync failed cannot be trusted again). The
+generation before stays, to be used when the newest cannot be read.
+
+The format is drawn in docs/checkpoint-format.md.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+from uuid import UUID
+
+from appendlog.filesystem import FileSystem
+from offsets.checkpoint_reading import CheckpointRecovery, checkpoint_path, read_checkpoint
+from offsets.checkpoint_round import encode_round
+from offsets.errors import CheckpointFailedError
+from offsets.queue_checkpoint import QueueCheckpoint, decode_checkpoint, encode_checkpoint
+
+logger: Final = logging.getLogger(__name__)
+
+COMPACTION_FACTOR: Final = 4
+"""A new generation begins when the file is longer than this many times what is in it."""
+
+COMPACTION_BYTES_MIN: Final = 1024 * 1024
+"""A file shorter than this is never compacted for its length."""
+
+
+class CheckpointStore:
+    """The settlement of all queues on the disk.
+
+    Used by one thread at a time, never the event loop's: every round waits for the disk. Memory:
+    the encoded state of every queue, 48 bytes and what its acked ranges and redelivery counts take.
+
+    Attributes:
+        recovery: What was found when it was opened; its `entries` are handed over and empty.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        filesystem: FileSystem,
+        recovery: CheckpointRecovery,
+        compaction_bytes_min: int,
+    ) -> None:
+        """Continue from what was read; use `open`."""
+        self.recovery = recovery
+        self._directory = directory
+        self._filesystem = filesystem
+        self._compaction_bytes_min = compaction_bytes_min
+        self._generation = recovery.generation
+        self._sources = recovery.sources
+        self._entries, recovery.entries = recovery.entries, {}
+        self._live_bytes = sum(map(len, self._entries.values()))
+        self._descriptor = -1
+        self._file_bytes = 0
+        self._round = 0
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        filesystem: FileSystem,
+        compaction_bytes_min: int = COMPACTION_BYTES_MIN,
+    ) -> tuple[Self, dict[UUID, QueueCheckpoint], bool]:
+        """Read the newest state; write nothing.
+
+        Until the first round of this run is written, a clean stop stays on record: call
+        `write_round(())` before the first delivery, or a crash will look like a clean stop.
+
+        Args:
+            directory: The `offsets` directory; made by the first round.
+            filesystem: The file operations.
+            compaction_bytes_min: A file shorter than this is not compacted for its length.
+
+        Returns:
+            The store; the last known state of every queue incarnation, which may lag (a floor may
+            lie below the log's start after damage) and may name incarnations that are gone; and
+            whether the last stop was clean, so that nothing was delivered or settled since.
+
+        Raises:
+            CheckpointFailedError: The directory cannot be listed.
+            UnsupportedCheckpointError: A file is of another version.
+        """
+        recovery = read_checkpoint(directory, filesystem)
+        checkpoints = map(decode_checkpoint, recovery.entries.values())
+        states = {checkpoint.incarnation: checkpoint for checkpoint in checkpoints}
+        store = cls(directory, filesystem, recovery, compaction_bytes_min)
+        return store, states, recovery.was_clean
+
+    def write_round(
+        self,
+        states: Sequence[QueueCheckpoint],
+        removed: Sequence[UUID] = (),
+        clean: bool = False,
+    ) -> None:
+        """Put the states of changed queues on the disk; returns when they are there.
+
+        One write and one sync for all of them, in the calling thread. A round that fails loses
+        nothing: the next one writes everything again, to a new file.
+
+        Args:
+            states: Whole states, one for each changed queue; each replaces what was known of its
+                incarnation. Nothing in them may lie at or above the log's recovery point.
+            removed: Incarnations to forget, none of them in `states`; unknown ones are ignored.
+            clean: This is the last round of a clean stop. The next round revokes it.
+
+        Raises:
+            CheckpointFailedError: The disk refused; the round may be on it or not.
+        """
+        entries = {state.incarnation.bytes: encode_checkpoint(state) for state in states}
+        gone = [incarnation.bytes for incarnation in removed]
+        assert entries.keys().isdisjoint(gone)
+        self._remember(entries, gone)
+        try:
+            if self._descriptor < 0 or self._is_overgrown():
+                self._begin_generation(clean)
+            else:
+                self._append(list(entries.values()), gone, clean)
+        except OSError as cause:
+            self.close()
+            path = checkpoint_path(self._directory, self._generation)
+            raise CheckpointFailedError(path, cause) from cause
+
+    def close(self) -> None:
+        """Give the file up; a later round begins a new generation. Writes nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            # All that matters was synced by the round that wrote it.
+            with suppress(OSError):
+                self._filesystem.close(descriptor)
+
+    def _remember(self, entries: dict[bytes, bytes], gone: list[bytes]) -> None:
+        known = self._entries
+        for incarnation, entry in entries.items():
+            self._live_bytes += len(entry) - len(known.get(incarnation, b""))
+        known.update(entries)
+        for incarnation in gone:
+            self._live_bytes -= len(known.pop(incarnation, b""))
+
+    def _is_overgrown(self) -> bool:
+        limit = max(COMPACTION_FACTOR * self._live_bytes, self._compaction_bytes_min)
+        return self._file_bytes > limit
+
+    def _append(self, entries: list[bytes], gone: list[bytes], clean: bool) -> None:
+        buffers = self._encode(entries, gone, clean)
+        self._file_bytes = self._filesystem.write_all(
+            self._descriptor, buffers, self._file_bytes, sync=True
+        )
+        self._round += 1
+
+    def _begin_generation(self, clean: bool) -> None:
+        self.close()
+        # Also when it fails: a number is never used for two files.
+        self._generation += 1
+        self._round = 0
+        buffers = self._encode(list(self._entries.values()), [], clean)
+        filesystem = self._filesystem
+        filesystem.make_directories(self._directory)
+        path = checkpoint_path(self._directory, self._generation)
+        temporary = path.with_name(f"{path.name}.tmp")
+        self._descriptor = filesystem.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self._file_bytes = filesystem.write_all(self._descriptor, buffers, 0, sync=False)
+        filesystem.fsync(self._descriptor)
+        filesystem.rename(temporary, path)
+        filesystem.sync_directory(self._directory)
+        self._round = 1
+        self._remove_superseded(path)
+
+    def _encode(self, entries: list[bytes], gone: list[bytes], clean: bool) -> list[bytes]:
+        return encode_round(
+            self._generation,
+            self._round,
+            entries,
+            gone,
+            is_clean=clean,
+            written_at_ns=time.time_ns(),
+        )
+
+    def _remove_superseded(self, newest: Path) -> None:
+        """Remove all files but the newest and what it was made from; keep damaged ones aside."""
+        keep = {newest.name, *(path.name for path in self._sources)}
+        self._sources = [newest]
+        damaged = {path.name for path in self.recovery.damaged_files}
+        try:
+            for name in self._filesystem.listdir(self._directory):
+                if name in keep or not name.endswith((".log", ".log.tmp")):
+                    continue
+                path = self._directory / name
+                if name in damaged:
+                    self._filesystem.rename(path, path.with_name(f"{name}.damaged"))
+                else:
+                    self._filesystem.unlink(path)
+        except OSError as cause:
+            # The round is on the disk; what is left over is removed by the next generation.
+            logger.warning("cannot remove checkpoint in %s cause=%s", self._directory, cause)

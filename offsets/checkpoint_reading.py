@@ -1,0 +1,170 @@
+"""Read checkpoint files after any kind of stop, and beside a running server.
+
+A round holds whole queue states, and a later state of an incarnation wins. So a round that is
+lost, torn or damaged can only make the result lag: some messages come again that were settled.
+It can never make it lead, which would lose messages. That is why reading goes on behind damage.
+
+The newest generation begins with the full state, so it is enough as long as that beginning is
+whole. If it is not, the generation before it is replayed first; the rounds that can still be read
+in the newest one then go on top, because its beginning was the other's end.
+"""
+
+import logging
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from appendlog.filesystem import FileSystem
+from offsets.checkpoint_round import VERSION, Round, UnknownVersionError, decode_round, find_round
+from offsets.errors import CheckpointFailedError, UnsupportedCheckpointError
+
+logger: Final = logging.getLogger(__name__)
+
+_FILE_NAME: Final = re.compile(r"checkpoint-([0-9]{20})\.log")
+
+
+@dataclass(slots=True)
+class CheckpointRecovery:
+    """What reading the checkpoint files found.
+
+    Attributes:
+        generation: Highest generation seen, readable or not; 0 when there is none.
+        was_clean: The last thing written was the last round of a clean stop, and all is whole.
+        rounds: Rounds read.
+        torn_bytes: Bytes of a round that a crash cut short; normal.
+        damaged_files: Files in which something that was once on the disk cannot be read.
+        entries: Encoded queue checkpoints by the bytes of their incarnation.
+        sources: Files that `entries` came from.
+    """
+
+    generation: int = 0
+    was_clean: bool = False
+    rounds: int = 0
+    torn_bytes: int = 0
+    damaged_files: list[Path] = field(default_factory=list)
+    entries: dict[bytes, bytes] = field(default_factory=dict)
+    sources: list[Path] = field(default_factory=list)
+
+
+def checkpoint_path(directory: Path, generation: int) -> Path:
+    """Return the path of one generation's file."""
+    return directory / f"checkpoint-{generation:020}.log"
+
+
+def read_checkpoint(directory: Path, filesystem: FileSystem) -> CheckpointRecovery:
+    """Read what the files in a directory say; changes nothing.
+
+    Safe beside a writer: at worst the last round is not yet seen.
+
+    Args:
+        directory: May be missing, which is the same as empty.
+        filesystem: The file operations.
+
+    Raises:
+        CheckpointFailedError: The directory cannot be listed.
+        UnsupportedCheckpointError: A file is of another version; nothing may be written then.
+    """
+    generations = _generations(directory, filesystem)
+    recovery = CheckpointRecovery(generation=generations[-1] if generations else 0)
+    files: list[_CheckpointFile] = []
+    for generation in reversed(generations):
+        path = checkpoint_path(directory, generation)
+        file = _read_file(path, generation, filesystem)
+        if file is None:
+            continue
+        files.append(file)
+        if file.begins_with_base:
+            break
+    for file in reversed(files):
+        file.replay(recovery)
+    last = files[0] if files else None
+    recovery.was_clean = last is not None and last.is_clean and not recovery.damaged_files
+    return recovery
+
+
+def _generations(directory: Path, filesystem: FileSystem) -> list[int]:
+    try:
+        names = filesystem.listdir(directory)
+    except FileNotFoundError:
+        return []
+    except OSError as cause:
+        raise CheckpointFailedError(directory, cause) from cause
+    return sorted(int(match[1]) for name in names if (match := _FILE_NAME.fullmatch(name)))
+
+
+def _read_file(path: Path, generation: int, filesystem: FileSystem) -> "_CheckpointFile | None":
+    try:
+        descriptor = filesystem.open(path, os.O_RDONLY)
+        try:
+            data = filesystem.read_all(descriptor, filesystem.size(descriptor), 0)
+        finally:
+            filesystem.close(descriptor)
+    except FileNotFoundError:
+        # Compacted away since the directory was listed: a newer one has all of it.
+        return None
+    except OSError as error:
+        logger.warning("unreadable checkpoint path=%s cause=%s", path, error)
+        data = b""
+    try:
+        return _CheckpointFile(path, generation, data)
+    except UnknownVersionError as error:
+        raise UnsupportedCheckpointError(path, error.found, VERSION) from error
+
+
+class _CheckpointFile:
+    """The valid rounds of one file, and what lies between them."""
+
+    def __init__(self, path: Path, generation: int, data: bytes) -> None:
+        self.path = path
+        self.rounds: list[Round] = []
+        self.torn_bytes = 0
+        self.is_damaged = False
+        self._generation = generation
+        self._collect(data)
+        self.begins_with_base = bool(self.rounds) and self.rounds[0].is_base
+        # A file gets its name only when its first round is on the disk, so it cannot be torn.
+        if not self.begins_with_base:
+            self.is_damaged = True
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether a clean stop was the last thing written to it."""
+        return not self.torn_bytes and bool(self.rounds) and self.rounds[-1].is_clean
+
+    def replay(self, recovery: CheckpointRecovery) -> None:
+        """Put this file's rounds on top of what older files said."""
+        for found in self.rounds:
+            if found.is_base:
+                recovery.entries.clear()
+            recovery.entries.update(found.entries)
+            for incarnation in found.removed:
+                recovery.entries.pop(incarnation, None)
+        recovery.rounds += len(self.rounds)
+        recovery.torn_bytes += self.torn_bytes
+        recovery.sources.append(self.path)
+        if self.is_damaged:
+            recovery.damaged_files.append(self.path)
+
+    def _collect(self, data: bytes) -> None:
+        position = number = 0
+        while position < len(data):
+            found = decode_round(data, position)
+            if found is None:
+                # Nothing valid behind it: a crash cut the last round. Something valid: damage,
+                # because a round is written only after the one before it is on the disk.
+                begin = find_round(data, position + 1)
+                if begin < 0:
+                    self.torn_bytes = len(data) - position
+                    return
+                self.is_damaged = True
+                position = begin
+                continue
+            position = found.end
+            if found.generation != self._generation or found.number < number:
+                self.is_damaged = True
+                continue
+            self.is_damaged |= found.number > number
+            self.rounds.append(found)
+            number = found.number + 1

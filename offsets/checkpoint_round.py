@@ -1,0 +1,158 @@
+"""One round of a checkpoint file: the unit of writing, of syncing and of the CRC.
+
+Drawn in docs/checkpoint-format.md, section 2.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from crc32c import crc32c
+
+from offsets.queue_checkpoint import checkpoint_bytes
+
+VERSION: Final = 1
+"""The only version written and read so far."""
+
+MAGIC: Final = b"AQCP"
+
+_FRONT: Final = struct.Struct("<4sIQ")  # magic, CRC, length
+_TAIL: Final = struct.Struct("<BBHIIIQq")
+_CRC_START: Final = 8
+_LENGTH: Final = struct.Struct("<Q")
+assert _FRONT.size == 16
+assert _TAIL.size == 32
+
+HEADER_BYTES: Final = _FRONT.size + _TAIL.size
+
+_INCARNATION_BYTES: Final = 16
+_BASE: Final = 1
+_CLEAN: Final = 2
+
+
+class UnknownVersionError(Exception):
+    """A round is whole, but of another version: the reader says in which file.
+
+    Attributes:
+        found: Its version.
+    """
+
+    def __init__(self, found: int) -> None:
+        """Keep the version found."""
+        super().__init__(found)
+        self.found = found
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A valid round as found in a file.
+
+    Attributes:
+        generation: Generation of the file it was written to.
+        number: 0 for a generation's first round, then one more each.
+        is_base: It holds all queues, so what earlier rounds said does not matter.
+        is_clean: It was the last of a clean stop.
+        entries: Encoded queue checkpoints by the bytes of their incarnation.
+        removed: Incarnations that are gone, as bytes.
+        end: Position behind the round.
+    """
+
+    generation: int
+    number: int
+    is_base: bool
+    is_clean: bool
+    entries: dict[bytes, bytes]
+    removed: list[bytes]
+    end: int
+
+
+def encode_round(
+    generation: int,
+    number: int,
+    entries: Iterable[bytes],
+    removed: Sequence[bytes],
+    *,
+    is_clean: bool,
+    written_at_ns: int,
+) -> list[bytes]:
+    """Return a round as buffers to be written one behind the other.
+
+    Args:
+        generation: Of the file that it is for.
+        number: 0 for the first of the file, which then must hold all queues.
+        entries: Encoded queue checkpoints.
+        removed: Incarnations to forget, 16 bytes each, none of them in `entries`.
+        is_clean: Nothing will be delivered or settled after it before the next start.
+        written_at_ns: Now, ns UTC; for people, never read back.
+    """
+    body = list(entries)
+    flags = (_BASE if number == 0 else 0) | (_CLEAN if is_clean else 0)
+    tail = _TAIL.pack(VERSION, flags, 0, len(body), len(removed), number, generation, written_at_ns)
+    content = b"".join([tail, *body, *removed])
+    length = _LENGTH.pack(len(content))
+    return [_FRONT.pack(MAGIC, crc32c(content, crc32c(length)), len(content)), content]
+
+
+def decode_round(data: bytes, position: int) -> Round | None:
+    """Return the round at `position`, or None when there is no valid one.
+
+    Raises:
+        UnknownVersionError: There is a valid one of another version.
+    """
+    if position + HEADER_BYTES > len(data):
+        return None
+    magic, crc, length = _FRONT.unpack_from(data, position)
+    start = position + _FRONT.size
+    end = start + length
+    if magic != MAGIC or length < _TAIL.size or end > len(data):
+        return None
+    if crc32c(memoryview(data)[position + _CRC_START : end]) != crc:
+        return None
+    version, flags, _, entry_count, removed_count, number, generation, _ = _TAIL.unpack_from(
+        data, start
+    )
+    if version != VERSION:
+        raise UnknownVersionError(version)
+    content = _split(data, start + _TAIL.size, end, entry_count, removed_count)
+    if content is None:
+        return None
+    is_base = bool(flags & _BASE)
+    return Round(generation, number, is_base, bool(flags & _CLEAN), *content, end)
+
+
+def find_round(data: bytes, position: int) -> int:
+    """Return where the first valid round at or behind `position` begins, -1 if there is none.
+
+    Raises:
+        UnknownVersionError: The first valid one is of another version.
+    """
+    position = data.find(MAGIC, position)
+    while position >= 0 and decode_round(data, position) is None:
+        position = data.find(MAGIC, position + 1)
+    return position
+
+
+def _split(
+    data: bytes, position: int, end: int, entry_count: int, removed_count: int
+) -> tuple[dict[bytes, bytes], list[bytes]] | None:
+    """Cut a round's content into entries and removed incarnations; None if it does not fit."""
+    entries: dict[bytes, bytes] = {}
+    removed_start = end - removed_count * _INCARNATION_BYTES
+    try:
+        for _ in range(entry_count):
+            entry_end = position + checkpoint_bytes(data, position)
+            if entry_end > removed_start:
+                return None
+            entry = data[position:entry_end]
+            entries[entry[:_INCARNATION_BYTES]] = entry
+            position = entry_end
+    except struct.error:
+        return None
+    if position != removed_start:
+        return None
+    removed = [
+        data[place : place + _INCARNATION_BYTES]
+        for place in range(removed_start, end, _INCARNATION_BYTES)
+    ]
+    return entries, removed

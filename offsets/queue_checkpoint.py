@@ -1,0 +1,126 @@
+"""What a checkpoint remembers of one queue, and its form on the disk.
+
+The form is drawn in docs/checkpoint-format.md, section 3. Packing is in bulk: ten thousand queues
+are encoded in some milliseconds, and a million acked ranges without a loop of small writes.
+"""
+
+import re
+import struct
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+_FIXED: Final = struct.Struct("<16sQQIIII")
+assert _FIXED.size == 48
+
+_RUN_BYTES: Final = 16
+_REDELIVERY_BYTES: Final = 12
+_ONES: Final = re.compile("1+")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCheckpoint:
+    """Settlement of one queue incarnation; it may lag behind the truth, never lead it.
+
+    Whoever makes one clips it to what is on the disk: nothing at or above the log's
+    `recovery_point` may be in `ack_floor` or `acked_ranges`. After a power cut the log could end
+    below an ack that led it, and the ack would then hide the new message that gets its offset.
+
+    Attributes:
+        incarnation: Which queue, and which life of it.
+        ack_floor: All offsets below it are settled; >= 0, exclusive.
+        acked_ranges: Settled ranges [start, end) above the floor: ascending, not overlapping.
+        delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
+        redelivery_counts: How often an unsettled offset was returned to the queue, below 2**32.
+    """
+
+    incarnation: UUID
+    ack_floor: int
+    acked_ranges: list[tuple[int, int]] = field(default_factory=list)
+    delivered_watermark: int = 0
+    redelivery_counts: dict[int, int] = field(default_factory=dict)
+
+
+def encode_checkpoint(checkpoint: QueueCheckpoint) -> bytes:
+    """Return one queue's entry. O(acked ranges + redelivery counts)."""
+    acked = counts = b""
+    run_count = 0
+    if checkpoint.acked_ranges:
+        run_count, acked = _encode_ranges(checkpoint.ack_floor, checkpoint.acked_ranges)
+    if checkpoint.redelivery_counts:
+        counts = _encode_counts(checkpoint.redelivery_counts)
+    fixed = _FIXED.pack(
+        checkpoint.incarnation.bytes,
+        checkpoint.ack_floor,
+        checkpoint.delivered_watermark,
+        run_count,
+        0 if run_count else len(acked),
+        len(checkpoint.redelivery_counts),
+        0,
+    )
+    return fixed + acked + counts if acked or counts else fixed
+
+
+def checkpoint_bytes(data: bytes, position: int) -> int:
+    """Return the size of the entry at `position`, to be compared with what is there.
+
+    Raises:
+        struct.error: Fewer bytes are left than the fixed part has.
+    """
+    fields = _FIXED.unpack_from(data, position)
+    run_count, bitmap_bytes, redelivery_count = fields[3:6]
+    variable = run_count * _RUN_BYTES + bitmap_bytes + redelivery_count * _REDELIVERY_BYTES
+    return _FIXED.size + int(variable)
+
+
+def decode_checkpoint(entry: bytes) -> QueueCheckpoint:
+    """Read one queue's entry of the size that `checkpoint_bytes` gave."""
+    incarnation, floor, watermark, run_count, bitmap_bytes, redelivery_count, _ = (
+        _FIXED.unpack_from(entry)
+    )
+    position = _FIXED.size
+    if run_count:
+        flat = struct.unpack_from(f"<{2 * run_count}Q", entry, position)
+        ranges = list(zip(flat[::2], flat[1::2], strict=True))
+        position += run_count * _RUN_BYTES
+    else:
+        ranges = _ranges_of_bitmap(floor, entry[position : position + bitmap_bytes])
+        position += bitmap_bytes
+    offsets = struct.unpack_from(f"<{redelivery_count}Q", entry, position)
+    counts = struct.unpack_from(f"<{redelivery_count}I", entry, position + 8 * redelivery_count)
+    redeliveries = dict(zip(offsets, counts, strict=True))
+    return QueueCheckpoint(UUID(bytes=incarnation), floor, ranges, watermark, redeliveries)
+
+
+def _encode_ranges(floor: int, ranges: list[tuple[int, int]]) -> tuple[int, bytes]:
+    """Return the number of runs (0 for a bitmap) and the smaller of the two forms."""
+    assert floor <= ranges[0][0] < ranges[-1][1]
+    span = ranges[-1][1] - floor
+    if (span + 7) // 8 < len(ranges) * _RUN_BYTES:
+        return 0, _bitmap_of_ranges(floor, ranges, span)
+    flat = [offset for run in ranges for offset in run]
+    return len(ranges), struct.pack(f"<{len(flat)}Q", *flat)
+
+
+def _bitmap_of_ranges(floor: int, ranges: list[tuple[int, int]], span: int) -> bytes:
+    # Through a text of ones and zeros: reading one of base 2 is linear, and no step is taken
+    # per offset. Setting bits in an integer of this size would copy it for every range.
+    parts: list[str] = []
+    position = floor
+    for start, end in ranges:
+        parts.append("0" * (start - position))
+        parts.append("1" * (end - start))
+        position = end
+    digits = "".join(parts)
+    assert len(digits) == span, "acked ranges must be ascending and disjoint"
+    return int(digits[::-1], 2).to_bytes((span + 7) // 8, "little")
+
+
+def _ranges_of_bitmap(floor: int, bitmap: bytes) -> list[tuple[int, int]]:
+    digits = f"{int.from_bytes(bitmap, 'little'):b}"[::-1]
+    return [(floor + run.start(), floor + run.end()) for run in _ONES.finditer(digits)]
+
+
+def _encode_counts(counts: dict[int, int]) -> bytes:
+    number = len(counts)
+    return struct.pack(f"<{number}Q{number}I", *counts.keys(), *counts.values())

@@ -1,0 +1,94 @@
+"""A machine that stops, or a disk that fails, at every operation of the checkpoint store."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from appendlog.filesystem import FileSystem
+from offsets.errors import CheckpointFailedError
+from tests.offsets.checkpoint_samples import QUEUES, States, open_store, read, state, write_rounds
+from tests.offsets.faulty_filesystem import FaultyFileSystem, StoppedError
+
+
+def run_until_stopped(
+    directory: Path, filesystem: FileSystem
+) -> tuple[States, States | None, bool | None]:
+    """Write rounds; return the acknowledged states, and those of the round in flight if any."""
+    store, acknowledged, _ = open_store(directory, filesystem, compaction_bytes_min=400)
+    for floor in range(1, 8):
+        changed = [state(floor % 3, floor)]
+        removed = [QUEUES[1]] if floor == 6 else []
+        clean = floor == 7
+        after = acknowledged | {s.incarnation: s for s in changed}
+        for incarnation in removed:
+            after.pop(incarnation, None)
+        try:
+            store.write_round(changed, removed, clean=clean)
+        except StoppedError:
+            return acknowledged, after, clean
+        acknowledged = after
+    store.close()
+    return acknowledged, None, None
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("has_dsync", [True, False])
+@pytest.mark.parametrize("loses_unsynced", [True, False])
+@pytest.mark.parametrize("written_bytes", [0, 50, 1_000_000])
+def test_a_stop_at_any_operation_keeps_every_acknowledged_round(
+    tmp_path: Path, written_bytes: int, loses_unsynced: bool, has_dsync: bool
+) -> None:
+    for stop_at in range(1000):
+        directory = tmp_path / str(stop_at) / "offsets"
+        directory.parent.mkdir()
+        write_rounds(directory, [state(3, 1)], clean=True)
+        filesystem = FaultyFileSystem(stop_at, StoppedError(), written_bytes, has_dsync)
+        acknowledged, in_flight, was_last = run_until_stopped(directory, filesystem)
+        for descriptor in list(filesystem.open_descriptors):
+            os.close(descriptor)
+        if loses_unsynced:
+            filesystem.lose_what_was_not_synced()
+        store, states, was_clean = open_store(directory)
+        assert not store.recovery.damaged_files
+        if in_flight is None:
+            assert (states, was_clean) == (acknowledged, True)
+            return
+        assert states in (acknowledged, in_flight)
+        # Clean is only what nothing was written after: the old run's stop, or this one's.
+        if was_clean:
+            assert states == (in_flight if was_last else {QUEUES[3]: state(3, 1)})
+    raise AssertionError
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("has_dsync", [True, False])
+@pytest.mark.parametrize("written_bytes", [0, 50, 1_000_000])
+def test_after_a_disk_error_at_any_operation_the_next_round_saves_everything(
+    tmp_path: Path, written_bytes: int, has_dsync: bool
+) -> None:
+    for fault_at in range(1000):
+        directory = tmp_path / str(fault_at) / "offsets"
+        directory.parent.mkdir()
+        fault = OSError(errno.EIO, "Input/output error")
+        filesystem = FaultyFileSystem(fault_at, fault, written_bytes, has_dsync)
+        store, _, _ = open_store(directory, filesystem, compaction_bytes_min=300)
+        failures = []
+        for floor in range(1, 8):
+            try:
+                store.write_round([state(floor % 3, floor)])
+            except CheckpointFailedError as error:
+                failures.append(error.cause)
+                assert not filesystem.open_descriptors
+            else:
+                expected = {
+                    QUEUES[f % 3]: state(f % 3, f) for f in range(max(floor - 2, 1), floor + 1)
+                }
+                assert read(directory) == expected
+        store.close()
+        assert not filesystem.open_descriptors
+        assert failures in ([], [fault])
+        if filesystem.operations <= fault_at:
+            return
+    raise AssertionError
