@@ -1,0 +1,208 @@
+"""The life of a connection as the specification has it, without a socket.
+
+    AWAITING_START_OK --start-ok--> AWAITING_TUNE_OK --tune-ok--> AWAITING_OPEN --open--> OPEN
+                                                                                           |
+                CLOSED <--close-ok-- CLOSING <--(we sent connection.close)-----------------+
+
+Methods of class connection go in, the answers come out; what was negotiated stands in the
+attributes. Which users and virtual hosts there are is asked of the caller.
+
+Source: AMQP 0-9-1 specification, section 1.4.2 (connection); texts as in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Protocol
+
+from amqp_server.protocol.errors import AccessRefused, CommandInvalid, FieldSyntaxError, NotAllowed
+from amqp_server.protocol.methods import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from amqp_server.protocol.tables import decode_table_body
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.field_values import Table
+    from amqp_server.protocol.methods import Method
+
+MECHANISMS = b"PLAIN AMQPLAIN"
+
+
+class ConnectionState(Enum):
+    """Where a connection stands."""
+
+    AWAITING_START_OK = auto()
+    AWAITING_TUNE_OK = auto()
+    AWAITING_OPEN = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    CLOSED = auto()
+
+
+class Gatekeeper(Protocol):
+    """Decides who may come in."""
+
+    def may_login(self, user: str, password: bytes) -> bool:
+        """Return whether this client may use this name and password from where it is."""
+
+    def has_vhost(self, name: str) -> bool:
+        """Return whether there is such a virtual host."""
+
+
+class ConnectionMachine:
+    """The handshake and the end of one connection.
+
+    Args:
+        gatekeeper: Knows users and virtual hosts.
+        server_properties: What `connection.start` tells of us.
+        frame_max: Largest frame we take, in octets.
+        frame_min: Least frame_max that we accept.
+        channel_max: Highest channel number we take.
+        heartbeat_seconds: Interval that we propose; 0 proposes none.
+
+    Attributes:
+        user: Who logged in; empty before.
+        vhost: What was opened; empty before.
+        client_properties: What `connection.start-ok` told of the client.
+        frame_max: Negotiated, once open.
+        channel_max: Negotiated, once open.
+        heartbeat_seconds: Negotiated, once open; 0 is none.
+    """
+
+    def __init__(
+        self,
+        gatekeeper: Gatekeeper,
+        server_properties: Table,
+        *,
+        frame_max: int,
+        frame_min: int,
+        channel_max: int,
+        heartbeat_seconds: int,
+    ) -> None:
+        """Wait for start-ok; `greeting` is to be sent first."""
+        self.state = ConnectionState.AWAITING_START_OK
+        self.user = ""
+        self.vhost = ""
+        self.client_properties: Table = {}
+        self.frame_max = frame_max
+        self.channel_max = channel_max
+        self.heartbeat_seconds = heartbeat_seconds
+        self._frame_min = frame_min
+        self._gatekeeper = gatekeeper
+        self._server_properties = server_properties
+
+    @property
+    def greeting(self) -> ConnectionStart:
+        """The first method, in answer to the protocol header."""
+        return ConnectionStart(
+            version_major=0,
+            version_minor=9,
+            server_properties=self._server_properties,
+            mechanisms=MECHANISMS,
+            locales=b"en_US",
+        )
+
+    def capability(self, name: str) -> bool:
+        """Return whether the client said that it has a capability."""
+        capabilities = self.client_properties.get("capabilities")
+        if capabilities is None or not isinstance(capabilities.value, dict):
+            return False
+        value = capabilities.value.get(name)
+        return value is not None and value.value is True
+
+    def receive(self, method: Method) -> Method | None:
+        """Take a method of class connection and return the answer, if there is one.
+
+        Raises:
+            AmqpError: The client may not do that, or not now.
+        """
+        match method, self.state:
+            case ConnectionStartOk(), ConnectionState.AWAITING_START_OK:
+                return self._start_ok(method)
+            case ConnectionTuneOk(), ConnectionState.AWAITING_TUNE_OK:
+                self._tune_ok(method)
+                return None
+            case ConnectionOpen(), ConnectionState.AWAITING_OPEN:
+                return self._open(method)
+            case ConnectionUpdateSecret(), ConnectionState.OPEN:
+                return ConnectionUpdateSecretOk()
+            case ConnectionClose(), _:
+                self.state = ConnectionState.CLOSED
+                return ConnectionCloseOk()
+            case ConnectionCloseOk(), ConnectionState.CLOSING:
+                self.state = ConnectionState.CLOSED
+                return None
+        raise CommandInvalid(f"unexpected method {method.name} in state {self.state.name.lower()}")
+
+    def close(self) -> None:
+        """Note that connection.close was sent."""
+        self.state = ConnectionState.CLOSING
+
+    def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
+        self.client_properties = method.client_properties
+        if method.mechanism == "PLAIN":
+            user, password = _plain(method.response)
+        elif method.mechanism == "AMQPLAIN":
+            user, password = _amqplain(method.response)
+        else:
+            raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
+        if not self._gatekeeper.may_login(user, password):
+            raise AccessRefused(
+                f"Login was refused using authentication mechanism {method.mechanism}. "
+                "For details see the broker logfile."
+            )
+        self.user = user
+        self.state = ConnectionState.AWAITING_TUNE_OK
+        return ConnectionTune(
+            channel_max=self.channel_max, frame_max=self.frame_max, heartbeat=self.heartbeat_seconds
+        )
+
+    def _tune_ok(self, method: ConnectionTuneOk) -> None:
+        self.frame_max = _negotiate("frame_max", method.frame_max, self._frame_min, self.frame_max)
+        self.channel_max = _negotiate("channel_max", method.channel_max, 1, self.channel_max)
+        self.heartbeat_seconds = method.heartbeat
+        self.state = ConnectionState.AWAITING_OPEN
+
+    def _open(self, method: ConnectionOpen) -> ConnectionOpenOk:
+        if not self._gatekeeper.has_vhost(method.virtual_host):
+            raise NotAllowed(f"vhost {method.virtual_host} not found")
+        self.vhost = method.virtual_host
+        self.state = ConnectionState.OPEN
+        return ConnectionOpenOk()
+
+
+def _negotiate(name: str, asked: int, least: int, most: int) -> int:
+    # 0 would mean "no limit", which is more than any limit.
+    if asked == 0 or asked > most:
+        raise NotAllowed(
+            f"negotiated {name} = {asked} is higher than the maximum allowed value ({most})"
+        )
+    if asked < least:
+        raise NotAllowed(f"negotiated {name} = {asked} is lower than the minimum allowed value ({least})")
+    return asked
+
+
+def _plain(response: bytes) -> tuple[str, bytes]:
+    parts = response.split(b"\0")
+    if len(parts) != 3:
+        raise FieldSyntaxError("malformed PLAIN response: expected authzid NUL user NUL password")
+    return parts[1].decode("utf-8", "surrogateescape"), parts[2]
+
+
+def _amqplain(response: bytes) -> tuple[str, bytes]:
+    table = decode_table_body(response)
+    login, password = table.get("LOGIN"), table.get("PASSWORD")
+    if login is None or password is None or not isinstance(login.value, bytes):
+        raise FieldSyntaxError("malformed AMQPLAIN response: expected LOGIN and PASSWORD")
+    if not isinstance(password.value, bytes):
+        raise FieldSyntaxError("malformed AMQPLAIN response: PASSWORD is not a string")
+    return login.value.decode("utf-8", "surrogateescape"), password.value

@@ -1,0 +1,199 @@
+"""AMQP errors: one class per reply code, soft ones close a channel, hard ones the connection.
+
+Each class carries the code that the peer is told, so that whoever catches an `AmqpError` can
+answer it without asking which one it is.
+
+The classes are named for their code names, which do not end in "Error" (hence the exemption).
+
+Source: AMQP 0-9-1 specification, section 1.2 (reply codes and their soft or hard class).
+"""
+
+# ruff: noqa: N818
+from typing import ClassVar, Self
+
+from amqp_server.protocol.constants import ReplyCode
+
+REPLY_TEXT_BYTES_MAX = 255
+_CONTINUATION_MASK = 0xC0
+_CONTINUATION_BITS = 0x80
+_CHARACTER_BYTES_MAX = 4
+
+
+class AmqpError(Exception):
+    """A failure that the peer is told about with a reply code and a text.
+
+    Raise one of the subclasses. Catch `SoftError` to close the channel and `HardError` to close
+    the connection.
+
+    Attributes:
+        reply_code: The number sent in channel.close or connection.close.
+        reply_text: `"CODE_NAME - explanation"`, at most 255 bytes of UTF-8.
+        class_id: Class of the method that failed, 0 when none did.
+        method_id: The method that failed, 0 when none did.
+    """
+
+    reply_code: ClassVar[ReplyCode]
+
+    def __init__(self, explanation: str, class_id: int = 0, method_id: int = 0) -> None:
+        """Keep the explanation and the method that failed.
+
+        Args:
+            explanation: What, where, found, expected; cut where the reply text would pass 255
+                bytes.
+            class_id: Class of the method that failed, 0 when none did.
+            method_id: The method that failed, 0 when none did.
+        """
+        super().__init__(explanation)
+        self.reply_text = _truncate(f"{self.reply_code.name} - {explanation}")
+        self.class_id = class_id
+        self.method_id = method_id
+
+    def with_method(self, class_id: int, method_id: int) -> Self:
+        """Name the method that failed and return this same error, ready to be raised."""
+        self.class_id = class_id
+        self.method_id = method_id
+        return self
+
+    def __str__(self) -> str:
+        """Return the reply code and text, as a log line wants them."""
+        return f"{self.reply_code.value} {self.reply_text}"
+
+
+class SoftError(AmqpError):
+    """A failure that closes one channel; the connection lives on."""
+
+
+class HardError(AmqpError):
+    """A failure that closes the whole connection."""
+
+
+class ContentTooLarge(SoftError):
+    """311: the content passes what its receiver accepts."""
+
+    reply_code = ReplyCode.CONTENT_TOO_LARGE
+
+
+class NoRoute(SoftError):
+    """312: a mandatory message found no queue; used in basic.return only."""
+
+    reply_code = ReplyCode.NO_ROUTE
+
+
+class NoConsumers(SoftError):
+    """313: an immediate message found no consumer; used in basic.return only."""
+
+    reply_code = ReplyCode.NO_CONSUMERS
+
+
+class AccessRefused(SoftError):
+    """403: the user or the name may not do this."""
+
+    reply_code = ReplyCode.ACCESS_REFUSED
+
+
+class NotFound(SoftError):
+    """404: the queue, exchange or consumer does not exist."""
+
+    reply_code = ReplyCode.NOT_FOUND
+
+
+class ResourceLocked(SoftError):
+    """405: the queue belongs to another connection."""
+
+    reply_code = ReplyCode.RESOURCE_LOCKED
+
+
+class PreconditionFailed(SoftError):
+    """406: an argument or the present state forbids it."""
+
+    reply_code = ReplyCode.PRECONDITION_FAILED
+
+
+class ConnectionForced(HardError):
+    """320: an operator, or the end of the server, closes the connection."""
+
+    reply_code = ReplyCode.CONNECTION_FORCED
+
+
+class InvalidPath(HardError):
+    """402: the client tried to work with an unknown virtual host."""
+
+    reply_code = ReplyCode.INVALID_PATH
+
+
+class FrameError(HardError):
+    """501: the bytes are not a frame."""
+
+    reply_code = ReplyCode.FRAME_ERROR
+
+
+class FieldSyntaxError(HardError):
+    """502: the bytes inside a frame, or a value to be encoded, break the field grammar.
+
+    Its code name is SYNTAX_ERROR; the class is named otherwise because Python has a SyntaxError.
+    """
+
+    reply_code = ReplyCode.SYNTAX_ERROR
+
+
+class CommandInvalid(HardError):
+    """503: a method that the present state does not allow."""
+
+    reply_code = ReplyCode.COMMAND_INVALID
+
+
+class ChannelError(HardError):
+    """504: the channel is not open, or is opened twice."""
+
+    reply_code = ReplyCode.CHANNEL_ERROR
+
+
+class UnexpectedFrame(HardError):
+    """505: another frame than the one the content sequence asks for."""
+
+    reply_code = ReplyCode.UNEXPECTED_FRAME
+
+
+class ResourceError(HardError):
+    """506: the server lacks the resources for it."""
+
+    reply_code = ReplyCode.RESOURCE_ERROR
+
+
+class NotAllowed(HardError):
+    """530: not allowed, as a bad tune-ok or an unknown virtual host."""
+
+    reply_code = ReplyCode.NOT_ALLOWED
+
+
+class NotImplementedAmqp(HardError):
+    """540: the server does not implement it.
+
+    Its code name is NOT_IMPLEMENTED; Python has a NotImplementedError already.
+    """
+
+    reply_code = ReplyCode.NOT_IMPLEMENTED
+
+
+class InternalError(HardError):
+    """541: a fault of the server itself."""
+
+    reply_code = ReplyCode.INTERNAL_ERROR
+
+
+def _truncate(text: str) -> str:
+    """Cut text to 255 bytes of UTF-8 without halving a character."""
+    # Text made from names off the wire may hold escaped bytes. Any other lone surrogate cannot be
+    # sent at all, and an error about an error would hide the first one.
+    try:
+        encoded = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        encoded = text.encode("utf-8", "replace")
+    end = len(encoded)
+    if end > REPLY_TEXT_BYTES_MAX:
+        end = REPLY_TEXT_BYTES_MAX
+        for back in range(_CHARACTER_BYTES_MAX):
+            if encoded[end - back] & _CONTINUATION_MASK != _CONTINUATION_BITS:
+                end -= back
+                break
+    return encoded[:end].decode("utf-8", "surrogateescape")

@@ -1,0 +1,111 @@
+"""When two field values mean the same, and how RabbitMQ's error texts name them.
+
+Source: RabbitMQ's behaviour on a queue declared again: integers of any width are one class of
+types and floats another; texts say `the value '1' of type 'long'`.
+"""
+
+from amqp_server.protocol.field_values import DecimalValue, FieldData, FieldValue
+
+_TYPE_NAMES = {
+    b"t": "bool",
+    b"b": "byte",
+    b"B": "unsignedbyte",
+    b"s": "short",
+    b"u": "unsignedshort",
+    b"I": "signedint",
+    b"i": "unsignedint",
+    b"l": "long",
+    b"L": "long",
+    b"f": "float",
+    b"d": "double",
+    b"D": "decimal",
+    b"S": "longstr",
+    b"x": "binary",
+    b"T": "timestamp",
+    b"A": "array",
+    b"F": "table",
+    b"V": "void",
+}
+_TYPE_CLASSES = dict.fromkeys((b"b", b"B", b"s", b"u", b"I", b"i", b"l", b"L"), "integer") | {
+    b"f": "float",
+    b"d": "float",
+}
+_PRINTABLE = range(0x20, 0x7F)
+
+
+def same_value(one: FieldValue, other: FieldValue) -> bool:
+    """Return whether two values are equal as RabbitMQ compares arguments and headers.
+
+    Integers of any width are equal by value and so are floats, but 10 is not 10.0. Everything else
+    must be of the same kind. What is inside arrays and tables must agree in kind too. A NaN equals
+    nothing.
+    """
+    one_class = _TYPE_CLASSES.get(one.kind, one.kind)
+    return one_class == _TYPE_CLASSES.get(other.kind, other.kind) and one.value == other.value
+
+
+def describe(value: FieldValue | None) -> str:
+    """Return `the value '1' of type 'long'`, or `none` when there is no value."""
+    if value is None:
+        return "none"
+    return f"the value {_quoted(value)} of type '{_TYPE_NAMES[value.kind]}'"
+
+
+def describe_difference(received: FieldValue | None, current: FieldValue | None) -> str:
+    """Return the end of an inequivalence text: `received ... but current is ...`.
+
+    RabbitMQ leaves the types out when both values are there, even when only they differ.
+    """
+    if received is None or current is None:
+        return f"received {describe(received)} but current is {describe(current)}"
+    return f"received {_quoted(received)} but current is {_quoted(current)}"
+
+
+def _quoted(value: FieldValue) -> str:
+    if isinstance(value.value, bytes):
+        return f"'{value.value.decode('utf-8', 'surrogateescape')}'"
+    return f"'{_erlang_term(value.value)}'"
+
+
+def _erlang_term(data: FieldData) -> str:
+    """Write a value as Erlang prints it: that is what users of RabbitMQ search for."""
+    match data:
+        case None:
+            return "undefined"
+        case bool():
+            return "true" if data else "false"
+        case float():
+            return _erlang_float(data)
+        case bytes():
+            return _erlang_binary(data)
+        case DecimalValue(scale, unscaled):
+            return f"{{{scale},{unscaled}}}"
+        case list():
+            return f"[{','.join(f'{{{_typed_term(item)}}}' for item in data)}]"
+        case dict():
+            entries = [
+                f"{{{_erlang_binary(key.encode('utf-8', 'surrogateescape'))},{_typed_term(item)}}}"
+                for key, item in data.items()
+            ]
+            return f"[{','.join(entries)}]"
+        case _:
+            return str(data)
+
+
+def _typed_term(value: FieldValue) -> str:
+    return f"{_TYPE_NAMES[value.kind]},{_erlang_term(value.value)}"
+
+
+def _erlang_float(number: float) -> str:
+    mantissa, exponent_sign, exponent = repr(number).partition("e")
+    if exponent_sign:
+        point = "" if "." in mantissa else ".0"
+        return f"{mantissa}{point}e{int(exponent)}"
+    return mantissa
+
+
+def _erlang_binary(raw: bytes) -> str:
+    if all(octet in _PRINTABLE for octet in raw):
+        text = raw.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')
+        return f'<<"{text}">>' if raw else "<<>>"
+    return f"<<{','.join(map(str, raw))}>>"

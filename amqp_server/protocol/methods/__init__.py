@@ -1,0 +1,224 @@
+"""AMQP methods: one frozen class each, and the way from and to the payload of a method frame.
+
+Source: AMQP 0-9-1 specification, section 1.3 and following, and RabbitMQ's protocol extensions.
+"""
+
+from struct import Struct
+
+from amqp_server.protocol.constants import FRAME_END_BYTE, FRAME_METHOD
+from amqp_server.protocol.errors import FieldSyntaxError, NotImplementedAmqp
+from amqp_server.protocol.methods.access import (
+    ACCESS_METHODS,
+    AccessRequest,
+    AccessRequestOk,
+)
+from amqp_server.protocol.methods.basic import (
+    BASIC_METHODS,
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicDeliver,
+    BasicGet,
+    BasicGetEmpty,
+    BasicGetOk,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+    BasicReturn,
+)
+from amqp_server.protocol.methods.channel import (
+    CHANNEL_METHODS,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+    ChannelOpenOk,
+)
+from amqp_server.protocol.methods.codec import METHOD_ID_BYTES, Method
+from amqp_server.protocol.methods.confirm import (
+    CONFIRM_METHODS,
+    ConfirmSelect,
+    ConfirmSelectOk,
+)
+from amqp_server.protocol.methods.connection import (
+    CONNECTION_METHODS,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionSecure,
+    ConnectionSecureOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from amqp_server.protocol.methods.exchange import (
+    EXCHANGE_METHODS,
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+)
+from amqp_server.protocol.methods.queue import (
+    QUEUE_METHODS,
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+from amqp_server.protocol.methods.tx import (
+    TX_METHODS,
+    TxCommit,
+    TxCommitOk,
+    TxRollback,
+    TxRollbackOk,
+    TxSelect,
+    TxSelectOk,
+)
+
+__all__ = [
+    "METHODS",
+    "AccessRequest",
+    "AccessRequestOk",
+    "BasicAck",
+    "BasicCancel",
+    "BasicCancelOk",
+    "BasicConsume",
+    "BasicConsumeOk",
+    "BasicDeliver",
+    "BasicGet",
+    "BasicGetEmpty",
+    "BasicGetOk",
+    "BasicNack",
+    "BasicPublish",
+    "BasicQos",
+    "BasicQosOk",
+    "BasicRecover",
+    "BasicRecoverAsync",
+    "BasicRecoverOk",
+    "BasicReject",
+    "BasicReturn",
+    "ChannelClose",
+    "ChannelCloseOk",
+    "ChannelFlow",
+    "ChannelFlowOk",
+    "ChannelOpen",
+    "ChannelOpenOk",
+    "ConfirmSelect",
+    "ConfirmSelectOk",
+    "ConnectionBlocked",
+    "ConnectionClose",
+    "ConnectionCloseOk",
+    "ConnectionOpen",
+    "ConnectionOpenOk",
+    "ConnectionSecure",
+    "ConnectionSecureOk",
+    "ConnectionStart",
+    "ConnectionStartOk",
+    "ConnectionTune",
+    "ConnectionTuneOk",
+    "ConnectionUnblocked",
+    "ConnectionUpdateSecret",
+    "ConnectionUpdateSecretOk",
+    "ExchangeBind",
+    "ExchangeBindOk",
+    "ExchangeDeclare",
+    "ExchangeDeclareOk",
+    "ExchangeDelete",
+    "ExchangeDeleteOk",
+    "ExchangeUnbind",
+    "ExchangeUnbindOk",
+    "Method",
+    "QueueBind",
+    "QueueBindOk",
+    "QueueDeclare",
+    "QueueDeclareOk",
+    "QueueDelete",
+    "QueueDeleteOk",
+    "QueuePurge",
+    "QueuePurgeOk",
+    "QueueUnbind",
+    "QueueUnbindOk",
+    "TxCommit",
+    "TxCommitOk",
+    "TxRollback",
+    "TxRollbackOk",
+    "TxSelect",
+    "TxSelectOk",
+    "decode_method",
+    "method_frame",
+]
+
+_METHOD_ID = Struct(">HH")
+_FRAME_HEADER = Struct(">BHI")
+
+METHODS: dict[tuple[int, int], type[Method]] = {
+    (method_class.class_id, method_class.method_id): method_class
+    for method_class in (
+        *CONNECTION_METHODS,
+        *CHANNEL_METHODS,
+        *ACCESS_METHODS,
+        *EXCHANGE_METHODS,
+        *QUEUE_METHODS,
+        *BASIC_METHODS,
+        *CONFIRM_METHODS,
+        *TX_METHODS,
+    )
+}
+"""Every method that can be decoded, by class id and method id."""
+
+
+def decode_method(payload: bytes) -> Method:
+    """Decode the payload of a method frame.
+
+    Args:
+        payload: The whole payload, class id first; not kept.
+
+    Raises:
+        FieldSyntaxError: The payload is too short or too long, or an argument is malformed.
+        NotImplementedAmqp: No class or method has these ids.
+    """
+    if len(payload) < METHOD_ID_BYTES:
+        raise FieldSyntaxError(f"method frame of {len(payload)} bytes has no method id")
+    class_id, method_id = _METHOD_ID.unpack_from(payload)
+    method_class = METHODS.get((class_id, method_id))
+    if method_class is None:
+        raise NotImplementedAmqp("unimplemented method", class_id, method_id)
+    return method_class.decode(payload)
+
+
+def method_frame(channel: int, method: Method) -> bytes:
+    """Return the whole frame that carries method, from frame type to end octet.
+
+    Args:
+        channel: Channel number, 0 to 65535.
+        method: Not kept.
+
+    Raises:
+        FieldSyntaxError: A value does not fit its argument type.
+    """
+    payload = method.encode()
+    return _FRAME_HEADER.pack(FRAME_METHOD, channel, len(payload)) + payload + FRAME_END_BYTE

@@ -1,0 +1,246 @@
+"""Field tables: decode the bytes of the wire and encode them again, every kind bit for bit.
+
+Decoding goes down one Python call per level, so the depth bound is also what keeps a hostile table
+from exhausting the stack. Two things are not kept, because RabbitMQ does not keep them either: a
+boolean octet above 1 becomes true (1), and of a key sent twice the last value counts. The bytes of
+a message are stored as they came and are never rebuilt from a table, so this concerns arguments.
+
+Source: AMQP 0-9-1 specification, section 4.2.5.5, and RabbitMQ's errata for the kinds.
+"""
+
+import struct
+from struct import Struct
+
+from amqp_server.protocol.errors import FieldSyntaxError
+from amqp_server.protocol.field_comparison import describe, describe_difference, same_value
+from amqp_server.protocol.field_values import (
+    TABLE_DEPTH_MAX,
+    VOID,
+    DecimalValue,
+    FieldData,
+    FieldValue,
+    PythonValue,
+    Table,
+    field_value,
+    table_of,
+)
+from amqp_server.protocol.strings import (
+    decode_longstr,
+    decode_shortstr,
+    encode_longstr,
+    encode_shortstr,
+)
+from amqp_server.protocol.table_json import table_from_json, table_to_json
+
+__all__ = [
+    "TABLE_DEPTH_MAX",
+    "VOID",
+    "DecimalValue",
+    "FieldData",
+    "FieldValue",
+    "PythonValue",
+    "Table",
+    "decode_table",
+    "decode_table_body",
+    "describe",
+    "describe_difference",
+    "encode_table",
+    "field_value",
+    "same_value",
+    "table_from_json",
+    "table_of",
+    "table_to_json",
+]
+
+_LENGTH = Struct(">I")
+_DOUBLE = Struct(">d")
+_DOUBLE_BITS = Struct(">Q")
+_FLOAT = Struct(">f")
+_DECIMAL = Struct(">Bi")
+_INTEGERS = {
+    b"b": Struct(">b"),
+    b"B": Struct(">B"),
+    b"s": Struct(">h"),
+    b"u": Struct(">H"),
+    b"I": Struct(">i"),
+    b"i": Struct(">I"),
+    b"l": Struct(">q"),
+    b"L": Struct(">q"),
+    b"T": Struct(">Q"),
+}
+
+# A float32 NaN is widened and narrowed by hand: the processor's own conversion would set the quiet
+# bit and so change what the client sent.
+_FLOAT_EXPONENT = 0x7F800000
+_FLOAT_MANTISSA = 0x007FFFFF
+_FLOAT_QUIET_BIT = 0x00400000
+_DOUBLE_EXPONENT = 0x7FF0000000000000
+_MANTISSA_BITS_MORE = 52 - 23
+
+
+def decode_table(data: bytes, position: int = 0) -> tuple[Table, int]:
+    """Read a length-prefixed table at position; return it and the position after it.
+
+    Raises:
+        FieldSyntaxError: The bytes end too soon, do not add up, name an unknown kind, or nest
+            more than `TABLE_DEPTH_MAX` levels.
+    """
+    try:
+        start, end = _extent(data, position)
+        return _decode_entries(data, start, end, 1), end
+    except struct.error as error:
+        raise FieldSyntaxError("field table is cut short") from error
+
+
+def decode_table_body(data: bytes) -> Table:
+    """Decode a table that comes without its length, as the AMQPLAIN response does.
+
+    Raises:
+        FieldSyntaxError: As `decode_table`.
+    """
+    try:
+        return _decode_entries(data, 0, len(data), 1)
+    except struct.error as error:
+        raise FieldSyntaxError("field table is cut short") from error
+
+
+def encode_table(table: Table) -> bytes:
+    """Return the length-prefixed bytes of table, entries in its own order.
+
+    Raises:
+        FieldSyntaxError: A key passes 255 bytes, a value is not of its kind or out of its range,
+            or tables nest more than `TABLE_DEPTH_MAX` levels.
+    """
+    try:
+        return _encode_entries(table, 1)
+    except (struct.error, OverflowError) as error:
+        raise FieldSyntaxError(f"field table value out of range: {error}") from error
+
+
+def _extent(data: bytes, position: int) -> tuple[int, int]:
+    """Return where the contents of a table or array start and end."""
+    start = position + _LENGTH.size
+    end: int = start + _LENGTH.unpack_from(data, position)[0]
+    if end > len(data):
+        raise FieldSyntaxError(f"field table at byte {position} passes the end of the data")
+    return start, end
+
+
+def _check_depth(depth: int) -> None:
+    if depth > TABLE_DEPTH_MAX:
+        raise FieldSyntaxError(f"field table nests more than {TABLE_DEPTH_MAX} levels")
+
+
+def _decode_entries(data: bytes, position: int, end: int, depth: int) -> Table:
+    _check_depth(depth)
+    table: Table = {}
+    while position < end:
+        key, position = decode_shortstr(data, position)
+        table[key], position = _decode_value(data, position, depth)
+    # An entry may have read past its own table into what follows it; it shows here.
+    if position != end:
+        raise FieldSyntaxError(f"field table entry passes the end of its table at byte {end}")
+    return table
+
+
+def _decode_items(data: bytes, position: int, end: int, depth: int) -> list[FieldValue]:
+    _check_depth(depth)
+    items: list[FieldValue] = []
+    while position < end:
+        item, position = _decode_value(data, position, depth)
+        items.append(item)
+    if position != end:
+        raise FieldSyntaxError(f"field array item passes the end of its array at byte {end}")
+    return items
+
+
+def _decode_value(data: bytes, position: int, depth: int) -> tuple[FieldValue, int]:
+    kind = data[position : position + 1]
+    position += 1
+    if integer := _INTEGERS.get(kind):
+        return FieldValue(kind, integer.unpack_from(data, position)[0]), position + integer.size
+    match kind:
+        case b"S" | b"x":
+            raw, position = decode_longstr(data, position)
+            return FieldValue(kind, raw), position
+        case b"t":
+            if position >= len(data):
+                raise FieldSyntaxError("field table boolean is cut short")
+            return FieldValue(kind, data[position] != 0), position + 1
+        case b"d":
+            return FieldValue(kind, _DOUBLE.unpack_from(data, position)[0]), position + 8
+        case b"f":
+            return FieldValue(kind, _decode_float(data, position)), position + 4
+        case b"D":
+            return FieldValue(
+                kind, DecimalValue(*_DECIMAL.unpack_from(data, position))
+            ), position + 5
+        case b"F":
+            start, end = _extent(data, position)
+            return FieldValue(kind, _decode_entries(data, start, end, depth + 1)), end
+        case b"A":
+            start, end = _extent(data, position)
+            return FieldValue(kind, _decode_items(data, start, end, depth + 1)), end
+        case b"V":
+            return VOID, position
+        case _:
+            raise FieldSyntaxError(f"unknown field kind {kind!r} at byte {position - 1}")
+
+
+def _decode_float(data: bytes, position: int) -> float:
+    number: float = _FLOAT.unpack_from(data, position)[0]
+    if number == number:
+        return number
+    bits: int = _LENGTH.unpack_from(data, position)[0]
+    sign = (bits >> 31) << 63
+    payload = (bits & _FLOAT_MANTISSA) << _MANTISSA_BITS_MORE
+    widened: float = _DOUBLE.unpack(_DOUBLE_BITS.pack(sign | _DOUBLE_EXPONENT | payload))[0]
+    return widened
+
+
+def _encode_float(number: float) -> bytes:
+    if number == number:
+        return _FLOAT.pack(number)
+    bits: int = _DOUBLE_BITS.unpack(_DOUBLE.pack(number))[0]
+    payload = (bits >> _MANTISSA_BITS_MORE) & _FLOAT_MANTISSA
+    # Without any payload bit left it would be an infinity.
+    return _LENGTH.pack((bits >> 63) << 31 | _FLOAT_EXPONENT | (payload or _FLOAT_QUIET_BIT))
+
+
+def _encode_entries(table: Table, depth: int) -> bytes:
+    _check_depth(depth)
+    parts: list[bytes] = []
+    for key, value in table.items():
+        parts.append(encode_shortstr(key))
+        parts.append(_encode_value(value, depth))
+    return encode_longstr(b"".join(parts))
+
+
+def _encode_items(items: list[FieldValue], depth: int) -> bytes:
+    _check_depth(depth)
+    return encode_longstr(b"".join([_encode_value(item, depth) for item in items]))
+
+
+def _encode_value(value: FieldValue, depth: int) -> bytes:
+    match value:
+        case FieldValue(kind, int(number)) if kind in _INTEGERS:
+            return kind + _INTEGERS[kind].pack(number)
+        case FieldValue(b"S" | b"x" as kind, bytes(raw)):
+            return kind + encode_longstr(raw)
+        case FieldValue(b"t", bool(flag)):
+            return b"t\x01" if flag else b"t\x00"
+        case FieldValue(b"d", float(number)):
+            return b"d" + _DOUBLE.pack(number)
+        case FieldValue(b"f", float(number)):
+            return b"f" + _encode_float(number)
+        case FieldValue(b"D", DecimalValue(scale, unscaled)):
+            return b"D" + _DECIMAL.pack(scale, unscaled)
+        case FieldValue(b"F", dict(entries)):
+            return b"F" + _encode_entries(entries, depth + 1)
+        case FieldValue(b"A", list(items)):
+            return b"A" + _encode_items(items, depth + 1)
+        case FieldValue(b"V", None):
+            return b"V"
+        case _:
+            held = type(value.value).__name__
+            raise FieldSyntaxError(f"field kind {value.kind!r} cannot hold a value of type {held}")

@@ -1,0 +1,137 @@
+"""What a connection says, told twice: by the scanner's events and by pamqp, frame by frame.
+
+A *statement* is one logical thing on one channel: a whole publish, one acknowledgement,
+another method, a heartbeat. However the scanner groups its events, the statements and
+their order are the same.
+"""
+
+from struct import unpack_from
+from typing import Any
+
+from pamqp import body, commands, frame, header, heartbeat
+
+from amqp_server.broker.content_assembly import ContentAssembly
+from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
+from amqp_server.protocol.methods import BasicPublish, decode_method
+from appendlog.message import encode_message
+
+Statement = tuple[Any, ...]
+PUBLISH_ID = b"\x00\x3c\x00\x28"
+
+
+class Teller:
+    """Turns events into statements; contents in pieces go through the real assembler."""
+
+    def __init__(self, message_bytes_max: int = 1 << 27) -> None:
+        self.statements: list[Statement] = []
+        self._message_bytes_max = message_bytes_max
+        self._assemblies: dict[int, ContentAssembly] = {}
+
+    def take(self, events: list[tuple[Any, ...]]) -> None:
+        for event in events:
+            self._take(event)
+
+    def _take(self, event: tuple[Any, ...]) -> None:
+        kind, channel = event[:2]
+        if kind == PUBLISH:
+            _, _, method_payload, messages, property_flags, message_flags = event
+            assert messages, "a run without messages"
+            for message in messages:
+                assert message[0] == message_flags
+                self._say_publish(channel, method_payload, message, property_flags)
+        elif kind == ACK:
+            ranges = event[2]
+            assert ranges, "a run without acknowledgements"
+            for first, last in zip(ranges[::2], ranges[1::2], strict=True):
+                if first == 0:
+                    self.statements.append(("ack", channel, last, True))
+                else:
+                    for tag in range(first, last + 1):
+                        self.statements.append(("ack", channel, tag, False))
+        elif kind == METHOD and event[2][:4] == PUBLISH_ID:
+            method = decode_method(event[2])
+            assert isinstance(method, BasicPublish)
+            self._assemblies[channel] = ContentAssembly(method, event[2], self._message_bytes_max)
+        elif kind == HEADER:
+            self._assembled(channel, self._assemblies[channel].take_header(event[2]))
+        elif kind == BODY:
+            self._assembled(channel, self._assemblies[channel].take_body(event[2]))
+        else:
+            name = {METHOD: "method", HEARTBEAT: "heartbeat", ERROR: "error"}[kind]
+            self.statements.append(self._ack_or((name, *event[1:])))
+
+    def _ack_or(self, statement: Statement) -> Statement:
+        """Tags that no client can mean are left to the method decoder; they are acks still."""
+        if statement[0] == "method" and statement[2][:4] == b"\x00\x3c\x00\x50":
+            tag, multiple = unpack_from(">QB", statement[2], 4)
+            return ("ack", statement[1], tag, bool(multiple & 1))
+        return statement
+
+    def _assembled(self, channel: int, is_whole: bool) -> None:
+        if is_whole:
+            done = self._assemblies.pop(channel)
+            assert done.message[0] == done.message_flags
+            self._say_publish(channel, done.method_payload, done.message, done.property_flags)
+
+    def _say_publish(
+        self, channel: int, method_payload: bytes, message: bytes, property_flags: int
+    ) -> None:
+        self.statements.append(("publish", channel, method_payload, message, property_flags))
+
+
+def statements_by_pamqp(octets: bytes) -> list[Statement]:
+    """Tell the statements of a well-formed stream without any of our code but the layout."""
+    statements: list[Statement] = []
+    open_contents: dict[int, list[Any]] = {}
+    at = 0
+    while at < len(octets):
+        kind, channel, size = unpack_from(">BHI", octets, at)
+        payload = octets[at + 7 : at + 7 + size]
+        consumed, pamqp_channel, value = frame.unmarshal(octets[at:])
+        assert (consumed, pamqp_channel) == (size + 8, channel)
+        at += consumed
+        match value:
+            case commands.Basic.Publish():
+                open_contents[channel] = [payload, value, b"", 0, b""]
+                continue
+            case header.ContentHeader():
+                assert kind == 2
+                open_contents[channel][2:4] = payload[12:], value
+                missing = value.body_size
+            case body.ContentBody():
+                open_contents[channel][4] += value.value
+                missing = open_contents[channel][3].body_size - len(open_contents[channel][4])
+            case commands.Basic.Ack():
+                tag = value.delivery_tag % 2**64  # pamqp takes the sign bit for one
+                statements.append(("ack", channel, tag, bool(value.multiple)))
+                continue
+            case heartbeat.Heartbeat():
+                statements.append(("heartbeat", channel))
+                continue
+            case _:
+                statements.append(("method", channel, payload))
+                continue
+        if not missing:
+            statements.append(_publish_by_pamqp(channel, *open_contents.pop(channel)))
+    return statements
+
+
+def _publish_by_pamqp(
+    channel: int,
+    method_payload: bytes,
+    method: commands.Basic.Publish,
+    properties: bytes,
+    content: header.ContentHeader,
+    content_body: bytes,
+) -> Statement:
+    values = content.properties
+    flags = (
+        (values.delivery_mode == 2)
+        | (values.headers is not None) << 1
+        | (values.expiration is not None) << 2
+        | (values.priority is not None) << 3
+    )
+    exchange, routing_key = method.exchange.encode(), method.routing_key.encode()
+    message = encode_message(flags, exchange, routing_key, properties, content_body)
+    property_flags = int.from_bytes(properties[:2], "big")
+    return ("publish", channel, method_payload, message, property_flags)

@@ -1,0 +1,478 @@
+"""What the framing kernels read and write, by pamqp's account and whatever the splits."""
+
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pamqp import body, commands, frame, header
+
+from amqp_server.protocol.framing import (
+    ACK,
+    BODY,
+    ERROR,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    PUBLISH,
+    FrameScanner,
+    encode_content,
+    encode_deliveries,
+)
+from appendlog.message import HAS_PRIORITY, PERSISTENT, decode_message, encode_message
+from tests.protocol import wire
+from tests.protocol.reference import Statement, Teller, statements_by_pamqp
+
+PLAIN = wire.PropertyList(b"\x00\x00", 0)
+PERSISTENT_PRIORITY = wire.PropertyList(b"\x18\x00\x02\x05", PERSISTENT | HAS_PRIORITY)
+Event = tuple[Any, ...]
+
+
+def publish(
+    body: bytes = b"hello",
+    *,
+    channel: int = 1,
+    exchange: bytes = b"",
+    routing_key: bytes = b"q",
+    properties: wire.PropertyList = PLAIN,
+) -> wire.Publish:
+    return wire.Publish(channel, exchange, routing_key, 0, properties, body, wire.BODY_MAX)
+
+
+def octets_of(*publishes: wire.Publish) -> bytes:
+    return b"".join(each for publish in publishes for each in publish.frames())
+
+
+def message_of(publish: wire.Publish) -> bytes:
+    properties = publish.properties
+    return encode_message(
+        properties.message_flags,
+        publish.exchange,
+        publish.routing_key,
+        properties.octets,
+        publish.body,
+    )
+
+
+def scan(octets: bytes, body_bytes_max: int = wire.BODY_MAX) -> tuple[list[Event], int]:
+    """Return the events of one buffer, and how many octets were left over."""
+    events: list[Event] = []
+    scanner = FrameScanner(wire.FRAME_MAX, body_bytes_max)
+    return events, len(octets) - scanner.scan(octets, 0, len(octets), events)
+
+
+def statements(pieces: list[bytes], body_bytes_max: int = wire.BODY_MAX) -> list[Statement]:
+    """Read pieces one after the other through one reused buffer, as a connection does."""
+    scanner = FrameScanner(wire.FRAME_MAX, body_bytes_max)
+    teller = Teller()
+    buffer = bytearray(b"\x01") * (sum(map(len, pieces)) + 64)
+    rest = b""
+    for piece in pieces:
+        end = len(rest) + len(piece)
+        buffer[:end] = rest + piece
+        events: list[Event] = []
+        at = scanner.scan(buffer, 0, end, events)
+        assert 0 <= at <= end
+        teller.take(events)
+        rest = bytes(buffer[at:end])
+    assert rest == b""
+    return teller.statements
+
+
+# Reading: the events
+
+
+def test_equal_publishes_are_one_run() -> None:
+    run = [publish(b"a"), publish(b"b"), publish(b"c")]
+
+    events, left = scan(octets_of(*run))
+
+    assert left == 0
+    assert events == [(PUBLISH, 1, run[0].method_payload, list(map(message_of, run)), 0, 0)]
+
+
+def test_publishes_of_other_sizes_and_property_values_stay_in_the_run() -> None:
+    first = wire.PropertyList(b"\x90\x00\x01a\x01", 0)
+    second = wire.PropertyList(b"\x90\x00\x03bcd\x01", 0)
+    run = [publish(b"a", properties=first), publish(b"", properties=second), publish(b"ccc")]
+
+    events, _ = scan(octets_of(*run[:2]))
+
+    messages = list(map(message_of, run[:2]))
+    assert events == [(PUBLISH, 1, run[0].method_payload, messages, 0x9000, 0)]
+    events, _ = scan(octets_of(*run))
+    assert len(events) == 2, "another set of properties begins another run"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        publish(b"b", channel=2),
+        publish(b"b", routing_key=b"r"),
+        publish(b"b", exchange=b"e"),
+        publish(b"b", properties=wire.PropertyList(b"\x10\x00\x02", PERSISTENT)),
+    ],
+)
+def test_a_publish_that_differs_begins_a_new_run(other: wire.Publish) -> None:
+    first = publish(b"a", properties=wire.PropertyList(b"\x10\x00\x01", 0))
+
+    events, _ = scan(octets_of(first, other, first))
+
+    assert [event[3] for event in events] == [[message_of(p)] for p in (first, other, first)]
+    assert [event[1] for event in events] == [1, other.channel, 1]
+
+
+def test_a_run_reports_its_property_and_message_flags() -> None:
+    events, _ = scan(octets_of(publish(properties=PERSISTENT_PRIORITY)))
+
+    assert events[0][4:] == (0x1800, PERSISTENT | HAS_PRIORITY)
+
+
+def test_runs_of_acks_become_ranges() -> None:
+    single = [1, 2, 3, 7, 8, 5]
+    octets = b"".join(wire.ack_frame(4, tag, multiple=False) for tag in single)
+    octets += wire.ack_frame(4, 20, multiple=True) + wire.ack_frame(4, 21, multiple=False)
+
+    events, _ = scan(octets + wire.ack_frame(5, 22, multiple=False))
+
+    assert events == [
+        (ACK, 4, [1, 3, 7, 8, 5, 5, 0, 20, 21, 21]),
+        (ACK, 5, [22, 22]),
+    ]
+
+
+def test_an_ack_of_tag_zero_or_beyond_all_tags_is_left_to_the_method_decoder() -> None:
+    for tag in (0, 2**62, 2**64 - 1):
+        events, _ = scan(wire.ack_frame(1, tag, multiple=True))
+        assert [event[0] for event in events] == [METHOD]
+
+
+def test_an_ack_between_publishes_ends_the_run_and_keeps_its_place() -> None:
+    one = octets_of(publish(b"a"))
+
+    events, _ = scan(one + wire.ack_frame(1, 1, multiple=False) + one + wire.HEARTBEAT_FRAME + one)
+
+    assert [event[0] for event in events] == [PUBLISH, ACK, PUBLISH, HEARTBEAT, PUBLISH]
+
+
+def test_a_body_larger_than_a_run_takes_comes_frame_by_frame() -> None:
+    large = publish(b"x" * 101)
+
+    events, left = scan(octets_of(large), body_bytes_max=100)
+
+    assert [event[0] for event in events] == [METHOD, HEADER, BODY]
+    assert left == 0
+
+
+def test_a_publish_that_is_not_whole_waits_and_is_not_told_twice() -> None:
+    octets = octets_of(publish(b"first"), publish(b"second"))
+
+    for cut in range(len(octets_of(publish(b"first"))), len(octets)):
+        events, left = scan(octets[:cut])
+        assert [len(event[3]) for event in events] == [1]
+        assert left == cut - len(octets_of(publish(b"first")))
+
+
+def test_frames_of_another_channel_inside_a_content_are_told_at_once() -> None:
+    method, header_frame, body_frame = publish(b"hello").frames()
+
+    for waiting in (method, method + header_frame):
+        events, left = scan(waiting + wire.HEARTBEAT_FRAME)
+        assert (events[0][0], events[-1][0], left) == (METHOD, HEARTBEAT, 0)
+
+    events, left = scan(method + header_frame + wire.ack_frame(2, 1, multiple=False) + body_frame)
+    assert [event[0] for event in events] == [METHOD, HEADER, ACK, BODY]
+
+
+# Reading: errors
+
+
+@pytest.mark.parametrize("kind", [0, 4, 5, 7, 9, 255])
+def test_an_unknown_frame_type_is_a_frame_error(kind: int) -> None:
+    octets = wire.HEARTBEAT_FRAME + wire.frame(kind, 3, b"abc") + wire.HEARTBEAT_FRAME
+
+    events, left = scan(octets)
+
+    assert events[0] == (HEARTBEAT, 0)
+    assert events[1][:3] == (ERROR, 3, 501)
+    assert (len(events), left) == (2, 0)
+
+
+def test_a_frame_larger_than_negotiated_is_a_frame_error_before_it_has_arrived() -> None:
+    events, _ = scan(pack(">BHI", 3, 1, wire.FRAME_MAX + 1))
+
+    assert events[0][:3] == (ERROR, 1, 501)
+    assert "frame_too_large" in events[0][3]
+
+
+def test_a_frame_of_just_the_size_allowed_is_waited_for() -> None:
+    events, left = scan(pack(">BHI", 3, 1, wire.FRAME_MAX))
+
+    assert (events, left) == ([], 7)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_wrong_end_octet_is_a_frame_error(which: int, is_repeated: bool) -> None:
+    """Also in a publish that equals the one before up to there."""
+    frames = publish(b"hello").frames()
+    frames[which] = frames[which][:-1] + b"\xcf"
+    before = [octets_of(publish(b"hello"))] if is_repeated else []
+
+    events, left = scan(b"".join(before + frames))
+
+    assert events[-1][:3] == (ERROR, 1, 501)
+    assert "frame end marker 207" in events[-1][3]
+    assert [event[0] for event in events[:-1]].count(ERROR) == 0
+    assert left == 0
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        b"\x80\x00",  # content type announced, nothing there
+        b"\x80\x00\x05abcd",  # one octet short
+        b"\x80\x00\x01abc",  # octets left over
+        b"\x20\x00\xff\xff\xff\xffabc",  # a table longer than the frame
+        b"\x20\x00\x00\x00",  # half of a table's length
+        b"\x00\x40\x00\x00\x00",  # half of a timestamp
+        b"\x10\x00",  # no delivery mode
+        b"\x00\x01\x00\x00",  # a second word of flags: no such properties
+        b"\x00\x02",  # a property that does not exist
+    ],
+    ids=bytes.hex,
+)
+@pytest.mark.parametrize("content", [b"", b"hello"])
+def test_a_content_header_that_does_not_hold_together_is_a_syntax_error(
+    properties: bytes, content: bytes
+) -> None:
+    events, _ = scan(octets_of(publish(content, properties=wire.PropertyList(properties, 0))))
+
+    assert [event[:3] for event in events] == [(ERROR, 1, 502)]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x00\x3c\x00\x28\x00\x00\x05e\x00",  # exchange passes the end
+        b"\x00\x3c\x00\x28\x00\x00\x00\x05k\x00",  # routing key passes the end
+        b"\x00\x3c\x00\x28\x00\x00\x00\x00\x00\x00",  # an octet left over
+        b"\x00\x3c\x00\x28\x00\x00\x00\x00",  # no option bits
+    ],
+    ids=bytes.hex,
+)
+def test_a_malformed_publish_is_left_to_the_method_decoder(payload: bytes) -> None:
+    content = publish(b"hello").frames()[1:]
+
+    events, _ = scan(wire.frame(1, 1, payload) + b"".join(content))
+
+    assert events[0] == (METHOD, 1, payload)
+
+
+# Reading: properties
+
+
+places = st.lists(st.integers(1, 60_000), max_size=8)
+
+
+@given(frames=wire.frame_streams(), places=places, body_bytes_max=st.sampled_from([1, 300, 4_088]))
+def test_any_split_tells_what_pamqp_tells(
+    frames: list[bytes], places: list[int], body_bytes_max: int
+) -> None:
+    octets = b"".join(frames)
+
+    assert statements(wire.split_at(octets, places), body_bytes_max) == statements_by_pamqp(octets)
+
+
+@given(run=wire.publish_runs())
+def test_one_octet_at_a_time_tells_the_same(run: list[wire.Publish]) -> None:
+    octets = octets_of(*run)[:4_000]
+    octets = octets[: octets.rfind(b"\xce") + 1]
+    whole: list[Event] = []
+    scanner = FrameScanner(wire.FRAME_MAX, wire.BODY_MAX)
+    kept = scanner.scan(octets, 0, len(octets), whole)
+    teller = Teller()
+    teller.take(whole)
+
+    assert statements([octets[at : at + 1] for at in range(kept)]) == teller.statements
+
+
+@given(octets=st.binary(max_size=300), body_bytes_max=st.integers(0, 5_000))
+def test_garbage_never_raises_and_never_moves_back(octets: bytes, body_bytes_max: int) -> None:
+    events, left = scan(octets, body_bytes_max)
+
+    assert 0 <= left <= len(octets)
+    assert all(event[0] != ERROR for event in events[:-1])
+
+
+@given(
+    frames=wire.frame_streams(),
+    flips=st.lists(st.tuples(st.integers(0, 60_000), st.integers(1, 255)), max_size=5),
+    places=places,
+)
+def test_damage_never_raises_and_an_error_is_the_last_event(
+    frames: list[bytes], flips: list[tuple[int, int]], places: list[int]
+) -> None:
+    octets = bytearray(b"".join(frames))
+    for place, mask in flips:
+        if octets:
+            octets[place % len(octets)] ^= mask
+    scanner = FrameScanner(wire.FRAME_MAX, wire.BODY_MAX)
+    events: list[Event] = []
+    rest = b""
+    for piece in wire.split_at(bytes(octets), places):
+        data = rest + piece
+        at = scanner.scan(data, 0, len(data), events)
+        rest = data[at:]
+        if any(event[0] == ERROR for event in events):
+            break
+
+    assert all(event[0] != ERROR for event in events[:-1])
+
+
+def test_the_rest_is_never_more_than_one_publish() -> None:
+    """The read buffer has room for three frames behind what it reads at a time."""
+    filler = pack(">I", wire.BODY_MAX - 18) + bytes(wire.BODY_MAX - 18)
+    largest = publish(b"x" * wire.BODY_MAX, properties=wire.PropertyList(b"\x20\x00" + filler, 2))
+    octets = octets_of(largest)
+
+    _, left = scan(octets[:-1])
+
+    assert left == len(octets) - 1 <= 3 * (wire.FRAME_MAX + 8)
+    assert scan(octets)[0][0][3] == [message_of(largest)]
+
+
+# Writing
+
+
+messages = st.builds(
+    encode_message,
+    st.integers(0, 15),
+    st.text(max_size=5).map(str.encode),
+    st.text(max_size=5).map(str.encode),
+    wire.property_lists().map(lambda properties: properties.octets),
+    wire.bodies,
+)
+
+
+def content_frames(octets: bytes, frame_max: int) -> list[tuple[int, Any, bytes]]:
+    """Cut frames with pamqp; return channel, decoded value and payload of each."""
+    frames = []
+    while octets:
+        consumed, channel, value = frame.unmarshal(octets)
+        assert consumed <= frame_max
+        frames.append((channel, value, octets[7 : consumed - 1]))
+        octets = octets[consumed:]
+    return frames
+
+
+def take_content(frames: list[tuple[int, Any, bytes]], channel: int) -> tuple[bytes, bytes]:
+    """Remove a header and its body frames; return properties and body."""
+    header_channel, content, payload = frames.pop(0)
+    assert isinstance(content, header.ContentHeader)
+    assert (header_channel, content.class_id, content.weight) == (channel, 60, 0)
+    parts = b""
+    while len(parts) < content.body_size:
+        body_channel, part, _ = frames.pop(0)
+        assert isinstance(part, body.ContentBody)
+        assert body_channel == channel
+        assert part.value, "an empty body frame"
+        parts += part.value
+    assert len(parts) == content.body_size
+    return payload[12:], parts
+
+
+@given(
+    alike=st.lists(st.tuples(messages, st.integers(1, 3)), max_size=5),
+    channel=wire.channels,
+    consumer_tag=st.text(max_size=10) | st.just("c" * 255),
+    first_tag=st.sampled_from([1, 77, 2**32 - 1, 2**62]),
+    redelivered=st.booleans(),
+    frame_max=st.sampled_from([4_096, 4_097, 131_072]),
+)
+def test_deliveries_decode_to_what_was_published(
+    alike: list[tuple[bytes, int]],
+    channel: int,
+    consumer_tag: str,
+    first_tag: int,
+    redelivered: bool,
+    frame_max: int,
+) -> None:
+    run = [message for message, count in alike for _ in range(count)]
+
+    octets = encode_deliveries(
+        run, channel, consumer_tag.encode(), first_tag, redelivered, frame_max
+    )
+
+    frames = content_frames(octets, frame_max)
+    for number, message in enumerate(run):
+        expected = decode_message(message)
+        method_channel, method, _ = frames.pop(0)
+        assert isinstance(method, commands.Basic.Deliver)
+        assert method_channel == channel
+        assert method.consumer_tag == consumer_tag
+        assert method.delivery_tag == first_tag + number
+        assert method.redelivered == redelivered
+        assert method.exchange == expected.exchange.decode()
+        assert method.routing_key == expected.routing_key.decode()
+        assert take_content(frames, channel) == (expected.properties, expected.body)
+    assert frames == []
+
+
+@given(message=messages, frame_max=st.sampled_from([4_096, 131_072]))
+def test_get_ok_and_return_carry_the_message(message: bytes, frame_max: int) -> None:
+    expected = decode_message(message)
+    route = (expected.exchange.decode(), expected.routing_key.decode())
+
+    get_ok = encode_content(
+        message, 9, b"\x00\x3c\x00\x47" + pack(">QB", 12, 1), pack(">I", 34), frame_max
+    )
+    frames = content_frames(get_ok, frame_max)
+    channel, method, _ = frames.pop(0)
+    assert isinstance(method, commands.Basic.GetOk)
+    assert (channel, method.delivery_tag, method.message_count) == (9, 12, 34)
+    assert method.redelivered
+    assert (method.exchange, method.routing_key) == route
+    assert take_content(frames, 9) == (expected.properties, expected.body)
+
+    returned = encode_content(
+        message, 9, b"\x00\x3c\x00\x32" + pack(">HB", 312, 8) + b"NO_ROUTE", b"", frame_max
+    )
+    frames = content_frames(returned, frame_max)
+    _, method, _ = frames.pop(0)
+    assert isinstance(method, commands.Basic.Return)
+    assert (method.reply_code, method.reply_text) == (312, "NO_ROUTE")
+    assert (method.exchange, method.routing_key) == route
+    assert take_content(frames, 9) == (expected.properties, expected.body)
+
+
+@pytest.mark.parametrize(
+    "body_bytes", [0, 1, 4_087, 4_088, 4_089, 2 * 4_088, 2 * 4_088 + 1, 20_000]
+)
+def test_bodies_are_cut_at_the_consumers_frame_size(body_bytes: int) -> None:
+    message = message_of(publish(bytes(body_bytes)))
+
+    frames = content_frames(encode_deliveries([message], 1, b"c", 1, False, 4_096), 4_096)
+
+    sizes = [len(payload) for _, _, payload in frames[2:]]
+    assert sum(sizes) == body_bytes
+    assert all(size == 4_088 for size in sizes[:-1])
+
+
+def test_a_run_of_nothing_is_no_octets() -> None:
+    assert encode_deliveries([], 1, b"c", 1, False, 4_096) == b""
+
+
+@given(run=wire.publish_runs())
+def test_what_was_scanned_is_what_is_delivered(run: list[wire.Publish]) -> None:
+    """There and back: the consumer's frames differ, the message does not."""
+    teller = Teller()
+    events, _ = scan(octets_of(*run))
+    teller.take(events)
+    taken = [statement[3] for statement in teller.statements]
+    assert taken == list(map(message_of, run))
+
+    frames = content_frames(encode_deliveries(taken, 6, b"", 1, True, 131_072), 131_072)
+
+    assert len([each for each in frames if isinstance(each[1], commands.Basic.Deliver)]) == len(run)
