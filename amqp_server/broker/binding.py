@@ -1,0 +1,71 @@
+"""A binding: from an exchange, by a key and arguments, to a queue or another exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.exchange import Exchange
+from amqp_server.protocol.tables import encode_table
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.tables import Table
+
+    Destination = Queue | Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class BindingIdentity:
+    """What makes two bindings the same one; arguments count as octets.
+
+    `kind` is `queue` or `exchange`.
+    """
+
+    source: str
+    kind: str
+    destination: str
+    routing_key: str
+    arguments: bytes
+
+    @property
+    def document_name(self) -> str:
+        """A name for the binding's metadata file: a hash of all of it."""
+        parts = (self.source, self.kind, self.destination, self.routing_key)
+        octets = b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)
+        return sha256(octets + b"\0" + self.arguments).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """One binding; compared by being the same object."""
+
+    source: Exchange
+    destination: Destination
+    routing_key: str
+    arguments: Table
+    identity: BindingIdentity = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out the identity once."""
+        object.__setattr__(
+            self,
+            "identity",
+            binding_identity(self.source, self.destination, self.routing_key, self.arguments),
+        )
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether it survives a restart: only if both of its ends do."""
+        destination = self.destination
+        survives = destination.durable if isinstance(destination, Exchange) else destination.is_journaled
+        return self.source.durable and survives
+
+
+def binding_identity(
+    source: Exchange, destination: Destination, routing_key: str, arguments: Table
+) -> BindingIdentity:
+    """Return what tells this binding from all others of its virtual host."""
+    kind = "exchange" if isinstance(destination, Exchange) else "queue"
+    return BindingIdentity(source.name, kind, destination.name, routing_key, encode_table(arguments))

@@ -1,0 +1,210 @@
+"""The broker: all virtual hosts, and what happens to a queue as a whole."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.protocol.methods import BasicCancel
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from uuid import UUID
+
+    from amqp_server.broker.binding import Binding
+    from amqp_server.broker.client import Client
+    from amqp_server.broker.definitions import Definitions
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.turn import Turn
+    from amqp_server.config import ServerConfig
+    from amqp_server.protocol.tables import Table
+
+logger = logging.getLogger(__name__)
+
+
+class Broker:
+    """Everything the server knows, without sockets. The event loop owns it.
+
+    Args:
+        config: Settings and limits.
+        storage: For queues.
+        definitions: For what survives a restart.
+        turn: The loop's turn.
+        spawn: Runs a coroutine in the background, owned and awaited at shutdown.
+
+    Attributes:
+        write_checkpoint: Writes what is settled to the disk; set by the server.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        storage: QueueStorage,
+        definitions: Definitions,
+        turn: Turn,
+        spawn: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        """Begin with the virtual host `/` only."""
+        self.config = config
+        self.storage = storage
+        self.definitions = definitions
+        self.turn = turn
+        self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
+        self.removed_incarnations: list[UUID] = []
+        self._exclusive_queues: dict[Client, set[Queue]] = {}
+        self.write_checkpoint: Callable[[], Awaitable[None]]
+        self._spawn = spawn
+
+    def queues(self) -> Iterable[Queue]:
+        """Iterate over the queues of all virtual hosts."""
+        for vhost in self.vhosts.values():
+            yield from vhost.queues.values()
+
+    def create_queue(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        *,
+        durable: bool,
+        exclusive_owner: Client | None,
+        auto_delete: bool,
+        arguments: Table,
+    ) -> Queue:
+        """Make a new, empty queue; a journaled one confirms nothing until `release_hold`."""
+        incarnation = uuid4()
+        opened = self.storage.fresh_log(vhost.name, name, incarnation)
+        queue = self.add_queue(
+            vhost,
+            name,
+            durable=durable,
+            exclusive_owner=exclusive_owner,
+            auto_delete=auto_delete,
+            arguments=arguments,
+            incarnation=incarnation,
+            opened=opened,
+        )
+        queue.store.is_held = queue.is_journaled
+        return queue
+
+    def add_queue(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        *,
+        durable: bool,
+        exclusive_owner: Client | None,
+        auto_delete: bool,
+        arguments: Table,
+        incarnation: UUID,
+        opened: OpenedLog,
+    ) -> Queue:
+        """Take in a queue over an opened log."""
+        queue = Queue(
+            virtual_host=vhost,
+            name=name,
+            durable=durable,
+            exclusive_owner=exclusive_owner,
+            auto_delete=auto_delete,
+            arguments=arguments,
+            incarnation=incarnation,
+            storage=self.storage,
+            opened=opened,
+            turn=self.turn,
+        )
+        vhost.add_queue(queue)
+        if exclusive_owner is not None:
+            self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
+        return queue
+
+    async def save_queue(self, queue: Queue) -> None:
+        """Make a journaled queue durable, then let its journal begin.
+
+        Until then nothing of it is confirmed: a message must not be safer than its queue.
+        """
+        await self.definitions.save_queue(queue)
+        queue.store.is_held = False
+        queue.wake()
+
+    async def delete_queue(self, queue: Queue) -> None:
+        """Remove a queue, its bindings and its messages; returns when that is durable."""
+        bindings, exchanges = self._remove_queue(queue)
+        await self.definitions.remove(
+            queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
+        )
+        self._discard(queue)
+
+    async def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """Remove an exchange and its bindings; returns when that is durable."""
+        bindings = vhost.remove_exchange(exchange)
+        unused = self._remove_unused_exchanges(vhost, bindings)
+        await self.definitions.remove(vhost.name, exchanges=[exchange, *unused], bindings=bindings)
+
+    async def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> None:
+        """Finish removing bindings, with the auto-delete exchanges they leave unused."""
+        unused = self._remove_unused_exchanges(vhost, bindings)
+        await self.definitions.remove(vhost.name, exchanges=unused, bindings=bindings)
+
+    def delete_unused(self, queue: Queue) -> None:
+        """Delete an auto-delete or exclusive queue now; its files follow in the background.
+
+        The name is free when this returns, so that a client that reconnects quickly can
+        declare it again.
+        """
+        if queue.is_deleted:
+            return
+        bindings, exchanges = self._remove_queue(queue)
+
+        async def finish() -> None:
+            await self.definitions.remove(
+                queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
+            )
+            self._discard(queue)
+
+        self._spawn(finish())
+
+    def delete_queues_of(self, client: Client) -> None:
+        """Delete the exclusive queues of a client that is gone."""
+        for queue in self._exclusive_queues.pop(client, ()):
+            self.delete_unused(queue)
+
+    async def make_settlement_durable(self, queue: Queue) -> None:
+        """Return when nothing that is settled in `queue` now can come back after a crash."""
+        await queue.store.make_durable()
+        await self.write_checkpoint()
+
+    def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
+        queue.is_deleted = True
+        vhost = queue.virtual_host
+        bindings = vhost.remove_queue(queue)
+        if queue.exclusive_owner is not None:
+            self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
+        exchanges = self._remove_unused_exchanges(vhost, bindings)
+        for consumer in queue.consumers:
+            channel = consumer.channel
+            del channel.consumers[consumer.tag]
+            queue.consumers.remove(consumer)
+            if channel.client.notifies_cancel and not channel.is_closed:
+                channel.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
+        return bindings, exchanges
+
+    def _remove_unused_exchanges(self, vhost: VirtualHost, removed: list[Binding]) -> list[Exchange]:
+        """Remove the auto-delete exchanges that lost their last binding; more may follow them."""
+        gone: list[Exchange] = []
+        unused = vhost.exchanges_left_unused(removed)
+        while unused:
+            exchange = unused.pop()
+            bindings = vhost.remove_exchange(exchange)
+            removed += bindings
+            gone.append(exchange)
+            unused += vhost.exchanges_left_unused(bindings)
+        return gone
+
+    def _discard(self, queue: Queue) -> None:
+        if queue.is_journaled:
+            self.removed_incarnations.append(queue.incarnation)
+        self.storage.discard(queue.store)
+        queue.store_moved()

@@ -1,0 +1,37 @@
+"""What the broker knows of a client's connection: a link to write to, nothing of sockets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+
+
+class Client(Protocol):
+    """One connected client, as its channels see it.
+
+    Attributes:
+        name: Peer and local address, for logs.
+        user: Who logged in.
+        frame_max: Negotiated frame size in octets.
+        is_writable: Whether its write buffer has room for deliveries.
+        notifies_cancel: Whether it asked to be told when a consumer is cancelled.
+        channels: Its open channels by number.
+    """
+
+    name: str
+    user: str
+    frame_max: int
+    is_writable: bool
+    notifies_cancel: bool
+    channels: dict[int, Channel]
+
+    def write(self, octets: bytes) -> None:
+        """Send frames; never blocks."""
+
+    def pause_reading(self, reason: object) -> None:
+        """Stop reading until `reason`, and every other one given, has been lifted."""
+
+    def resume_reading(self, reason: object) -> None:
+        """Lift one reason."""

@@ -1,0 +1,87 @@
+"""Publisher confirms of one channel: answered in order, many with one frame.
+
+A publish waits for *barriers*: the durable queues that took it, each with the offset that
+its recovery point must reach. Entries leave from the front only, so one
+`basic.ack(multiple)` answers all that became safe since the last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.queue import Queue
+
+
+class Barrier(NamedTuple):
+    """A publish is safe in `queue` once its durable end is at `end_offset` or past it."""
+
+    queue: Queue
+    end_offset: int
+
+
+@dataclass(slots=True)
+class _Waiting:
+    last_tag: int
+    barriers: Sequence[Barrier]
+    refused: bool
+
+
+class Answer(NamedTuple):
+    """All publishes up to `last_tag` not yet answered are confirmed, or refused."""
+
+    last_tag: int
+    refused: bool
+
+
+class PublisherConfirms:
+    """Counts publishes from 1 and says which may be answered."""
+
+    def __init__(self) -> None:
+        """Begin before the first publish."""
+        self.last_tag = 0
+        self.answered_tag = 0
+        self._waiting: deque[_Waiting] = deque()
+
+    def __len__(self) -> int:
+        """Return how many entries wait; a batch of publishes is one."""
+        return len(self._waiting)
+
+    def add(self, count: int, barriers: Sequence[Barrier], *, refused: bool = False) -> None:
+        """Count `count` publishes; they wait for all `barriers`, or are refused."""
+        self.last_tag += count
+        if not barriers and self._waiting:
+            last = self._waiting[-1]
+            if not last.barriers and last.refused == refused:
+                last.last_tag = self.last_tag
+                return
+        self._waiting.append(_Waiting(self.last_tag, barriers, refused))
+
+    def release(self) -> list[Answer]:
+        """Remove and return what can be answered now, in order, merged where alike."""
+        answers: list[Answer] = []
+        while self._waiting:
+            entry = self._waiting[0]
+            refused = entry.refused
+            if entry.barriers:
+                failed = any(barrier.queue.store.is_failed for barrier in entry.barriers)
+                if not failed and not all(
+                    barrier.queue.store.confirmed_end >= barrier.end_offset
+                    for barrier in entry.barriers
+                ):
+                    break
+                refused = refused or any(
+                    barrier.queue.store.confirmed_end < barrier.end_offset
+                    for barrier in entry.barriers
+                )
+            self._waiting.popleft()
+            self.answered_tag = entry.last_tag
+            if answers and answers[-1].refused == refused:
+                answers[-1] = Answer(entry.last_tag, refused)
+            else:
+                answers.append(Answer(entry.last_tag, refused))
+        return answers

@@ -1,0 +1,57 @@
+"""A consumer: who gets a queue's messages, and how many more it may be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.queue import Queue
+
+CREDIT_UNLIMITED = 1 << 30
+"""Credit of a consumer without a prefetch limit; the write buffer bounds it instead."""
+
+
+class Consumer:
+    """One `basic.consume` of one channel.
+
+    Args:
+        tag: Consumer tag, unique in its channel.
+        channel: The channel that deliveries go out on.
+        queue: The queue it takes from.
+        no_ack: Whether a delivery settles its message at once.
+        exclusive: Whether it refuses other consumers of the queue.
+        prefetch: Unacked deliveries allowed at a time; 0 = no limit.
+    """
+
+    __slots__ = ("channel", "exclusive", "no_ack", "prefetch", "queue", "tag", "tag_octets", "unacked")
+
+    def __init__(
+        self, tag: str, channel: Channel, queue: Queue, *, no_ack: bool, exclusive: bool, prefetch: int
+    ) -> None:
+        """Make a consumer that has been given nothing yet."""
+        self.tag = tag
+        self.tag_octets = tag.encode("utf-8", "surrogateescape")
+        self.channel = channel
+        self.queue = queue
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.prefetch = prefetch
+        self.unacked = 0
+
+    @property
+    def credit(self) -> int:
+        """How many messages may be delivered now: 0 when it, its channel or its client is full."""
+        channel = self.channel
+        if not channel.is_deliverable:
+            return 0
+        if self.no_ack:
+            return CREDIT_UNLIMITED
+        credit = channel.credit
+        if self.prefetch:
+            credit = min(credit, self.prefetch - self.unacked)
+        return max(credit, 0)
+
+    def deliver(self, first_offset: int, messages: list[bytes], *, redelivered: bool) -> None:
+        """Send a run of neighbouring messages of the queue to the client."""
+        self.channel.deliver(self, first_offset, messages, redelivered=redelivered)

@@ -1,0 +1,112 @@
+"""Content that arrives frame by frame: a publish that no run of the scanner took.
+
+Large messages, bodies cut into several frames and publishes torn by frames of other
+channels come this way; so do all the wrong orders of frames, which end the connection with
+505 as the specification asks.
+
+Source: AMQP 0-9-1 specification, section 4.2.6; texts as in RabbitMQ's command assembler.
+"""
+
+from __future__ import annotations
+
+from struct import unpack_from
+from typing import TYPE_CHECKING
+
+from amqp_server.protocol.errors import FieldSyntaxError, PreconditionFailed, UnexpectedFrame
+from amqp_server.protocol.framing import delivery_mode_position, property_list_end
+from appendlog.message import HAS_EXPIRATION, HAS_HEADERS, HAS_PRIORITY, PERSISTENT, encode_message
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.methods import BasicPublish
+
+_BASIC_CLASS = 60
+
+
+class ContentAssembly:
+    """Collects the header and body frames of one publish.
+
+    Args:
+        method: The publish that announced content.
+        method_payload: Its octets, for the routing cache.
+        message_bytes_max: Largest body that is accepted.
+    """
+
+    def __init__(self, method: BasicPublish, method_payload: bytes, message_bytes_max: int) -> None:
+        """Wait for the content header."""
+        self.method = method
+        self.method_payload = method_payload
+        self.property_flags = 0
+        self.message_flags = 0
+        self._message_bytes_max = message_bytes_max
+        self._properties: bytes | None = None
+        self._parts: list[bytes] = []
+        self._missing_bytes = 0
+
+    @property
+    def message(self) -> bytes:
+        """The finished message."""
+        assert self._properties is not None, "asked for a message without its header"
+        method = self.method
+        return encode_message(
+            self.message_flags,
+            method.exchange.encode("utf-8", "surrogateescape"),
+            method.routing_key.encode("utf-8", "surrogateescape"),
+            self._properties,
+            b"".join(self._parts),
+        )
+
+    def take_header(self, payload: bytes) -> bool:
+        """Take the content header; return whether the message is whole (an empty body).
+
+        Raises:
+            UnexpectedFrame: There was one already, or it is of another class.
+            FieldSyntaxError: It does not hold together.
+            PreconditionFailed: The body would be larger than allowed; its frames follow and
+                are to be discarded.
+        """
+        if self._properties is not None:
+            raise UnexpectedFrame("expected content body, got non content body frame instead")
+        if len(payload) < 14:
+            raise FieldSyntaxError("malformed content header")
+        class_id, _, body_bytes, flags = unpack_from(">HHQH", payload)
+        if class_id != _BASIC_CLASS:
+            raise UnexpectedFrame(
+                f"expected content header for class {_BASIC_CLASS}, got one for class {class_id} instead"
+            )
+        if flags & 3 or property_list_end(payload, 14, len(payload), flags) != len(payload):
+            raise FieldSyntaxError("malformed content header")
+        if body_bytes > self._message_bytes_max:
+            raise PreconditionFailed(
+                f"message size {body_bytes} is larger than configured max size {self._message_bytes_max}"
+            )
+        self._properties = payload[12:]
+        self._missing_bytes = body_bytes
+        self.property_flags = flags
+        self.message_flags = _message_flags(payload, flags)
+        return body_bytes == 0
+
+    def take_body(self, payload: bytes) -> bool:
+        """Take a body frame; return whether the message is whole.
+
+        Raises:
+            UnexpectedFrame: No header came before, or more body than it announced.
+        """
+        if self._properties is None:
+            raise UnexpectedFrame(
+                f"expected content header for class {_BASIC_CLASS}, got non content header frame instead"
+            )
+        self._missing_bytes -= len(payload)
+        if self._missing_bytes < 0:
+            raise UnexpectedFrame("content body is larger than its header announced")
+        self._parts.append(payload)
+        return self._missing_bytes == 0
+
+
+def _message_flags(payload: bytes, flags: int) -> int:
+    message_flags = 0
+    if flags >> 12 & 1 and payload[delivery_mode_position(payload, 14, flags)] == 2:
+        message_flags = PERSISTENT
+    for bit, flag in ((13, HAS_HEADERS), (8, HAS_EXPIRATION), (11, HAS_PRIORITY)):
+        if flags >> bit & 1:
+            message_flags |= flag
+    return message_flags

@@ -1,0 +1,110 @@
+"""Definitions on disk: exchanges, queues and bindings as metadata documents, and back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from amqp_server.broker.exchange import Exchange
+from amqp_server.protocol.table_json import table_from_json, table_to_json
+from metadata.document import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.binding import Binding
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+    from metadata.store import MetadataStore
+
+VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings"
+
+
+class Definitions:
+    """Saves and removes definitions; each call returns when the disk has it."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        """Write through `store`."""
+        self._store = store
+
+    async def save_vhost(self, name: str) -> None:
+        """Save a virtual host."""
+        await self._store.put(Document(VHOSTS, "", name, {}))
+
+    async def save_exchange(self, vhost: str, exchange: Exchange) -> None:
+        """Save an exchange."""
+        body = {
+            "type": exchange.type,
+            "auto_delete": exchange.auto_delete,
+            "internal": exchange.internal,
+            "arguments": table_to_json(exchange.arguments),
+        }
+        await self._store.put(Document(EXCHANGES, vhost, exchange.name, body))
+
+    async def save_queue(self, queue: Queue) -> None:
+        """Save a queue and its incarnation."""
+        body = {
+            "incarnation": str(queue.incarnation),
+            "auto_delete": queue.auto_delete,
+            "arguments": table_to_json(queue.arguments),
+        }
+        await self._store.put(Document(QUEUES, queue.virtual_host.name, queue.name, body))
+
+    async def save_binding(self, vhost: str, binding: Binding) -> None:
+        """Save a binding."""
+        identity = binding.identity
+        body = {
+            "source": identity.source,
+            "destination_kind": identity.kind,
+            "destination": identity.destination,
+            "routing_key": identity.routing_key,
+            "arguments": table_to_json(binding.arguments),
+        }
+        await self._store.put(Document(BINDINGS, vhost, identity.document_name, body))
+
+    async def remove(
+        self,
+        vhost: str,
+        *,
+        queues: Iterable[Queue] = (),
+        exchanges: Iterable[Exchange] = (),
+        bindings: Iterable[Binding] = (),
+    ) -> None:
+        """Remove what was saved of these; what never was is passed over."""
+        names = [(QUEUES, queue.name) for queue in queues if queue.is_journaled]
+        names += [(EXCHANGES, exchange.name) for exchange in exchanges if exchange.durable]
+        names += [
+            (BINDINGS, binding.identity.document_name) for binding in bindings if binding.is_durable
+        ]
+        await asyncio.gather(*(self._store.delete(kind, vhost, name) for kind, name in names))
+
+
+def exchange_from(document: Document) -> Exchange:
+    """Rebuild an exchange from its document."""
+    body = document.body
+    return Exchange(
+        document.name,
+        body["type"],
+        durable=True,
+        auto_delete=body["auto_delete"],
+        internal=body["internal"],
+        arguments=table_from_json(body["arguments"]),
+    )
+
+
+def incarnation_from(document: Document) -> UUID:
+    """Return the incarnation that a queue's document names."""
+    return UUID(document.body["incarnation"])
+
+
+def bind_from(document: Document, vhost: VirtualHost) -> Binding | None:
+    """Rebuild a binding if both of its ends exist."""
+    body = document.body
+    source = vhost.exchanges.get(body["source"])
+    ends = vhost.queues if body["destination_kind"] == "queue" else vhost.exchanges
+    destination = ends.get(body["destination"])
+    if source is None or destination is None:
+        return None
+    arguments = table_from_json(body["arguments"])
+    return vhost.bind(source, destination, body["routing_key"], arguments)  # type: ignore[arg-type]

@@ -1,0 +1,47 @@
+"""An exchange: a name, a type and the bindings that leave it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.matchers import MATCHERS
+
+if TYPE_CHECKING:
+    from amqp_server.broker.binding import Binding, BindingIdentity
+    from amqp_server.protocol.tables import Table
+
+
+class Exchange:
+    """One exchange of one virtual host.
+
+    Args:
+        name: Its name; empty for the default exchange.
+        type: One of `MATCHERS`.
+        durable: Whether it survives a restart of the server.
+        auto_delete: Whether it goes when the last binding from it does.
+        internal: Whether clients may not publish to it.
+        arguments: The arguments it was declared with.
+    """
+
+    def __init__(
+        self, name: str, type: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table  # noqa: A002 - AMQP's word
+    ) -> None:
+        """Make an exchange without bindings."""
+        self.name = name
+        self.type = type
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = arguments
+        self.bindings: dict[BindingIdentity, Binding] = {}
+        self.matcher = MATCHERS[type]()
+
+    def bind(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+        self.bindings[binding.identity] = binding
+        self.matcher.add(binding)
+
+    def unbind(self, binding: Binding) -> None:
+        """Forget a binding that is there."""
+        del self.bindings[binding.identity]
+        self.matcher.remove(binding)

@@ -1,0 +1,29 @@
+"""Handlers: what each method does, one file for each class of the protocol.
+
+A handler takes the channel and the method. It answers at once, or returns an awaitable when
+the answer must wait for the disk; the connection handles nothing further until it is done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amqp_server.broker.handlers.basic import BASIC_HANDLERS
+from amqp_server.broker.handlers.confirm import CONFIRM_HANDLERS
+from amqp_server.broker.handlers.exchange import EXCHANGE_HANDLERS
+from amqp_server.broker.handlers.queue import QUEUE_HANDLERS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from amqp_server.protocol.methods import Method
+
+    Handler = Callable[[Any, Any], Awaitable[None] | None]
+
+HANDLERS: dict[type[Method], Handler] = {
+    **EXCHANGE_HANDLERS,
+    **QUEUE_HANDLERS,
+    **BASIC_HANDLERS,
+    **CONFIRM_HANDLERS,
+}
+"""Handler by method; a method without one is answered with 540."""

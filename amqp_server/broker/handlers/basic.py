@@ -1,0 +1,193 @@
+"""basic.*: consuming, getting, and answering deliveries."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from secrets import token_bytes
+from struct import pack
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.consumer import Consumer
+from amqp_server.broker.handlers.names import find_queue
+from amqp_server.protocol.errors import (
+    AccessRefused,
+    NotAllowed,
+    NotImplementedAmqp,
+    PreconditionFailed,
+)
+from amqp_server.protocol.framing import encode_content
+from amqp_server.protocol.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicCancelOk,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicGet,
+    BasicGetEmpty,
+    BasicNack,
+    BasicQos,
+    BasicQosOk,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicRecoverOk,
+    BasicReject,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.unacked import UnackedRun
+
+_GET_OK_HEAD = b"\x00\x3c\x00\x47"
+_ALL_TAGS = (1 << 62) - 1
+
+
+def qos(channel: Channel, method: BasicQos) -> None:
+    """Set the prefetch limits; without `global` also for consumers that run already.
+
+    RabbitMQ keeps running consumers as they are; Celery, from any other product, expects the
+    change to reach them, and no client expects it not to.
+    """
+    if method.prefetch_size != 0:
+        raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_:
+        channel.prefetch_global = method.prefetch_count
+    else:
+        channel.prefetch = method.prefetch_count
+        for consumer in channel.consumers.values():
+            consumer.prefetch = method.prefetch_count
+    channel.send(BasicQosOk())
+    channel.wake_consumers()
+
+
+def consume(channel: Channel, method: BasicConsume) -> None:
+    """Begin to deliver a queue's messages."""
+    queue = find_queue(channel, method.queue)
+    tag = method.consumer_tag or "amq.ctag-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
+    if tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
+        raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
+    if queue.consumers.has_exclusive or (method.exclusive and len(queue.consumers)):
+        raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' in exclusive use")
+    consumer = Consumer(
+        tag,
+        channel,
+        queue,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        prefetch=channel.prefetch,
+    )
+    channel.consumers[tag] = consumer
+    if not method.no_wait:
+        channel.send(BasicConsumeOk(consumer_tag=tag))
+    queue.add_consumer(consumer)
+
+
+def cancel(channel: Channel, method: BasicCancel) -> None:
+    """End a consumer; what it has unacked stays with the channel."""
+    consumer = channel.consumers.get(method.consumer_tag)
+    if consumer is not None:
+        channel.remove_consumer(consumer)
+    if not method.no_wait:
+        channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
+
+
+def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
+    """Deliver one message, or say that there is none."""
+    queue = find_queue(channel, method.queue)
+    ready = queue.ready.peek()
+    if ready is None:
+        channel.send(BasicGetEmpty())
+        return None
+    messages = queue.store.read(ready.start, ready.start + 1)
+    if messages:
+        _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
+        return None
+    return _get_when_read(channel, queue, method)
+
+
+async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
+    """Wait for the log; another consumer may have taken the message meanwhile."""
+    while not channel.is_closed and not queue.is_deleted:
+        ready = queue.ready.peek()
+        if ready is None:
+            break
+        messages = queue.store.read(ready.start, ready.start + 1)
+        if messages:
+            _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
+            return
+        await queue.store.until_read()
+    if not channel.is_closed:
+        channel.send(BasicGetEmpty())
+
+
+def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:
+    taken = queue.ready.take(1)
+    tag = channel.hand_over(queue, taken.start, no_ack=no_ack)
+    head = _GET_OK_HEAD + pack(">QB", tag, taken.redelivered)
+    count = pack(">I", len(queue.ready))
+    channel.client.write(encode_content(message, channel.number, head, count, channel.client.frame_max))
+
+
+def ack(channel: Channel, method: BasicAck) -> None:
+    """Settle deliveries; those with a tag come in runs, this is the rest: tag 0."""
+    channel.drop(_take(channel, method.delivery_tag, multiple=method.multiple))
+
+
+def nack(channel: Channel, method: BasicNack) -> None:
+    """Give deliveries back to their queues, or drop them."""
+    runs = _take(channel, method.delivery_tag, multiple=method.multiple)
+    if method.requeue:
+        channel.requeue(runs)
+    else:
+        channel.drop(runs)
+
+
+def reject(channel: Channel, method: BasicReject) -> None:
+    """Give one delivery back to its queue, or drop it."""
+    runs = _take(channel, method.delivery_tag, multiple=False)
+    if method.requeue:
+        channel.requeue(runs)
+    else:
+        channel.drop(runs)
+
+
+def recover(channel: Channel, method: BasicRecover) -> None:
+    """Requeue everything unacked on the channel."""
+    _requeue_all(channel, requeue=method.requeue)
+    channel.send(BasicRecoverOk())
+
+
+def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+    """Requeue everything unacked on the channel, without an answer."""
+    _requeue_all(channel, requeue=method.requeue)
+
+
+def _requeue_all(channel: Channel, *, requeue: bool) -> None:
+    if not requeue:
+        raise NotImplementedAmqp("requeue=false")
+    channel.requeue(channel.unacked.take_all())
+
+
+def _take(channel: Channel, tag: int, *, multiple: bool) -> list[UnackedRun]:
+    if tag == 0 and multiple:
+        return channel.unacked.take_all()
+    if tag == 0 or tag > _ALL_TAGS:
+        raise PreconditionFailed(f"unknown delivery tag {tag}")
+    return channel.take_unacked(0 if multiple else tag, tag)
+
+
+BASIC_HANDLERS = {
+    BasicQos: qos,
+    BasicConsume: consume,
+    BasicCancel: cancel,
+    BasicGet: get,
+    BasicAck: ack,
+    BasicNack: nack,
+    BasicReject: reject,
+    BasicRecover: recover,
+    BasicRecoverAsync: recover_async,
+}

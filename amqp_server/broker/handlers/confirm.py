@@ -1,0 +1,22 @@
+"""confirm.*: publisher confirms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.confirms import PublisherConfirms
+from amqp_server.protocol.methods import ConfirmSelect, ConfirmSelectOk
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+
+
+def select(channel: Channel, method: ConfirmSelect) -> None:
+    """Turn confirms on; once is enough."""
+    if channel.confirms is None:
+        channel.confirms = PublisherConfirms()
+    if not method.no_wait:
+        channel.send(ConfirmSelectOk())
+
+
+CONFIRM_HANDLERS = {ConfirmSelect: select}

@@ -1,0 +1,93 @@
+"""Declaring again: the same name must mean the same thing.
+
+Source: RabbitMQ `rabbit_misc:assert_args_equivalence` and its texts; only arguments that mean
+something are compared, so that a client's own notes in the table do no harm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.handlers.names import locked
+from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.field_comparison import describe_difference, same_value
+
+if TYPE_CHECKING:
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.methods import ExchangeDeclare, QueueDeclare
+    from amqp_server.protocol.tables import Table
+
+_EXCHANGE_ARGUMENTS = ("alternate-exchange",)
+_QUEUE_ARGUMENTS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-overflow",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-priority",
+    "x-single-active-consumer",
+    "x-queue-type",
+)
+
+
+def check_equivalent_exchange(vhost: VirtualHost, exchange: Exchange, method: ExchangeDeclare) -> None:
+    """Check that an exchange is like the one asked for.
+
+    Raises:
+        PreconditionFailed: It is not.
+    """
+    where = f"exchange '{exchange.name}' in vhost '{vhost.name}'"
+    _same("type", where, method.type, exchange.type)
+    _same("durable", where, _truth(method.durable), _truth(exchange.durable))
+    _same("auto_delete", where, _truth(method.auto_delete), _truth(exchange.auto_delete))
+    _same("internal", where, _truth(method.internal), _truth(exchange.internal))
+    _same_arguments(_EXCHANGE_ARGUMENTS, where, method.arguments, exchange.arguments)
+
+
+def check_equivalent_queue(queue: Queue, method: QueueDeclare) -> None:
+    """Check that a queue is like the one asked for.
+
+    Raises:
+        PreconditionFailed: It is not.
+        ResourceLocked: One is exclusive and the other is not.
+    """
+    where = f"queue '{queue.name}' in vhost '{queue.virtual_host.name}'"
+    if method.exclusive != (queue.exclusive_owner is not None):
+        raise locked(queue)
+    _same("durable", where, _truth(method.durable), _truth(queue.durable))
+    _same("auto_delete", where, _truth(method.auto_delete), _truth(queue.auto_delete))
+    _same_arguments(_QUEUE_ARGUMENTS, where, method.arguments, queue.arguments)
+
+
+def _same(argument: str, where: str, received: str, current: str) -> None:
+    if received != current:
+        raise PreconditionFailed(
+            f"inequivalent arg '{argument}' for {where}: received '{received}' but current is '{current}'"
+        )
+
+
+def _same_arguments(names: tuple[str, ...], where: str, received: Table, current: Table) -> None:
+    for name in names:
+        ours, theirs = current.get(name), received.get(name)
+        if ours is None and theirs is None:
+            continue
+        if ours is not None and theirs is not None and same_value(ours, theirs):
+            continue
+        if name == "x-queue-type" and _queue_type(ours) == _queue_type(theirs):
+            continue
+        raise PreconditionFailed(
+            f"inequivalent arg '{name}' for {where}: {describe_difference(theirs, ours)}"
+        )
+
+
+def _queue_type(value: object) -> object:
+    """Return a queue type's octets; a queue without the argument is a classic one."""
+    return getattr(value, "value", b"classic")
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,133 @@
+"""exchange.*: declare, delete, bind and unbind exchanges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.handlers.names import clean_name, find_exchange, is_reserved
+from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
+from amqp_server.broker.matchers import MATCHERS
+from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
+from amqp_server.protocol.methods import (
+    ExchangeBind,
+    ExchangeBindOk,
+    ExchangeDeclare,
+    ExchangeDeclareOk,
+    ExchangeDelete,
+    ExchangeDeleteOk,
+    ExchangeUnbind,
+    ExchangeUnbindOk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.methods import Method
+
+
+def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None:
+    """Create an exchange, or check that the one there is like the one asked for."""
+    name = clean_name(method.exchange)
+    refuse_default(name)
+    vhost = channel.virtual_host
+    reply = None if method.no_wait else ExchangeDeclareOk()
+    if method.passive:
+        find_exchange(vhost, name)
+        return answer(channel, reply)
+    if method.type not in MATCHERS:
+        raise PreconditionFailed(f"unknown exchange type '{method.type}'")
+    exchange = vhost.exchanges.get(name)
+    if exchange is not None:
+        check_equivalent_exchange(vhost, exchange, method)
+        return answer(channel, reply)
+    if is_reserved(name):
+        raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    exchange = Exchange(
+        name,
+        method.type,
+        durable=method.durable,
+        auto_delete=method.auto_delete,
+        internal=method.internal,
+        arguments=method.arguments,
+    )
+    vhost.add_exchange(exchange)
+    if exchange.durable:
+        return answer_after(channel, channel.broker.definitions.save_exchange(vhost.name, exchange), reply)
+    return answer(channel, reply)
+
+
+def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[None] | None:
+    """Delete an exchange; one that is not there counts as deleted."""
+    name = clean_name(method.exchange)
+    refuse_default(name)
+    vhost = channel.virtual_host
+    reply = None if method.no_wait else ExchangeDeleteOk()
+    if is_reserved(name):
+        raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{vhost.name}' not allowed")
+    exchange = vhost.exchanges.get(name)
+    if exchange is None:
+        return answer(channel, reply)
+    if method.if_unused and exchange.bindings:
+        raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
+    return answer_after(channel, channel.broker.delete_exchange(vhost, exchange), reply)
+
+
+def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
+    """Bind an exchange to another."""
+    vhost = channel.virtual_host
+    refuse_default(method.source)
+    refuse_default(method.destination)
+    destination = find_exchange(vhost, clean_name(method.destination))
+    source = find_exchange(vhost, clean_name(method.source))
+    binding = vhost.bind(source, destination, method.routing_key, method.arguments)
+    reply = None if method.no_wait else ExchangeBindOk()
+    if binding is not None and binding.is_durable:
+        return answer_after(channel, channel.broker.definitions.save_binding(vhost.name, binding), reply)
+    return answer(channel, reply)
+
+
+def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[None] | None:
+    """Unbind an exchange from another; a binding that is not there counts as removed."""
+    vhost = channel.virtual_host
+    refuse_default(method.source)
+    refuse_default(method.destination)
+    source = find_exchange(vhost, clean_name(method.source))
+    destination = find_exchange(vhost, clean_name(method.destination))
+    binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
+    reply = None if method.no_wait else ExchangeUnbindOk()
+    if binding is None:
+        return answer(channel, reply)
+    return answer_after(channel, channel.broker.remove_bindings(vhost, [binding]), reply)
+
+
+def refuse_default(name: str) -> None:
+    """Refuse operations on the default exchange.
+
+    Raises:
+        AccessRefused: The name is empty.
+    """
+    if name == "":
+        raise AccessRefused("operation not permitted on the default exchange")
+
+
+def answer(channel: Channel, reply: Method | None) -> None:
+    """Send the reply, unless the client asked for none."""
+    if reply is not None:
+        channel.send(reply)
+
+
+async def answer_after(channel: Channel, durable: Awaitable[None], reply: Method | None) -> None:
+    """Send the reply when the disk has what it promises."""
+    await durable
+    if reply is not None and not channel.is_closed:
+        channel.send(reply)
+
+
+EXCHANGE_HANDLERS = {
+    ExchangeDeclare: declare,
+    ExchangeDelete: delete,
+    ExchangeBind: bind,
+    ExchangeUnbind: unbind,
+}

@@ -1,0 +1,85 @@
+"""Finding what a method names, and the rules of names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.protocol.errors import NotFound, ResourceLocked
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+
+_STRIPPED = str.maketrans("", "", "\r\n")
+
+
+def clean_name(name: str) -> str:
+    """Return a name without CR and LF, as RabbitMQ takes it."""
+    return name.translate(_STRIPPED)
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether only the server may create this name."""
+    return name.startswith("amq.")
+
+
+def find_exchange(vhost: VirtualHost, name: str) -> Exchange:
+    """Return an exchange.
+
+    Raises:
+        NotFound: There is none of that name.
+    """
+    exchange = vhost.exchanges.get(name)
+    if exchange is None:
+        raise NotFound(f"no exchange '{name}' in vhost '{vhost.name}'")
+    return exchange
+
+
+def queue_name(channel: Channel, name: str) -> str:
+    """Return the name, or for an empty one that of the channel's last declared queue.
+
+    Raises:
+        NotFound: It is empty and the channel has declared none.
+    """
+    if name:
+        return clean_name(name)
+    if channel.last_queue_name is None:
+        raise NotFound("no previously declared queue")
+    return channel.last_queue_name
+
+
+def find_queue(channel: Channel, name: str) -> Queue:
+    """Return a queue that this client may use; an empty name is the last declared one.
+
+    Raises:
+        NotFound: There is none of that name.
+        ResourceLocked: It belongs to another connection alone.
+    """
+    vhost = channel.virtual_host
+    name = queue_name(channel, name)
+    queue = vhost.queues.get(name)
+    if queue is None:
+        raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")
+    check_not_locked(channel, queue)
+    return queue
+
+
+def check_not_locked(channel: Channel, queue: Queue) -> None:
+    """Check that no other connection has the queue for itself.
+
+    Raises:
+        ResourceLocked: One has.
+    """
+    if queue.exclusive_owner is not None and queue.exclusive_owner is not channel.client:
+        raise locked(queue)
+
+
+def locked(queue: Queue) -> ResourceLocked:
+    """Return the error for a queue that another connection has for itself."""
+    return ResourceLocked(
+        f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost "
+        f"'{queue.virtual_host.name}'. It could be originally declared on another connection or the "
+        "exclusive property value does not match that of the original declaration."
+    )

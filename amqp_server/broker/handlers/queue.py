@@ -1,0 +1,168 @@
+"""queue.*: declare, bind, unbind, purge and delete queues."""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64encode
+from secrets import token_bytes
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.handlers.arguments import check_queue_arguments
+from amqp_server.broker.handlers.equivalence import check_equivalent_queue
+from amqp_server.broker.handlers.exchange import answer, answer_after, refuse_default
+from amqp_server.broker.handlers.names import (
+    check_not_locked,
+    clean_name,
+    find_exchange,
+    find_queue,
+    is_reserved,
+    queue_name,
+)
+from amqp_server.broker.matchers.headers import match_kind
+from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
+from amqp_server.protocol.methods import (
+    QueueBind,
+    QueueBindOk,
+    QueueDeclare,
+    QueueDeclareOk,
+    QueueDelete,
+    QueueDeleteOk,
+    QueuePurge,
+    QueuePurgeOk,
+    QueueUnbind,
+    QueueUnbindOk,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+
+def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
+    """Create a queue, or check that the one there is like the one asked for."""
+    if method.passive:
+        queue = find_queue(channel, method.queue)
+        channel.last_queue_name = queue.name
+        return answer(channel, None if method.no_wait else declare_ok(queue))
+    vhost = channel.virtual_host
+    name = clean_name(method.queue) or generated_name()
+    existing = vhost.queues.get(name)
+    if existing is not None:
+        check_not_locked(channel, existing)
+        check_equivalent_queue(existing, method)
+        channel.last_queue_name = name
+        if existing.store.is_held:
+            # Its definition is on its way to the disk; this answer must not be sooner.
+            return declared(channel, existing, method)
+        return answer(channel, None if method.no_wait else declare_ok(existing))
+    if is_reserved(name) and method.queue:
+        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    check_queue_arguments(name, vhost.name, method.arguments)
+    queue = channel.broker.create_queue(
+        vhost,
+        name,
+        durable=method.durable,
+        exclusive_owner=channel.client if method.exclusive else None,
+        auto_delete=method.auto_delete,
+        arguments=method.arguments,
+    )
+    channel.last_queue_name = name
+    if queue.is_journaled:
+        return declared(channel, queue, method)
+    return answer(channel, None if method.no_wait else declare_ok(queue))
+
+
+async def declared(channel: Channel, queue: Queue, method: QueueDeclare) -> None:
+    """Answer a declare when the definition is durable."""
+    await channel.broker.save_queue(queue)
+    if not method.no_wait and not channel.is_closed:
+        channel.send(declare_ok(queue))
+
+
+def declare_ok(queue: Queue) -> QueueDeclareOk:
+    """Return the answer to a declare: ready messages only, as in RabbitMQ."""
+    return QueueDeclareOk(
+        queue=queue.name, message_count=len(queue.ready), consumer_count=len(queue.consumers)
+    )
+
+
+def generated_name() -> str:
+    """Return a name for a queue that its client did not name."""
+    return "amq.gen-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
+
+
+def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
+    """Bind a queue to an exchange."""
+    refuse_default(method.exchange)
+    vhost = channel.virtual_host
+    queue = find_queue(channel, method.queue)
+    exchange = find_exchange(vhost, clean_name(method.exchange))
+    if exchange.type == "headers" and match_kind(method.arguments) is None:
+        value = method.arguments["x-match"].value
+        shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        raise PreconditionFailed(
+            f'Invalid x-match field value <<"{shown}">>; expected all, any, all-with-x, or any-with-x'
+        )
+    key = method.routing_key
+    if not method.queue and not key:
+        # An unnamed queue bound without a key is bound with its name. Source: specification, queue.bind.
+        key = queue.name
+    binding = vhost.bind(exchange, queue, key, method.arguments)
+    reply = None if method.no_wait else QueueBindOk()
+    if binding is not None and binding.is_durable:
+        return answer_after(channel, channel.broker.definitions.save_binding(vhost.name, binding), reply)
+    return answer(channel, reply)
+
+
+def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
+    """Unbind a queue from an exchange; a binding that is not there counts as removed."""
+    refuse_default(method.exchange)
+    vhost = channel.virtual_host
+    queue = find_queue(channel, method.queue)
+    exchange = find_exchange(vhost, clean_name(method.exchange))
+    key = method.routing_key
+    if not method.queue and not key:
+        key = queue.name
+    binding = vhost.unbind(exchange, queue, key, method.arguments)
+    if binding is None:
+        return answer(channel, QueueUnbindOk())
+    return answer_after(channel, channel.broker.remove_bindings(vhost, [binding]), QueueUnbindOk())
+
+
+def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
+    """Drop the ready messages; for a journaled queue the answer waits for the checkpoint."""
+    queue = find_queue(channel, method.queue)
+    count = queue.purge()
+    reply = None if method.no_wait else QueuePurgeOk(message_count=count)
+    if queue.is_journaled and count:
+        return answer_after(channel, channel.broker.make_settlement_durable(queue), reply)
+    return answer(channel, reply)
+
+
+def delete(channel: Channel, method: QueueDelete) -> Awaitable[None] | None:
+    """Delete a queue; one that is not there counts as deleted."""
+    vhost = channel.virtual_host
+    queue = vhost.queues.get(queue_name(channel, method.queue))
+    if queue is None:
+        return answer(channel, None if method.no_wait else QueueDeleteOk(message_count=0))
+    check_not_locked(channel, queue)
+    where = f"queue '{queue.name}' in vhost '{vhost.name}'"
+    if method.if_unused and len(queue.consumers):
+        raise PreconditionFailed(f"{where} in use")
+    if method.if_empty and len(queue.ready):
+        raise PreconditionFailed(f"{where} not empty")
+    reply = None if method.no_wait else QueueDeleteOk(message_count=len(queue.ready))
+    return answer_after(channel, channel.broker.delete_queue(queue), reply)
+
+
+QUEUE_HANDLERS = {
+    QueueDeclare: declare,
+    QueueBind: bind,
+    QueueUnbind: unbind,
+    QueuePurge: purge,
+    QueueDelete: delete,
+}

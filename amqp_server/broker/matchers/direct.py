@@ -1,0 +1,34 @@
+"""Direct exchange: the routing key equals the binding key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.protocol.tables import Table
+
+
+class DirectMatcher:
+    """Bindings by key: one dictionary lookup a match."""
+
+    def __init__(self) -> None:
+        """Begin without bindings."""
+        self._by_key: dict[str, list[Binding]] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding."""
+        self._by_key.setdefault(binding.routing_key, []).append(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Forget a binding."""
+        bindings = self._by_key[binding.routing_key]
+        bindings.remove(binding)
+        if not bindings:
+            del self._by_key[binding.routing_key]
+
+    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+        """Return the destinations bound with exactly this key."""
+        return [binding.destination for binding in self._by_key.get(routing_key, ())]

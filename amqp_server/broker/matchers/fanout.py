@@ -1,0 +1,31 @@
+"""Fanout exchange: everything goes everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.protocol.tables import Table
+
+
+class FanoutMatcher:
+    """All bindings, whatever their keys."""
+
+    def __init__(self) -> None:
+        """Begin without bindings."""
+        self._bindings: dict[Binding, None] = {}
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding."""
+        self._bindings[binding] = None
+
+    def remove(self, binding: Binding) -> None:
+        """Forget a binding."""
+        del self._bindings[binding]
+
+    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+        """Return every destination."""
+        return [binding.destination for binding in self._bindings]

@@ -1,0 +1,24 @@
+"""What every exchange type offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.protocol.tables import Table
+
+
+class Matcher(Protocol):
+    """The bindings of one exchange, arranged for matching."""
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding that is not there yet."""
+
+    def remove(self, binding: Binding) -> None:
+        """Forget a binding that is there."""
+
+    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+        """Return the destinations whose bindings fit; one may come more than once."""

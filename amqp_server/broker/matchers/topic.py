@@ -1,0 +1,80 @@
+"""Topic exchange: keys are words between dots; `*` is one word, `#` any number of them.
+
+Bindings are a trie of words, so a match walks the key once however many bindings there are.
+`#` may take no word, or one and stay where it is; a node that was reached with the same rest
+of the key before is not walked again, which keeps several `#` in one pattern from multiplying.
+
+Source: AMQP 0-9-1 specification, section 3.1.3.3; an empty key has no words, as in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.protocol.tables import Table
+
+
+class _Node:
+    __slots__ = ("bindings", "words")
+
+    def __init__(self) -> None:
+        self.words: dict[str, _Node] = {}
+        self.bindings: list[Binding] = []
+
+
+class TopicMatcher:
+    """A trie of binding keys."""
+
+    def __init__(self) -> None:
+        """Begin without bindings."""
+        self._root = _Node()
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding."""
+        node = self._root
+        for word in _words(binding.routing_key):
+            node = node.words.setdefault(word, _Node())
+        node.bindings.append(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Forget a binding, and the branches that nothing uses any more."""
+        path = [self._root]
+        words = _words(binding.routing_key)
+        for word in words:
+            path.append(path[-1].words[word])
+        path[-1].bindings.remove(binding)
+        for word, parent, node in zip(reversed(words), path[-2::-1], path[:0:-1], strict=True):
+            if node.bindings or node.words:
+                break
+            del parent.words[word]
+
+    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+        """Return the destinations whose pattern fits the key."""
+        words = _words(routing_key)
+        found: list[Destination] = []
+        seen: set[tuple[int, int]] = set()
+        stack = [(self._root, 0)]
+        while stack:
+            node, at = stack.pop()
+            if (id(node), at) in seen:
+                continue
+            seen.add((id(node), at))
+            if at == len(words):
+                found += [binding.destination for binding in node.bindings]
+            else:
+                for word in (words[at], "*"):
+                    after = node.words.get(word)
+                    if after is not None and word != "#":
+                        stack.append((after, at + 1))
+            rest = node.words.get("#")
+            if rest is not None:
+                stack += [(rest, later) for later in range(at, len(words) + 1)]
+        return found
+
+
+def _words(key: str) -> list[str]:
+    return key.split(".") if key else []

@@ -1,0 +1,425 @@
+"""Where message N of a queue is: in the ring, or in the log behind it.
+
+The ring holds the newest window; the journal stage writes to the log what must be there;
+together they always have every message that is not settled:
+
+    log_start_offset        window_start    written_end    cursor        end_offset
+         |                       |               |            |               |
+         +-----------------------+===============+============+...............+
+         |     log only          |  both         |  ring only |  not claimed yet
+
+A durable queue's journal stage follows the cursor at once. A transient queue's sleeps until
+the ring is `SPILL_FILL` full, then writes the oldest unsettled messages until there is room.
+A slot may be overwritten when its message is settled or in the log, never before. One
+request per log is under way at a time: what is published meanwhile waits in the ring and
+becomes the next chunk, so a slow disk makes larger writes, not longer queues of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from bisect import bisect_left, bisect_right
+from collections import deque
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Protocol
+
+from amqp_server.config import Durability
+from appendlog import FlushRequest, encode_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from appendlog import Flusher, FlushResult, Log, ReadResult
+    from offsets.settlement import Settlement
+    from ring import Ring
+
+logger = logging.getLogger(__name__)
+
+SPILL_FILL = 0.8
+"""Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
+"""Message bytes handed to the flusher for one log at a time."""
+COLD_READ_BYTES = 1024 * 1024
+"""Message bytes read ahead from the log at a time."""
+COLD_READ_RECORDS = 16_384
+"""Messages read ahead from the log at a time."""
+
+
+class StoreOwner(Protocol):
+    """Who hears that something in the store has moved: the queue."""
+
+    def store_moved(self) -> None:
+        """More can be read, claimed or confirmed than before."""
+
+    def store_lost(self, start: int, end: int) -> None:
+        """The log no longer has the records of `[start, end)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What all stores of a server share.
+
+    Attributes:
+        durability: When a persistent message counts as safe.
+        flush_bytes: Message bytes in a chunk at most; a larger message is alone in its own.
+        flush_interval_seconds: Longest that a chunk waits for company while input goes on.
+    """
+
+    durability: Durability
+    flush_bytes: int
+    flush_interval_seconds: float
+
+
+class MessageStore:
+    """The messages of one queue by offset. The event loop owns it.
+
+    Args:
+        log: The queue's log, opened; it is written through `flusher` only.
+        ring: A ring whose cursor is the log's end offset.
+        settlement: What of the queue is settled; read, never changed.
+        is_durable: Whether every message is journaled.
+        settings: What all stores share.
+        flusher: Writes and syncs, off the loop.
+        read_in_worker: Runs a function in a worker and calls back on the loop.
+        owner: Hears of progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        ring: Ring,
+        settlement: Settlement,
+        is_durable: bool,
+        settings: StoreSettings,
+        flusher: Flusher,
+        read_in_worker: Callable[[Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None],
+        owner: StoreOwner,
+    ) -> None:
+        """Take over an opened log and an empty ring."""
+        assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
+        self.log = log
+        self.ring = ring
+        self.is_failed = False
+        self.is_held = False
+        self.written_end = log.log_end_offset
+        self.recovery_point = log.log_end_offset
+        self._settlement = settlement
+        self._is_durable = is_durable
+        self._settings = settings
+        self._flusher = flusher
+        self._read_in_worker = read_in_worker
+        self._owner = owner
+        self._persistent_end = 0
+        self._request: FlushRequest | None = None
+        self._unclaimed: deque[list[bytes]] = deque()
+        self._unclaimed_count = 0
+        self._cold_offsets: list[int] = []
+        self._cold_messages: list[bytes] = []
+        self._is_reading = False
+        self._read_waiters: list[asyncio.Future[None]] = []
+        self._flush_waiters: list[asyncio.Future[None]] = []
+        self._is_discarded = False
+        self._oldest_waiting_seconds = 0.0
+
+    @property
+    def cursor(self) -> int:
+        """End of what can be read (exclusive)."""
+        return self.ring.cursor
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next message will get."""
+        return self.ring.cursor + self._unclaimed_count
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether messages wait for room; their publishers should not be read meanwhile."""
+        return self._unclaimed_count > 0
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a request is with the flusher."""
+        return self._request is not None
+
+    @property
+    def confirmed_end(self) -> int:
+        """All persistent messages below this offset may be confirmed (invariant I3)."""
+        if self._is_discarded:
+            # Deleting a queue is an answer too: nobody waits for its disk any more.
+            return self.end_offset
+        match self._settings.durability:
+            case Durability.FSYNC:
+                return self.recovery_point
+            case Durability.WRITE:
+                return self.written_end
+            case Durability.NONE:
+                return self.end_offset
+
+    @property
+    def gating_sequence(self) -> int:
+        """Lowest sequence that the ring must keep: neither settled nor in the log."""
+        if self._is_durable:
+            return self.written_end
+        return max(self.written_end, self._settlement.ack_floor)
+
+    def append(self, messages: list[bytes], *, persistent: bool) -> int:
+        """Take messages in and return the end offset after them.
+
+        They can be read when the cursor has passed them, which is at once unless the ring
+        is full and the disk behind.
+        """
+        if not self._unclaimed:
+            claimed = self.ring.try_claim(messages, self.gating_sequence)
+            if claimed == len(messages):
+                self.ring.publish(messages)
+            else:
+                self.ring.publish(messages[:claimed])
+                self._wait_for_room(messages[claimed:])
+        else:
+            self._wait_for_room(messages)
+        if persistent:
+            self._persistent_end = self.end_offset
+        return self.end_offset
+
+    def read(self, start: int, end: int) -> list[bytes]:
+        """Return the messages from `start` on that are at hand, at most up to `end`.
+
+        `[start, end)` must be unsettled. An empty list means that they are being read from
+        the log; the owner hears when they are here.
+        """
+        if start >= self.ring.window_start:
+            if self._cold_offsets:
+                self._cold_offsets, self._cold_messages = [], []
+            return self.ring.read(start, min(end, self.ring.cursor))
+        messages = self._read_cold(start, min(end, self.ring.window_start))
+        if not messages:
+            self._start_reading(start)
+        return messages
+
+    def release(self, ack_floor: int) -> None:
+        """Let the ring go of what is settled, when it is worth a call or all is drained."""
+        if not self._is_durable or ack_floor <= self.written_end:
+            end = min(ack_floor, self.gating_sequence)
+            if end == self.ring.cursor or end - self.ring.window_start >= 256:
+                self.ring.release(end)
+        if self._unclaimed:
+            self._claim_waiting()
+
+    async def until_read(self) -> None:
+        """Return when the read that is under way has arrived; at once if there is none."""
+        if self._is_reading:
+            waiter = asyncio.get_running_loop().create_future()
+            self._read_waiters.append(waiter)
+            await waiter
+
+    async def make_durable(self) -> None:
+        """Return when all that was taken in so far is on the disk, or cannot get there."""
+        end = self.end_offset
+        while self.recovery_point < end and not (self.is_failed or self._is_discarded):
+            self.run_journal(more_input=False)
+            self.request_sync()
+            waiter = asyncio.get_running_loop().create_future()
+            self._flush_waiters.append(waiter)
+            await waiter
+
+    def discard(self) -> None:
+        """Let go of everything: the queue is deleted."""
+        self._is_discarded = True
+        _wake(self._flush_waiters)
+        self._unclaimed.clear()
+        self._unclaimed_count = 0
+        self.ring.release(self.ring.cursor)
+
+    def give_up_memory(self) -> None:
+        """Let go of all messages that the log has; start writing out what it has not."""
+        self.ring.release(self.gating_sequence)
+        self._cold_offsets, self._cold_messages = [], []
+        if not self._is_durable:
+            self._spill()
+
+    def request_sync(self) -> None:
+        """Make durable what was written without waiting for the disk (transient messages)."""
+        if self._is_durable and self._request is None and self.recovery_point < self.written_end:
+            self._request = FlushRequest(self.log, [], self.written_end, sync=True)
+            self._flusher.submit(self._request)
+
+    def run_journal(self, *, more_input: bool) -> bool:
+        """Hand the next chunks to the flusher, if there is something to write.
+
+        Args:
+            more_input: Whether clients are still sending; then small chunks wait for
+                company, up to `flush_bytes` or `flush_interval_seconds`.
+
+        Returns:
+            Whether it decided to wait, and should be called again next turn.
+        """
+        if self._request is not None or self.is_failed or self.is_held or self._is_discarded:
+            return False
+        if not self._is_durable:
+            if self.ring.fill >= SPILL_FILL or self._unclaimed:
+                self._spill()
+            return False
+        start, end = self.written_end, self.ring.cursor
+        if start == end:
+            return False
+        if more_input and self._may_wait():
+            return True
+        self._start_request([(start, end)])
+        return False
+
+    def flushed(self, result: FlushResult) -> None:
+        """Take the flusher's answer for this store's request."""
+        request, self._request = self._request, None
+        assert request is not None, "an answer without a request"
+        if result.error is not None:
+            self.is_failed = True
+            self._unclaimed.clear()
+            self._unclaimed_count = 0
+            logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
+        else:
+            self.written_end = request.end_offset
+            if request.sync:
+                self.recovery_point = request.end_offset
+            if not self._is_durable:
+                self.ring.release(self.gating_sequence)
+            self._claim_waiting()
+        _wake(self._flush_waiters)
+        self._owner.store_moved()
+
+    def _wait_for_room(self, messages: list[bytes]) -> None:
+        self._unclaimed.append(messages)
+        self._unclaimed_count += len(messages)
+
+    def _claim_waiting(self) -> None:
+        while self._unclaimed:
+            messages = self._unclaimed[0]
+            claimed = self.ring.try_claim(messages, self.gating_sequence)
+            self.ring.publish(messages[:claimed])
+            self._unclaimed_count -= claimed
+            if claimed < len(messages):
+                self._unclaimed[0] = messages[claimed:]
+                return
+            self._unclaimed.popleft()
+
+    def _may_wait(self) -> bool:
+        now = time.monotonic()
+        if not self._oldest_waiting_seconds:
+            self._oldest_waiting_seconds = now
+        if now - self._oldest_waiting_seconds >= self._settings.flush_interval_seconds:
+            return False
+        messages = self.ring.read(self.written_end, self.ring.cursor)
+        return sum(map(len, messages)) < self._settings.flush_bytes
+
+    def _spill(self) -> None:
+        if self._request is not None or self.is_failed:
+            return
+        start = max(self.written_end, self._settlement.ack_floor)
+        end = min(self.ring.cursor, start + self.ring.capacity // 4)
+        if start >= end:
+            return
+        ranges = self._settlement.unsettled_ranges(start, end)
+        if ranges:
+            self._start_request(ranges)
+        else:
+            # All of it was settled out of order: nothing to write, and nothing to keep.
+            self.written_end = end
+            self.ring.release(self.gating_sequence)
+            self._claim_waiting()
+            self._owner.store_moved()
+
+    def _start_request(self, ranges: list[tuple[int, int]]) -> None:
+        """Encode `ranges`, ascending, and submit them as one request."""
+        if not ranges or self._request is not None or self.is_failed:
+            return
+        self._oldest_waiting_seconds = 0.0
+        first_offset = ranges[0][0]
+        messages: list[bytes] = []
+        for start, end in ranges:
+            messages += self.ring.read(start, end)
+        offsets = None
+        if len(ranges) > 1:
+            offsets = [offset for start, end in ranges for offset in range(start, end)]
+        messages = _up_to(messages, REQUEST_BYTES_MAX)
+        end_offset = (offsets[len(messages) - 1] if offsets else first_offset + len(messages) - 1) + 1
+        sync = (
+            self._is_durable
+            and self._settings.durability is Durability.FSYNC
+            and self._persistent_end > self.recovery_point
+        )
+        chunks = self._encode_chunks(messages, first_offset, offsets)
+        self._request = FlushRequest(self.log, chunks, end_offset, sync)
+        self._flusher.submit(self._request)
+
+    def _encode_chunks(self, messages: list[bytes], first_offset: int, offsets: list[int] | None) -> list[bytes]:
+        chunks = []
+        now_ns = time.time_ns()
+        salt = self.log.identity.salt
+        at = 0
+        while at < len(messages):
+            part = _up_to(messages[at:] if at else messages, self._settings.flush_bytes)
+            if offsets is None:
+                chunks.append(encode_chunk(part, first_offset + at, None, now_ns, None, salt))
+            else:
+                base = offsets[at]
+                deltas = [offset - base for offset in offsets[at : at + len(part)]]
+                chunks.append(encode_chunk(part, base, deltas, now_ns, None, salt))
+            at += len(part)
+        return chunks
+
+    def _read_cold(self, start: int, end: int) -> list[bytes]:
+        offsets = self._cold_offsets
+        at = bisect_left(offsets, start)
+        if at == len(offsets) or offsets[at] != start:
+            return []
+        if offsets[-1] - offsets[0] + 1 == len(offsets):
+            return self._cold_messages[at : at + end - start]
+        stop = at + 1
+        while stop < len(offsets) and offsets[stop] == offsets[stop - 1] + 1 and offsets[stop] < end:
+            stop += 1
+        return self._cold_messages[at:stop]
+
+    def _start_reading(self, start: int) -> None:
+        if self._is_reading:
+            return
+        self._is_reading = True
+        log = self.log
+
+        def read() -> ReadResult:
+            return log.read(start, COLD_READ_BYTES, COLD_READ_RECORDS)
+
+        def arrived(result: ReadResult | Exception) -> None:
+            self._is_reading = False
+            self._cold_arrived(start, result)
+
+        self._read_in_worker(read, arrived)
+
+    def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
+        _wake(self._read_waiters)
+        if isinstance(result, Exception):
+            logger.error("read failed path=%s offset=%d error=%s", self.log.directory, start, result)
+            self._owner.store_lost(start, self.written_end)
+            return
+        self._cold_offsets, self._cold_messages = result.offsets, result.messages
+        first = result.offsets[0] if result.offsets else result.next_offset
+        if first > start:
+            self._owner.store_lost(start, first)
+        self._owner.store_moved()
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()
+
+
+def _up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
+    """Return the longest head of `messages` within `bytes_max`, at least one message."""
+    if sum(map(len, messages)) <= bytes_max:
+        return messages
+    fitting = bisect_right(list(accumulate(map(len, messages))), bytes_max)
+    return messages[: max(fitting, 1)]

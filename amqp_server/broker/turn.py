@@ -1,0 +1,49 @@
+"""The loop turn: what many small events ask for is done once, at the end of the turn.
+
+Everything that arrives in one turn of the event loop only marks what it touched. At the
+end of the turn each marked queue writes its journal and dispatches once, and each marked
+channel confirms once. This is where the batches come from, and why a lone publisher never
+waits for a timer: its turn ends as soon as its input is drained.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class TurnTask(Protocol):
+    """Something that has work to do once at the end of a turn."""
+
+    def run_turn(self) -> None:
+        """Do it; may mark more, which then runs in the next turn."""
+
+
+class Turn:
+    """Collects tasks and runs each once when the loop has read what there was to read.
+
+    Args:
+        call_soon: The event loop's own, so that the broker needs no asyncio.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        """Begin with nothing marked."""
+        self._call_soon = call_soon
+        # A dict, for its order: first marked, first run.
+        self._marked: dict[TurnTask, None] = {}
+        self._is_scheduled = False
+
+    def mark(self, task: TurnTask) -> None:
+        """Run `task` at the end of this turn; marking twice runs it once."""
+        self._marked[task] = None
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run)
+
+    def _run(self) -> None:
+        tasks, self._marked = self._marked, {}
+        self._is_scheduled = False
+        for task in tasks:
+            task.run_turn()

@@ -1,0 +1,155 @@
+"""A virtual host: a namespace of exchanges, queues and the bindings between them.
+
+Holds what exists and finds where a message goes. Whether a client may make a change, and
+what it is told, is decided by the handlers; this only keeps the parts consistent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.binding import Binding, binding_identity
+from amqp_server.broker.exchange import Exchange
+
+if TYPE_CHECKING:
+    from amqp_server.broker.binding import Destination
+    from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.tables import Table
+
+PREDECLARED_EXCHANGES = (
+    ("", "direct", False),
+    ("amq.direct", "direct", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.topic", "topic", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+"""Name, type and internal flag of the exchanges that every virtual host has."""
+
+
+class VirtualHost:
+    """One virtual host. The event loop owns it.
+
+    Attributes:
+        exchanges: By name.
+        queues: By name.
+        routing_version: Grows whenever a message might go elsewhere than before.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Make a virtual host with the predeclared exchanges only."""
+        self.name = name
+        self.exchanges: dict[str, Exchange] = {
+            exchange: Exchange(
+                exchange, kind, durable=True, auto_delete=False, internal=internal, arguments={}
+            )
+            for exchange, kind, internal in PREDECLARED_EXCHANGES
+        }
+        self.queues: dict[str, Queue] = {}
+        self.routing_version = 0
+        self._bindings_to: dict[Destination, dict[Binding, None]] = {}
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Take in a new exchange."""
+        self.exchanges[exchange.name] = exchange
+        self.routing_version += 1
+
+    def add_queue(self, queue: Queue) -> None:
+        """Take in a new queue."""
+        self.queues[queue.name] = queue
+        self.routing_version += 1
+
+    def remove_exchange(self, exchange: Exchange) -> list[Binding]:
+        """Forget an exchange and all bindings from and to it; return those bindings."""
+        del self.exchanges[exchange.name]
+        self.routing_version += 1
+        gone = list(exchange.bindings.values())
+        for binding in gone:
+            self._forget(binding)
+        return gone + self._remove_bindings_to(exchange)
+
+    def remove_queue(self, queue: Queue) -> list[Binding]:
+        """Forget a queue and all bindings to it; return those bindings."""
+        del self.queues[queue.name]
+        self.routing_version += 1
+        return self._remove_bindings_to(queue)
+
+    def bind(self, source: Exchange, destination: Destination, key: str, arguments: Table) -> Binding | None:
+        """Bind and return the binding, or None if the same one is there."""
+        if binding_identity(source, destination, key, arguments) in source.bindings:
+            return None
+        binding = Binding(source, destination, key, arguments)
+        source.bind(binding)
+        self._bindings_to.setdefault(destination, {})[binding] = None
+        self.routing_version += 1
+        return binding
+
+    def unbind(
+        self, source: Exchange, destination: Destination, key: str, arguments: Table
+    ) -> Binding | None:
+        """Unbind and return what was removed, or None if there is no such binding."""
+        binding = source.bindings.get(binding_identity(source, destination, key, arguments))
+        if binding is not None:
+            self._forget(binding)
+        return binding
+
+    def exchanges_left_unused(self, removed: list[Binding]) -> list[Exchange]:
+        """Return the auto-delete exchanges that lost their last binding with `removed`."""
+        sources = {binding.source: None for binding in removed}
+        return [
+            source
+            for source in sources
+            if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source
+        ]
+
+    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
+        """Return the queues that a message goes to, each once.
+
+        Exchange-to-exchange bindings are followed with a visited set, so cycles end.
+        """
+        queues: dict[Queue, None] = {}
+        visited = {exchange}
+        pending = [exchange]
+        while pending:
+            current = pending.pop()
+            if current.name == "":
+                queue = self.queues.get(routing_key)
+                if queue is not None:
+                    queues[queue] = None
+                continue
+            for destination in current.matcher.match(routing_key, headers):
+                if not isinstance(destination, Exchange):
+                    queues[destination] = None
+                elif destination not in visited:
+                    visited.add(destination)
+                    pending.append(destination)
+        return list(queues)
+
+    def reads_headers(self, exchange: Exchange) -> bool:
+        """Return whether routing from `exchange` may depend on a message's headers."""
+        visited = {exchange}
+        pending = [exchange]
+        while pending:
+            current = pending.pop()
+            if current.type == "headers":
+                return True
+            for binding in current.bindings.values():
+                if isinstance(binding.destination, Exchange) and binding.destination not in visited:
+                    visited.add(binding.destination)
+                    pending.append(binding.destination)
+        return False
+
+    def _remove_bindings_to(self, destination: Destination) -> list[Binding]:
+        gone = list(self._bindings_to.get(destination, ()))
+        for binding in gone:
+            self._forget(binding)
+        return gone
+
+    def _forget(self, binding: Binding) -> None:
+        binding.source.unbind(binding)
+        self.routing_version += 1
+        bindings = self._bindings_to[binding.destination]
+        del bindings[binding]
+        if not bindings:
+            del self._bindings_to[binding.destination]
