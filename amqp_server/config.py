@@ -1,0 +1,158 @@
+"""What an operator can set: each setting with its unit, default, bound and effect.
+
+The command line (`cli`) only parses; a `ServerConfig` checks itself, so that a server embedded or
+started by a test is held to the same bounds. The bounds that no option sets are in
+`amqp_server.limits`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from amqp_server.limits import GIB, KIB, MIB, Limits
+
+__all__ = [
+    "BOUNDS",
+    "LOG_LEVELS",
+    "Bounds",
+    "ConfigError",
+    "Durability",
+    "Limits",
+    "ServerConfig",
+]
+
+LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+
+
+class Durability(StrEnum):
+    """What must have happened to a persistent message before it is confirmed."""
+
+    FSYNC = "fsync"
+    """It is on disk: survives a power cut."""
+    WRITE = "write"
+    """The kernel has it: survives the end of the process, not of the machine."""
+    NONE = "none"
+    """It was accepted: survives nothing until it is written, moments later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values that a number may have: `least` to `most`, both included.
+
+    Attributes:
+        least: The smallest value.
+        most: The largest value.
+        multiple_of: The value must be a multiple of this; 1 for any.
+        or_zero: Zero is a value too, with a meaning of its own.
+    """
+
+    least: float
+    most: float
+    multiple_of: int = 1
+    or_zero: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        if self.or_zero and value == 0:
+            return True
+        return (
+            math.isfinite(value)
+            and self.least <= value <= self.most
+            and (self.multiple_of == 1 or value % self.multiple_of == 0)
+        )
+
+
+class ConfigError(ValueError):
+    """A setting has a value that it cannot have.
+
+    Attributes:
+        setting: Name of the field of `ServerConfig`.
+        value: What it was given.
+        bounds: What would have been right; None when the fault is not a matter of bounds.
+    """
+
+    def __init__(
+        self, setting: str, value: object, reason: str, bounds: Bounds | None = None
+    ) -> None:
+        super().__init__(f"{setting} is {value!r}: {reason}")
+        self.setting = setting
+        self.value = value
+        self.reason = reason
+        self.bounds = bounds
+
+
+BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
+    {
+        "port": Bounds(0, 65_535),
+        "offset_checkpoint_interval_seconds": Bounds(0.01, 3600, or_zero=True),
+        "ring_size": Bounds(1024, 4 * MIB, multiple_of=1024),
+        "ring_bytes": Bounds(64 * KIB, 64 * GIB),
+        "ring_bytes_total": Bounds(1 * MIB, 1024 * GIB),
+        "flush_bytes": Bounds(4 * KIB, 16 * MIB),
+        "flush_interval_seconds": Bounds(0.001, 10, or_zero=True),
+        "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
+        "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
+    }
+)
+"""The bounds of every numeric setting, by field name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """The settings of one server; the defaults are those of the command line.
+
+    Attributes:
+        host: Address or host name to listen on; `0.0.0.0` or `::` for every interface.
+        port: TCP port; 0 lets the system choose a free one.
+        storage_path: Data directory, created when absent; of one running server at a time.
+        offset_checkpoint_interval_seconds: How often what consumers settled is written to disk.
+            After a crash, messages settled since the last checkpoint come back marked redelivered.
+            0 writes it at a clean stop only.
+        ring_size: Slots of each queue's window in memory: a multiple of 1024.
+        ring_bytes: Bytes of messages in one queue's window; older ones are read from its log.
+        ring_bytes_total: Bytes of messages in the windows of all queues together.
+        durability: What must have happened before a persistent message is confirmed; a queue may
+            have its own.
+        flush_bytes: Bytes of one queue that are written as one chunk at most; a larger message is
+            alone in its chunk.
+        flush_interval_seconds: Longest that a message waits for others to share its write with.
+            0 writes at the next turn of the loop.
+        retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
+            segment as soon as all of it is settled.
+        max_message_bytes: Largest message body that is accepted.
+        log_level: Least severe event that is logged: debug, info, warning or error.
+        limits: Bounds that no option sets.
+
+    Raises:
+        ConfigError: A value is outside its bounds, or contradicts another.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 5672
+    storage_path: Path = field(default_factory=lambda: Path("data"))
+    offset_checkpoint_interval_seconds: float = 5.0
+    ring_size: int = 65_536
+    ring_bytes: int = 16 * MIB
+    ring_bytes_total: int = 256 * MIB
+    durability: Durability = Durability.FSYNC
+    flush_bytes: int = 256 * KIB
+    flush_interval_seconds: float = 0.01
+    retain_for_seconds: float = 0.0
+    max_message_bytes: int = 128 * MIB
+    log_level: str = "info"
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        for name, bounds in BOUNDS.items():
+            value = getattr(self, name)
+            if value not in bounds:
+                raise ConfigError(name, value, "out of bounds", bounds)
+        if not self.host.strip():
+            raise ConfigError("host", self.host, "empty: write 0.0.0.0 to listen everywhere")
+        if self.log_level not in LOG_LEVELS:
+            raise ConfigError("log_level", self.log_level, f"not one of {', '.join(LOG_LEVELS)}")
+        if self.ring_bytes > self.ring_bytes_total:
+            raise ConfigError("ring_bytes", self.ring_bytes, "more than ring_bytes_total")

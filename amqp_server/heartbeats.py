@@ -1,0 +1,78 @@
+"""Heartbeats of all connections by one timer: a wheel of seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+WHEEL_SLOTS = 64
+"""Seconds on the wheel; a longer wait goes round more than once."""
+SILENT_TICKS_MAX = 4
+"""Half intervals without an octet after which a peer counts as gone: two intervals."""
+
+
+class Beating(Protocol):
+    """A connection that wants heartbeats."""
+
+    heartbeat_seconds: int
+
+    def beat(self) -> None:
+        """Half an interval has passed: send a heartbeat if nothing else was sent."""
+
+    def take_silence(self) -> bool:
+        """Return whether nothing has arrived since the last call, though it was listened to."""
+
+    def abandon(self, reason: str) -> None:
+        """Drop the connection: its peer is gone."""
+
+
+class HeartbeatWheel:
+    """Calls each connection every half interval; costs one timer for all of them."""
+
+    def __init__(self) -> None:
+        """Make a wheel that does not turn yet."""
+        self._slots: list[dict[Beating, int]] = [{} for _ in range(WHEEL_SLOTS)]
+        self._silent: dict[Beating, int] = {}
+        self._now = 0
+
+    def add(self, connection: Beating) -> None:
+        """Begin to watch a connection whose interval is not 0."""
+        self._silent[connection] = 0
+        self._schedule(connection)
+
+    def remove(self, connection: Beating) -> None:
+        """Stop watching a connection; one that is not watched is passed over."""
+        self._silent.pop(connection, None)
+
+    async def turn(self) -> None:
+        """Turn for ever, a slot a second."""
+        while True:
+            await asyncio.sleep(1)
+            self.tick()
+
+    def tick(self) -> None:
+        """Let one second pass."""
+        self._now += 1
+        slot = self._now % WHEEL_SLOTS
+        due, self._slots[slot] = self._slots[slot], {}
+        for connection, rounds in due.items():
+            if connection not in self._silent:
+                continue
+            if rounds > 0:
+                self._slots[slot][connection] = rounds - 1
+                continue
+            self._serve(connection)
+
+    def _serve(self, connection: Beating) -> None:
+        silent = self._silent[connection] + 1 if connection.take_silence() else 0
+        self._silent[connection] = silent
+        if silent >= SILENT_TICKS_MAX:
+            self.remove(connection)
+            connection.abandon(f"missed heartbeats, timeout: {connection.heartbeat_seconds}s")
+            return
+        connection.beat()
+        self._schedule(connection)
+
+    def _schedule(self, connection: Beating) -> None:
+        wait = max(connection.heartbeat_seconds // 2, 1)
+        self._slots[(self._now + wait) % WHEEL_SLOTS][connection] = (wait - 1) // WHEEL_SLOTS

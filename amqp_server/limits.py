@@ -1,0 +1,68 @@
+"""The bounds that a peer can reach and no option sets: every one, in one place.
+
+Passing one is answered with the AMQP error that the specification names, with a nack, or by not
+reading that peer's socket for a while: never with a dead server, an unbounded buffer or a stalled
+loop. What an operator sets is in `amqp_server.config`.
+"""
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one server. Tests hand in small ones to reach them quickly.
+
+    Attributes:
+        connections_max: Open client connections; one more is closed before its handshake.
+        handshake_seconds_max: From accept to `connection.open-ok`; a slower peer is closed.
+        channels_per_connection_max: Offered as channel-max in `connection.tune`.
+        frame_bytes_max: Offered as frame-max in `connection.tune`; a whole frame, with its header
+            and end octet. A larger frame is a frame error (501).
+        frame_bytes_min: Least frame-max that a client may ask for (specification, 4.2.3).
+        heartbeat_seconds: Offered in `connection.tune`; the client may lower it or refuse (0).
+        table_depth_max: Nested tables and arrays in one field table; deeper: syntax error (502).
+        vhosts_max: Virtual hosts. One more is refused with not-allowed (530).
+        exchanges_max: Exchanges of all virtual hosts. One more: precondition-failed (406).
+        queues_max: Queues of all virtual hosts. One more: precondition-failed (406).
+        bindings_max: Bindings of all virtual hosts. One more: precondition-failed (406).
+        consumers_per_channel_max: Consumers of one channel. One more: not-allowed (530).
+        unacked_messages_per_channel_max: Deliveries waiting for an ack on one channel, whatever its
+            prefetch count; at the bound nothing more is delivered until some are settled.
+        transaction_bytes_per_channel_max: Bodies published in one uncommitted transaction; past it
+            the channel is closed with precondition-failed (406).
+        read_buffer_bytes: The loop's one read buffer, shared by all connections.
+        write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it nothing is
+            delivered to that client, and its requests are no longer read.
+        assembly_bytes_max: Parts of messages whose body has not wholly arrived, of all connections
+            together; past it the connections that are in the middle of one are read one at a time.
+        parked_publish_bytes_per_connection_max: Publishes held back under a memory or disk alarm,
+            while acks and other methods go on; past it the socket is not read.
+        journal_waiting_bytes_max: Encoded chunks handed to the flusher and not yet on disk, of all
+            queues together; past it publishing sockets are not read until it falls by half.
+        open_segments_max: Segment files open at a time, in the whole process.
+    """
+
+    connections_max: int = 10_000
+    handshake_seconds_max: float = 10.0
+    channels_per_connection_max: int = 2047
+    frame_bytes_max: int = 131_072
+    frame_bytes_min: int = 4096
+    heartbeat_seconds: int = 60
+    table_depth_max: int = 64
+    vhosts_max: int = 1_000
+    exchanges_max: int = 100_000
+    queues_max: int = 100_000
+    bindings_max: int = 1_000_000
+    consumers_per_channel_max: int = 10_000
+    unacked_messages_per_channel_max: int = 2_000_000
+    transaction_bytes_per_channel_max: int = 128 * MIB
+    read_buffer_bytes: int = 256 * KIB
+    write_buffer_bytes_per_connection_max: int = 4 * MIB
+    assembly_bytes_max: int = 1 * GIB
+    parked_publish_bytes_per_connection_max: int = 1 * MIB
+    journal_waiting_bytes_max: int = 64 * MIB
+    open_segments_max: int = 512

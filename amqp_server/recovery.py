@@ -1,0 +1,197 @@
+"""Start-up: bring back what the data directory holds, queue by queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.definitions import (
+    BINDINGS,
+    EXCHANGES,
+    QUEUES,
+    VHOSTS,
+    bind_from,
+    exchange_from,
+    incarnation_from,
+)
+from amqp_server.broker.storage import OpenedLog
+from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.protocol.table_json import table_from_json
+from appendlog import LogError
+from offsets.settlement import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from uuid import UUID
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.storage import QueueStorage
+    from appendlog import RecoveryReport
+    from metadata.document import Document
+    from metadata.loading import LoadReport
+    from offsets.checkpoint import QueueCheckpoint
+
+logger = logging.getLogger(__name__)
+
+WORKERS = 4
+"""Logs that are opened at a time."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What start-up brought back.
+
+    Attributes:
+        queues: Queues that work again.
+        ready: Messages ready in them.
+        damaged: Queues whose log could not be opened; their files are left alone.
+    """
+
+    queues: int = 0
+    ready: int = 0
+    damaged: list[str] = field(default_factory=list)
+
+
+async def recover(
+    broker: Broker, report: LoadReport, checkpoints: Mapping[UUID, QueueCheckpoint], *, was_clean: bool
+) -> Recovered:
+    """Rebuild all virtual hosts from their documents, logs and checkpoints.
+
+    Args:
+        broker: A broker with nothing in it.
+        report: The metadata documents.
+        checkpoints: The last settlement known of each queue.
+        was_clean: Whether the server stopped cleanly; if not, every recovered message is
+            marked redelivered, for nobody knows which were delivered.
+    """
+    for unreadable in report.unreadable:
+        logger.error("metadata unreadable path=%s reason=%s", unreadable.path, unreadable.reason)
+    by_kind: dict[str, list[Document]] = {VHOSTS: [], EXCHANGES: [], QUEUES: [], BINDINGS: []}
+    for document in report.documents:
+        by_kind.setdefault(document.kind, []).append(document)
+    for document in by_kind[VHOSTS]:
+        broker.vhosts.setdefault(document.name, VirtualHost(document.name))
+    for document in by_kind[EXCHANGES]:
+        _vhost(broker, document).add_exchange(exchange_from(document))
+    recovered = await _recover_queues(broker, by_kind[QUEUES], checkpoints, was_clean=was_clean)
+    for document in by_kind[BINDINGS]:
+        if bind_from(document, _vhost(broker, document)) is None:
+            logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
+    return recovered
+
+
+def _vhost(broker: Broker, document: Document) -> VirtualHost:
+    return broker.vhosts.setdefault(document.vhost, VirtualHost(document.vhost))
+
+
+async def _recover_queues(
+    broker: Broker,
+    documents: list[Document],
+    checkpoints: Mapping[UUID, QueueCheckpoint],
+    *,
+    was_clean: bool,
+) -> Recovered:
+    recovered = Recovered()
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(WORKERS, "recovery") as workers:
+        pending = [
+            loop.run_in_executor(
+                workers,
+                _open_queue,
+                broker.storage,
+                document,
+                checkpoints.get(incarnation_from(document)),
+                was_clean,
+            )
+            for document in documents
+        ]
+        for document, opening in zip(documents, pending, strict=True):
+            try:
+                opened, report = await opening
+            except LogError as error:
+                recovered.damaged.append(document.name)
+                logger.error("queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error)  # noqa: TRY400 - one line, no traceback
+                continue
+            _log_report(document, report)
+            queue = broker.add_queue(
+                _vhost(broker, document),
+                document.name,
+                durable=True,
+                exclusive_owner=None,
+                auto_delete=document.body["auto_delete"],
+                arguments=table_from_json(document.body["arguments"]),
+                incarnation=incarnation_from(document),
+                opened=opened,
+            )
+            recovered.queues += 1
+            recovered.ready += len(queue.ready)
+    return recovered
+
+
+def _open_queue(
+    storage: QueueStorage, document: Document, checkpoint: QueueCheckpoint | None, was_clean: bool
+) -> tuple[OpenedLog, RecoveryReport]:
+    """Open one log and find out what of it is settled. Runs in a worker."""
+    log, report = storage.open_log(document.vhost, document.name, incarnation_from(document))
+    end = log.log_end_offset
+    settlement = Settlement()
+    delivered_watermark = end
+    if checkpoint is not None:
+        settlement.settle(0, min(checkpoint.ack_floor, end))
+        for start, stop in checkpoint.acked_ranges:
+            if start < end:
+                settlement.settle(start, min(stop, end))
+        if was_clean:
+            delivered_watermark = min(checkpoint.delivered_watermark, end)
+    # What retention removed was settled; what was lost or transient is gone for good.
+    settlement.settle(0, log.log_start_offset)
+    for start, stop in [*report.lost, *log.transient_ranges(settlement.ack_floor)]:
+        if start < end:
+            settlement.settle(start, min(stop, end))
+    opened = OpenedLog(log, settlement.ack_floor, settlement.ranges(), delivered_watermark)
+    return opened, report
+
+
+def _log_report(document: Document, report: RecoveryReport) -> None:
+    if report.is_clean:
+        return
+    logger.warning(
+        "recovered vhost=%s queue=%s records=%d scanned_bytes=%d cut_bytes=%d damaged_chunks=%d "
+        "lost_ranges=%s seconds=%.3f",
+        document.vhost,
+        document.name,
+        report.record_count,
+        report.scanned_bytes,
+        report.cut_bytes,
+        report.damaged_chunks,
+        report.lost,
+        report.seconds,
+    )
+
+
+def remove_unknown_logs(logs: Path, known: set[str], *, may_remove: bool) -> int:
+    """Remove the log directories of incarnations that no queue has; return how many.
+
+    They belong to deleted and to transient queues. A metadata file that could not be read
+    may be what names them, so then nothing is removed.
+
+    Args:
+        logs: The `logs` directory; may be absent.
+        known: Incarnations of the queues that exist.
+        may_remove: Whether all metadata was readable.
+    """
+    removed = 0
+    for directory in logs.glob("*/*/*"):
+        if directory.name in known or not directory.is_dir():
+            continue
+        if not may_remove:
+            logger.error("log of unknown queue kept path=%s", directory)
+            continue
+        shutil.rmtree(directory)
+        removed += 1
+    return removed

@@ -1,0 +1,334 @@
+"""The server: starts the parts in their order, stops them in the reverse one.
+
+    lock the data directory > read checkpoint and metadata > recover the logs > flusher
+    > listen > ... > stop listening > tell clients > drain the flusher > last checkpoint > unlock
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from amqp_server import __version__
+from amqp_server.authentication import may_login
+from amqp_server.broker.broker import Broker
+from amqp_server.broker.definitions import Definitions
+from amqp_server.broker.storage import QueueStorage
+from amqp_server.broker.turn import Turn
+from amqp_server.checkpointer import Checkpointer
+from amqp_server.client_connection import ClientConnection
+from amqp_server.errors import StartupError
+from amqp_server.heartbeats import HeartbeatWheel
+from amqp_server.protocol.connection_machine import ConnectionMachine
+from amqp_server.protocol.field_values import table_of
+from amqp_server.recovery import recover, remove_unknown_logs
+from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
+from metadata.directory_lock import DirectoryLock
+from metadata.errors import MetadataError
+from metadata.store import MetadataStore
+from offsets.checkpoint import CheckpointStore
+from offsets.errors import OffsetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from amqp_server.config import ServerConfig
+    from amqp_server.protocol.field_values import Table
+    from appendlog import FlushResult, ReadResult
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_SECONDS = 0.0005
+"""How long the flusher's thread may wait for the interpreter after each system call.
+
+The default of 5 ms would be added to every confirm while the loop is busy.
+"""
+SHUTDOWN_SECONDS_MAX = 8.0
+"""How long stopping may take before what is left is cut off."""
+
+
+class Server:
+    """One broker with its sockets, threads and background tasks.
+
+    Args:
+        config: Settings; not changed.
+        filesystem: For logs and checkpoints; tests hand in a faulty one.
+    """
+
+    def __init__(self, config: ServerConfig, filesystem: FileSystem | None = None) -> None:
+        """Prepare; nothing is opened before `start`."""
+        self.config = config
+        self.heartbeats = HeartbeatWheel()
+        # Room for one whole publish as large as two frames, after the rest of a read.
+        self.read_buffer = bytearray(config.limits.read_buffer_bytes + 3 * config.limits.frame_bytes_max)
+        self.read_view = memoryview(self.read_buffer)
+        self.connections: set[ClientConnection] = set()
+        self.address: tuple[str, int] = (config.host, config.port)
+        self.broker: Broker
+        self.checkpointer: Checkpointer
+        self._filesystem = filesystem or FileSystem()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._background: list[asyncio.Task[None]] = []
+        self._listener: asyncio.Server | None = None
+        self._is_stopping = False
+
+    # Start and stop
+
+    async def start(self) -> None:
+        """Recover and listen.
+
+        Raises:
+            StartupError: The data directory or the address cannot be used.
+        """
+        self._lock = self._lock_storage()
+        try:
+            await self._recover()
+            await self._listen()
+        except BaseException:
+            if hasattr(self, "_flusher"):
+                self._flusher.close()
+            self._lock.release()
+            raise
+        self._background = [
+            asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
+            asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
+        ]
+
+    async def stop(self) -> None:
+        """Stop cleanly: after it no settled message returns and redelivered flags are exact."""
+        self._is_stopping = True
+        if self._listener is not None:
+            self._listener.close()
+        for connection in tuple(self.connections):
+            connection.shut_down()
+        for task in self._background:
+            task.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_SECONDS_MAX / 2):
+                while self.connections:
+                    await asyncio.sleep(0.01)
+        for connection in tuple(self.connections):
+            connection.abandon("shutdown")
+        await asyncio.gather(*self._background, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._metadata.close()
+        await self._close_queues()
+        self._checkpoints.close()
+        self._lock.release()
+
+    async def _close_queues(self) -> None:
+        """Write what durable queues hold in memory only, and the last checkpoint."""
+        journaled = [queue for queue in self.broker.queues() if queue.is_journaled]
+        await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
+        await self.checkpointer.write_round(clean=True)
+        for queue in self.broker.queues():
+            request = CloseRequest if queue.is_journaled else DeleteRequest
+            self._flusher.submit(request(queue.store.log))
+        await asyncio.to_thread(self._flusher.close)
+
+    def _lock_storage(self) -> DirectoryLock:
+        try:
+            self.config.storage_path.mkdir(parents=True, exist_ok=True)
+            return DirectoryLock.acquire(self.config.storage_path)
+        except MetadataError as error:
+            raise StartupError(str(error)) from error
+        except OSError as error:
+            raise StartupError(
+                f"cannot use the data directory {self.config.storage_path}: {error.strerror or error}"
+            ) from error
+
+    async def _recover(self) -> None:
+        loop = asyncio.get_running_loop()
+        path = self.config.storage_path
+        self._metadata = MetadataStore(path / "metadata")
+        try:
+            report = await self._metadata.load()
+            opened = await asyncio.to_thread(CheckpointStore.open, path / "offsets", self._filesystem)
+        except (OSError, MetadataError, OffsetsError) as error:
+            raise StartupError(f"cannot read the data directory {path}: {error}") from error
+        self._checkpoints, checkpoints, was_clean = opened
+        turn = Turn(loop.call_soon)
+        self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
+        self._storage = QueueStorage(self.config, self._flusher, self._read_in_worker, turn, self._filesystem)
+        definitions = Definitions(self._metadata)
+        self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
+        self.checkpointer = Checkpointer(
+            self.broker, self._checkpoints, self._flusher, self.config.offset_checkpoint_interval_seconds
+        )
+        self.broker.write_checkpoint = self.checkpointer.write_round
+        recovered = await recover(self.broker, report, checkpoints, was_clean=was_clean)
+        known = {queue.incarnation for queue in self.broker.queues()}
+        knows_all = not report.unreadable and not recovered.damaged
+        await asyncio.to_thread(
+            remove_unknown_logs, path / "logs", {str(each) for each in known}, may_remove=knows_all
+        )
+        # The first round revokes the clean stop, before anything is delivered.
+        gone = [each for each in checkpoints if each not in known] if knows_all else []
+        await asyncio.to_thread(self._checkpoints.write_round, (), gone)
+        self._flusher.start()
+        if recovered.queues:
+            logger.info(
+                "recovered queues=%d ready=%d clean=%s damaged=%d",
+                recovered.queues,
+                recovered.ready,
+                was_clean,
+                len(recovered.damaged),
+            )
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        host, port = self.config.host, self.config.port
+        try:
+            self._listener = await loop.create_server(
+                partial(ClientConnection, self), host, port, backlog=1024
+            )
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise StartupError(f"cannot listen on {host}:{port}: {reason}") from error
+        self.address = self._listener.sockets[0].getsockname()[:2]
+
+    # For connections
+
+    def admit(self, connection: ClientConnection) -> bool:
+        """Take in a connection, unless there are too many or the server is stopping."""
+        if self._is_stopping or len(self.connections) >= self.config.limits.connections_max:
+            return False
+        self.connections.add(connection)
+        return True
+
+    def forget(self, connection: ClientConnection) -> None:
+        """Let go of a connection that is lost."""
+        self.connections.discard(connection)
+
+    def new_machine(self, peer: str) -> ConnectionMachine:
+        """Return the handshake of a new connection from the address `peer`."""
+        limits = self.config.limits
+        return ConnectionMachine(
+            _Gate(self, peer),
+            _server_properties(),
+            frame_max=limits.frame_bytes_max,
+            frame_min=limits.frame_bytes_min,
+            channel_max=limits.channels_per_connection_max,
+            heartbeat_seconds=limits.heartbeat_seconds,
+        )
+
+    def note_more_input(self) -> None:
+        """Remember until the end of this turn that a client has more to send."""
+        if not self._storage.more_input:
+            self._storage.more_input = True
+            asyncio.get_running_loop().call_soon(self._forget_more_input)
+
+    def _forget_more_input(self) -> None:
+        asyncio.get_running_loop().call_soon(setattr, self._storage, "more_input", False)
+
+    # Workers and tasks
+
+    def spawn(self, coroutine: Coroutine[None, None, None]) -> None:
+        """Run a coroutine in the background; it is awaited at shutdown."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("background task failed task=%s", task.get_name(), exc_info=error)
+
+    def _results_from_worker(self, loop: asyncio.AbstractEventLoop, results: Sequence[FlushResult]) -> None:
+        # A loop that is closed has nobody left to tell.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._storage.take_results, results)
+
+    def _read_in_worker(
+        self, read: Callable[[], ReadResult], arrived: Callable[[ReadResult | Exception], None]
+    ) -> None:
+        def done(future: asyncio.Future[ReadResult]) -> None:
+            error = future.exception()
+            if error is None:
+                arrived(future.result())
+            elif isinstance(error, Exception):
+                arrived(error)
+
+        asyncio.get_running_loop().run_in_executor(None, read).add_done_callback(done)
+
+
+class _Gate:
+    """Who may come in, for one peer."""
+
+    def __init__(self, server: Server, peer: str) -> None:
+        self._server = server
+        self._peer = peer
+
+    def may_login(self, user: str, password: bytes) -> bool:
+        return may_login(user, password, self._peer)
+
+    def has_vhost(self, name: str) -> bool:
+        return name in self._server.broker.vhosts
+
+
+def _server_properties() -> Table:
+    capabilities = dict.fromkeys(
+        (
+            "publisher_confirms",
+            "exchange_exchange_bindings",
+            "basic.nack",
+            "consumer_cancel_notify",
+            "authentication_failure_close",
+            "per_consumer_qos",
+        ),
+        True,
+    )
+    return table_of(
+        {
+            "product": "amqp-server",
+            "version": __version__,
+            "platform": f"Python {sys.version.split()[0]}",
+            "information": "https://www.rabbitmq.com/amqp-0-9-1-protocol",
+            "capabilities": capabilities,
+        }
+    )
+
+
+async def serve(config: ServerConfig) -> None:
+    """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Raises:
+        StartupError: It cannot start.
+    """
+    server = Server(config)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(1)
+        stopping.set()
+
+    await server.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    host, port = server.address
+    print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
+    await stopping.wait()
+    logger.info("stopping")
+    await server.stop()
+
+
+def run(config: ServerConfig) -> int:
+    """Run a server on uvloop and return the process's exit code.
+
+    Raises:
+        StartupError: It cannot start.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    uvloop.run(serve(config))
+    return 0

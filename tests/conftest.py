@@ -1,0 +1,84 @@
+"""What every test shares: how Hypothesis looks for examples, and how long a test may take."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.servers import RunningServer
+
+SECONDS_MAX_BY_MARKER = {"spark": 300, "crash": 120, "interop": 120}
+
+# CI must not fail by chance: the same examples each time. The long run looks for new ones.
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("dev", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=5_000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+class StartServer(Protocol):
+    """Starts a real server; see `start_server`."""
+
+    def __call__(
+        self,
+        *options: str,
+        environment: dict[str, str] | None = None,
+        interpreted: bool = False,
+        storage_path: Path | None = None,
+    ) -> RunningServer:
+        """Return it when it listens."""
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Start real servers that are killed after the test.
+
+    Each has a data directory of its own below `tmp_path`, unless one is named, and takes options
+    of the command line. A server that logged an error or a traceback fails the test, unless the
+    test has set `may_fail`.
+    """
+    with ExitStack() as running:
+        servers: list[RunningServer] = []
+
+        def start(
+            *options: str,
+            environment: dict[str, str] | None = None,
+            interpreted: bool = False,
+            storage_path: Path | None = None,
+        ) -> RunningServer:
+            path = storage_path or tmp_path / f"data-{len(servers)}"
+            server = RunningServer(
+                path, *options, environment=environment, interpreted=interpreted
+            )
+            servers.append(running.enter_context(server))
+            return server.start()
+
+        yield start
+    faults = [fault for server in servers if not server.may_fail for fault in server.faults]
+    assert not faults, "".join(line for server in servers for line in server.messages)
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> RunningServer:
+    """Start one real server with the default options."""
+    return start_server()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give what starts other programs more time than the 20 seconds of the rest."""
+    for item in items:
+        if item.get_closest_marker("timeout"):
+            continue
+        limits = [limit for name, limit in SECONDS_MAX_BY_MARKER.items() if _has(item, name)]
+        if limits:
+            item.add_marker(pytest.mark.timeout(max(limits)))
+
+
+def _has(item: pytest.Item, marker: str) -> bool:
+    return item.get_closest_marker(marker) is not None
