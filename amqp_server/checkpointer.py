@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.arguments import retain_for_seconds
 from appendlog import RemoveSettledRequest
-from offsets.checkpoint import QueueCheckpoint
+from offsets import QueueCheckpoint
 
 if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
@@ -63,7 +63,7 @@ class Checkpointer:
         """
         async with self._round:
             broker = self._broker
-            # The last word names every queue: what was delivered counts then, not only what is settled.
+            # The last word names every queue: it also tells what was delivered.
             dirty = [
                 queue
                 for queue in broker.queues()

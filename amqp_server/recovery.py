@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from appendlog import RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
-    from offsets.checkpoint import QueueCheckpoint
+    from offsets import QueueCheckpoint
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,11 @@ class Recovered:
 
 
 async def recover(
-    broker: Broker, report: LoadReport, checkpoints: Mapping[UUID, QueueCheckpoint], *, was_clean: bool
+    broker: Broker,
+    report: LoadReport,
+    checkpoints: Mapping[UUID, QueueCheckpoint],
+    *,
+    was_clean: bool,
 ) -> Recovered:
     """Rebuild all virtual hosts from their documents, logs and checkpoints.
 
@@ -115,7 +119,9 @@ async def _recover_queues(
                 opened, report = await opening
             except LogError as error:
                 recovered.damaged.append(document.name)
-                logger.error("queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error)  # noqa: TRY400 - one line, no traceback
+                logger.error(  # noqa: TRY400 - one line says it all
+                    "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error
+                )
                 continue
             _log_report(document, report)
             queue = broker.add_queue(

@@ -1,7 +1,7 @@
 """The server: starts the parts in their order, stops them in the reverse one.
 
-    lock the data directory > read checkpoint and metadata > recover the logs > flusher
-    > listen > ... > stop listening > tell clients > drain the flusher > last checkpoint > unlock
+lock the data directory > read checkpoint and metadata > recover the logs > flusher
+> listen > ... > stop listening > tell clients > drain the flusher > last checkpoint > unlock
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Server:
         self.config = config
         self.heartbeats = HeartbeatWheel()
         # Room for one whole publish as large as two frames, after the rest of a read.
-        self.read_buffer = bytearray(config.limits.read_buffer_bytes + 3 * config.limits.frame_bytes_max)
+        self.read_buffer = bytearray(
+            config.limits.read_buffer_bytes + 3 * config.limits.frame_bytes_max
+        )
         self.read_view = memoryview(self.read_buffer)
         self.connections: set[ClientConnection] = set()
         self.address: tuple[str, int] = (config.host, config.port)
@@ -79,6 +81,7 @@ class Server:
         self._background: list[asyncio.Task[None]] = []
         self._listener: asyncio.Server | None = None
         self._is_stopping = False
+        self._all_gone = asyncio.Event()
 
     # Start and stop
 
@@ -107,14 +110,15 @@ class Server:
         self._is_stopping = True
         if self._listener is not None:
             self._listener.close()
+        if not self.connections:
+            self._all_gone.set()
         for connection in tuple(self.connections):
             connection.shut_down()
         for task in self._background:
             task.cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SHUTDOWN_SECONDS_MAX / 2):
-                while self.connections:
-                    await asyncio.sleep(0.01)
+                await self._all_gone.wait()
         for connection in tuple(self.connections):
             connection.abandon("shutdown")
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -143,7 +147,8 @@ class Server:
             raise StartupError(str(error)) from error
         except OSError as error:
             raise StartupError(
-                f"cannot use the data directory {self.config.storage_path}: {error.strerror or error}"
+                f"cannot use the data directory {self.config.storage_path}: "
+                f"{error.strerror or error}"
             ) from error
 
     async def _recover(self) -> None:
@@ -152,17 +157,24 @@ class Server:
         self._metadata = MetadataStore(path / "metadata")
         try:
             report = await self._metadata.load()
-            opened = await asyncio.to_thread(CheckpointStore.open, path / "offsets", self._filesystem)
+            opened = await asyncio.to_thread(
+                CheckpointStore.open, path / "offsets", self._filesystem
+            )
         except (OSError, MetadataError, OffsetsError) as error:
             raise StartupError(f"cannot read the data directory {path}: {error}") from error
         self._checkpoints, checkpoints, was_clean = opened
         turn = Turn(loop.call_soon)
         self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
-        self._storage = QueueStorage(self.config, self._flusher, self._read_in_worker, turn, self._filesystem)
+        self._storage = QueueStorage(
+            self.config, self._flusher, self._read_in_worker, turn, self._filesystem
+        )
         definitions = Definitions(self._metadata)
         self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
         self.checkpointer = Checkpointer(
-            self.broker, self._checkpoints, self._flusher, self.config.offset_checkpoint_interval_seconds
+            self.broker,
+            self._checkpoints,
+            self._flusher,
+            self.config.offset_checkpoint_interval_seconds,
         )
         self.broker.write_checkpoint = self.checkpointer.write_round
         recovered = await recover(self.broker, report, checkpoints, was_clean=was_clean)
@@ -208,6 +220,8 @@ class Server:
     def forget(self, connection: ClientConnection) -> None:
         """Let go of a connection that is lost."""
         self.connections.discard(connection)
+        if self._is_stopping and not self.connections:
+            self._all_gone.set()
 
     def new_machine(self, peer: str) -> ConnectionMachine:
         """Return the handshake of a new connection from the address `peer`."""
@@ -243,7 +257,9 @@ class Server:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("background task failed task=%s", task.get_name(), exc_info=error)
 
-    def _results_from_worker(self, loop: asyncio.AbstractEventLoop, results: Sequence[FlushResult]) -> None:
+    def _results_from_worker(
+        self, loop: asyncio.AbstractEventLoop, results: Sequence[FlushResult]
+    ) -> None:
         # A loop that is closed has nobody left to tell.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._storage.take_results, results)

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.exchange import Exchange
+from amqp_server.protocol.strings import encode_shortstr
 from amqp_server.protocol.tables import encode_table
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ class BindingIdentity:
     def document_name(self) -> str:
         """A name for the binding's metadata file: a hash of all of it."""
         parts = (self.source, self.kind, self.destination, self.routing_key)
-        octets = b"\0".join(part.encode("utf-8", "surrogateescape") for part in parts)
-        return sha256(octets + b"\0" + self.arguments).hexdigest()[:32]
+        # Each with its length: a name may hold any octet, so no separator would do.
+        octets = b"".join(encode_shortstr(part) for part in parts)
+        return sha256(octets + self.arguments).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +61,9 @@ class Binding:
     def is_durable(self) -> bool:
         """Whether it survives a restart: only if both of its ends do."""
         destination = self.destination
-        survives = destination.durable if isinstance(destination, Exchange) else destination.is_journaled
+        survives = (
+            destination.durable if isinstance(destination, Exchange) else destination.is_journaled
+        )
         return self.source.durable and survives
 
 
@@ -68,4 +72,6 @@ def binding_identity(
 ) -> BindingIdentity:
     """Return what tells this binding from all others of its virtual host."""
     kind = "exchange" if isinstance(destination, Exchange) else "queue"
-    return BindingIdentity(source.name, kind, destination.name, routing_key, encode_table(arguments))
+    return BindingIdentity(
+        source.name, kind, destination.name, routing_key, encode_table(arguments)
+    )

@@ -191,7 +191,9 @@ class Broker:
                 channel.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
         return bindings, exchanges
 
-    def _remove_unused_exchanges(self, vhost: VirtualHost, removed: list[Binding]) -> list[Exchange]:
+    def _remove_unused_exchanges(
+        self, vhost: VirtualHost, removed: list[Binding]
+    ) -> list[Exchange]:
         """Remove the auto-delete exchanges that lost their last binding; more may follow them."""
         gone: list[Exchange] = []
         unused = vhost.exchanges_left_unused(removed)

@@ -71,7 +71,9 @@ class Channel:
         broker: For what concerns the whole server.
     """
 
-    def __init__(self, number: int, client: Client, virtual_host: VirtualHost, broker: Broker) -> None:
+    def __init__(
+        self, number: int, client: Client, virtual_host: VirtualHost, broker: Broker
+    ) -> None:
         """Open the channel."""
         self.number = number
         self.client = client
@@ -117,7 +119,7 @@ class Channel:
             UnexpectedFrame: Another message's content was still awaited.
         """
         if self._assembly is not None:
-            raise UnexpectedFrame("expected content header for class 60, got non content header frame instead")
+            raise self._assembly.out_of_place
         target = self._target(method_payload)
         if property_flags & _USER_ID_FLAG:
             self._check_user_id(target, messages)
@@ -127,7 +129,9 @@ class Channel:
             return
         for message in messages:
             properties = decode_properties(decode_message(message).properties)
-            queues = self.virtual_host.route(target.exchange, target.routing_key, properties.headers)
+            queues = self.virtual_host.route(
+                target.exchange, target.routing_key, properties.headers
+            )
             self._enqueue(target, queues, [message], persistent=persistent)
 
     def begin_content(self, payload: bytes) -> None:
@@ -158,7 +162,7 @@ class Channel:
             UnexpectedFrame: The content of a publish is awaited.
         """
         if self._assembly is not None:
-            raise UnexpectedFrame("expected content header for class 60, got non content header frame instead")
+            raise self._assembly.out_of_place
 
     def release_confirms(self) -> None:
         """Answer every publish that has become safe, or has failed, since the last time."""
@@ -186,7 +190,10 @@ class Channel:
         assembly, self._assembly = self._assembly, None
         assert assembly is not None, "no content to finish"
         self.publish_run(
-            assembly.method_payload, [assembly.message], assembly.property_flags, assembly.message_flags
+            assembly.method_payload,
+            [assembly.message],
+            assembly.property_flags,
+            assembly.message_flags,
         )
 
     def _target(self, method_payload: bytes) -> PublishTarget:
@@ -207,31 +214,39 @@ class Channel:
         vhost = self.virtual_host
         exchange = vhost.exchanges.get(method.exchange)
         if exchange is None:
-            raise NotFound(
-                f"no exchange '{method.exchange}' in vhost '{vhost.name}'", 60, 40
-            )
+            raise NotFound(f"no exchange '{method.exchange}' in vhost '{vhost.name}'", 60, 40)
         if exchange.internal:
             raise AccessRefused(
-                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'", 60, 40
+                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'",
+                60,
+                40,
             )
         if method.immediate:
             raise NotImplementedAmqp("immediate=true", 60, 40)
         reads_headers = vhost.reads_headers(exchange)
         queues = () if reads_headers else vhost.route(exchange, method.routing_key, None)
-        return PublishTarget(exchange, method.routing_key, method.mandatory, reads_headers, queues, method)
+        return PublishTarget(
+            exchange, method.routing_key, method.mandatory, reads_headers, queues, method
+        )
 
     def _check_user_id(self, target: PublishTarget, messages: list[bytes]) -> None:
         for message in messages:
             user_id = decode_properties(decode_message(message).properties).user_id
             if user_id != self.client.user:
                 raise PreconditionFailed(
-                    f"user_id property set to '{user_id}' but authenticated user was '{self.client.user}'",
+                    f"user_id property set to '{user_id}' but authenticated user was "
+                    f"'{self.client.user}'",
                     60,
                     40,
                 )
 
     def _enqueue(
-        self, target: PublishTarget, queues: Sequence[Queue], messages: list[bytes], *, persistent: bool
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        messages: list[bytes],
+        *,
+        persistent: bool,
     ) -> None:
         barriers = []
         refused = False
@@ -258,7 +273,9 @@ class Channel:
         text = b"NO_ROUTE"
         head = _RETURN_HEAD + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
         for message in messages:
-            self.client.write(encode_content(message, self.number, head, b"", self.client.frame_max))
+            self.client.write(
+                encode_content(message, self.number, head, b"", self.client.frame_max)
+            )
 
     # Consuming
 

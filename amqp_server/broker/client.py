@@ -15,7 +15,6 @@ class Client(Protocol):
         name: Peer and local address, for logs.
         user: Who logged in.
         frame_max: Negotiated frame size in octets.
-        is_writable: Whether its write buffer has room for deliveries.
         notifies_cancel: Whether it asked to be told when a consumer is cancelled.
         channels: Its open channels by number.
     """
@@ -23,9 +22,12 @@ class Client(Protocol):
     name: str
     user: str
     frame_max: int
-    is_writable: bool
     notifies_cancel: bool
     channels: dict[int, Channel]
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether its write buffer has room for deliveries."""
 
     def write(self, octets: bytes) -> None:
         """Send frames; never blocks."""

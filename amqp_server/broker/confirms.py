@@ -68,16 +68,14 @@ class PublisherConfirms:
             entry = self._waiting[0]
             refused = entry.refused
             if entry.barriers:
-                failed = any(barrier.queue.store.is_failed for barrier in entry.barriers)
-                if not failed and not all(
-                    barrier.queue.store.confirmed_end >= barrier.end_offset
+                missing = [
+                    barrier.queue.store
                     for barrier in entry.barriers
-                ):
+                    if barrier.queue.store.confirmed_end < barrier.end_offset
+                ]
+                if missing and not any(store.is_failed for store in missing):
                     break
-                refused = refused or any(
-                    barrier.queue.store.confirmed_end < barrier.end_offset
-                    for barrier in entry.barriers
-                )
+                refused = refused or bool(missing)
             self._waiting.popleft()
             self.answered_tag = entry.last_tag
             if answers and answers[-1].refused == refused:

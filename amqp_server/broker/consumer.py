@@ -24,10 +24,26 @@ class Consumer:
         prefetch: Unacked deliveries allowed at a time; 0 = no limit.
     """
 
-    __slots__ = ("channel", "exclusive", "no_ack", "prefetch", "queue", "tag", "tag_octets", "unacked")
+    __slots__ = (
+        "channel",
+        "exclusive",
+        "no_ack",
+        "prefetch",
+        "queue",
+        "tag",
+        "tag_octets",
+        "unacked",
+    )
 
     def __init__(
-        self, tag: str, channel: Channel, queue: Queue, *, no_ack: bool, exclusive: bool, prefetch: int
+        self,
+        tag: str,
+        channel: Channel,
+        queue: Queue,
+        *,
+        no_ack: bool,
+        exclusive: bool,
+        prefetch: int,
     ) -> None:
         """Make a consumer that has been given nothing yet."""
         self.tag = tag

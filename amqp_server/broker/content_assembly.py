@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import BasicPublish
 
 _BASIC_CLASS = 60
+_PUBLISH = (60, 40)
 
 
 class ContentAssembly:
@@ -41,6 +42,18 @@ class ContentAssembly:
         self._properties: bytes | None = None
         self._parts: list[bytes] = []
         self._missing_bytes = 0
+
+    @property
+    def out_of_place(self) -> UnexpectedFrame:
+        """The error for a frame that is not the next part of this content."""
+        if self._properties is not None:
+            text = "expected content body, got non content body frame instead"
+        else:
+            text = (
+                f"expected content header for class {_BASIC_CLASS}, "
+                "got non content header frame instead"
+            )
+        return UnexpectedFrame(text, *_PUBLISH)
 
     @property
     def message(self) -> bytes:
@@ -65,25 +78,29 @@ class ContentAssembly:
                 are to be discarded.
         """
         if self._properties is not None:
-            raise UnexpectedFrame("expected content body, got non content body frame instead")
+            raise self.out_of_place
         if len(payload) < 14:
-            raise FieldSyntaxError("malformed content header")
+            raise FieldSyntaxError("malformed content header", *_PUBLISH)
         class_id, _, body_bytes, flags = unpack_from(">HHQH", payload)
         if class_id != _BASIC_CLASS:
             raise UnexpectedFrame(
-                f"expected content header for class {_BASIC_CLASS}, got one for class {class_id} instead"
+                f"expected content header for class {_BASIC_CLASS}, "
+                f"got one for class {class_id} instead",
+                *_PUBLISH,
             )
         if flags & 3 or property_list_end(payload, 14, len(payload), flags) != len(payload):
-            raise FieldSyntaxError("malformed content header")
+            raise FieldSyntaxError("malformed content header", *_PUBLISH)
         if body_bytes > self._message_bytes_max:
             raise PreconditionFailed(
-                f"message size {body_bytes} is larger than configured max size {self._message_bytes_max}"
+                f"message size {body_bytes} is larger than configured max size "
+                f"{self._message_bytes_max}",
+                *_PUBLISH,
             )
         self._properties = payload[12:]
         self._missing_bytes = body_bytes
         self.property_flags = flags
         self.message_flags = _message_flags(payload, flags)
-        return body_bytes == 0
+        return self._missing_bytes == 0
 
     def take_body(self, payload: bytes) -> bool:
         """Take a body frame; return whether the message is whole.
@@ -92,12 +109,10 @@ class ContentAssembly:
             UnexpectedFrame: No header came before, or more body than it announced.
         """
         if self._properties is None:
-            raise UnexpectedFrame(
-                f"expected content header for class {_BASIC_CLASS}, got non content header frame instead"
-            )
+            raise self.out_of_place
         self._missing_bytes -= len(payload)
         if self._missing_bytes < 0:
-            raise UnexpectedFrame("content body is larger than its header announced")
+            raise UnexpectedFrame("content body is larger than its header announced", *_PUBLISH)
         self._parts.append(payload)
         return self._missing_bytes == 0
 

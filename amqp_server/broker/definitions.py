@@ -107,4 +107,4 @@ def bind_from(document: Document, vhost: VirtualHost) -> Binding | None:
     if source is None or destination is None:
         return None
     arguments = table_from_json(body["arguments"])
-    return vhost.bind(source, destination, body["routing_key"], arguments)  # type: ignore[arg-type]
+    return vhost.bind(source, destination, body["routing_key"], arguments)

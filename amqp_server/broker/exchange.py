@@ -16,7 +16,7 @@ class Exchange:
 
     Args:
         name: Its name; empty for the default exchange.
-        type: One of `MATCHERS`.
+        kind: Its type, one of `MATCHERS`.
         durable: Whether it survives a restart of the server.
         auto_delete: Whether it goes when the last binding from it does.
         internal: Whether clients may not publish to it.
@@ -24,17 +24,24 @@ class Exchange:
     """
 
     def __init__(
-        self, name: str, type: str, *, durable: bool, auto_delete: bool, internal: bool, arguments: Table  # noqa: A002 - AMQP's word
+        self,
+        name: str,
+        kind: str,
+        *,
+        durable: bool,
+        auto_delete: bool,
+        internal: bool,
+        arguments: Table,
     ) -> None:
         """Make an exchange without bindings."""
         self.name = name
-        self.type = type
+        self.type = kind
         self.durable = durable
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = arguments
         self.bindings: dict[BindingIdentity, Binding] = {}
-        self.matcher = MATCHERS[type]()
+        self.matcher = MATCHERS[kind]()
 
     def bind(self, binding: Binding) -> None:
         """Take in a binding that is not there yet."""

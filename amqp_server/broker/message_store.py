@@ -96,7 +96,9 @@ class MessageStore:
         is_durable: bool,
         settings: StoreSettings,
         flusher: Flusher,
-        read_in_worker: Callable[[Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None],
+        read_in_worker: Callable[
+            [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
+        ],
         owner: StoreOwner,
     ) -> None:
         """Take over an opened log and an empty ring."""
@@ -114,6 +116,7 @@ class MessageStore:
         self._read_in_worker = read_in_worker
         self._owner = owner
         self._persistent_end = 0
+        self._timestamp_ns = log.last_timestamp_ns
         self._request: FlushRequest | None = None
         self._unclaimed: deque[list[bytes]] = deque()
         self._unclaimed_count = 0
@@ -344,7 +347,9 @@ class MessageStore:
         if len(ranges) > 1:
             offsets = [offset for start, end in ranges for offset in range(start, end)]
         messages = _up_to(messages, REQUEST_BYTES_MAX)
-        end_offset = (offsets[len(messages) - 1] if offsets else first_offset + len(messages) - 1) + 1
+        end_offset = (
+            offsets[len(messages) - 1] if offsets else first_offset + len(messages) - 1
+        ) + 1
         sync = (
             self._is_durable
             and self._settings.durability is Durability.FSYNC
@@ -354,9 +359,12 @@ class MessageStore:
         self._request = FlushRequest(self.log, chunks, end_offset, sync)
         self._flusher.submit(self._request)
 
-    def _encode_chunks(self, messages: list[bytes], first_offset: int, offsets: list[int] | None) -> list[bytes]:
+    def _encode_chunks(
+        self, messages: list[bytes], first_offset: int, offsets: list[int] | None
+    ) -> list[bytes]:
         chunks = []
-        now_ns = time.time_ns()
+        # Append time never goes back within a log, even when the clock does.
+        now_ns = self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
         salt = self.log.identity.salt
         at = 0
         while at < len(messages):
@@ -378,7 +386,9 @@ class MessageStore:
         if offsets[-1] - offsets[0] + 1 == len(offsets):
             return self._cold_messages[at : at + end - start]
         stop = at + 1
-        while stop < len(offsets) and offsets[stop] == offsets[stop - 1] + 1 and offsets[stop] < end:
+        while (
+            stop < len(offsets) and offsets[stop] == offsets[stop - 1] + 1 and offsets[stop] < end
+        ):
             stop += 1
         return self._cold_messages[at:stop]
 
@@ -400,7 +410,9 @@ class MessageStore:
     def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
         _wake(self._read_waiters)
         if isinstance(result, Exception):
-            logger.error("read failed path=%s offset=%d error=%s", self.log.directory, start, result)
+            logger.error(
+                "read failed path=%s offset=%d error=%s", self.log.directory, start, result
+            )
             self._owner.store_lost(start, self.written_end)
             return
         self._cold_offsets, self._cold_messages = result.offsets, result.messages

@@ -164,7 +164,7 @@ class Queue:
         self._turn.mark(self)
 
     def store_lost(self, start: int, end: int) -> None:
-        """Settle offsets whose records turned out to be unreadable, so that nobody waits for them."""
+        """Settle offsets whose records cannot be read, so that nobody waits for them."""
         for taken in self.ready.take_range(start, end):
             self.settle(taken.start, taken.end)
             logger.error(

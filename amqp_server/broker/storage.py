@@ -59,7 +59,9 @@ class QueueStorage:
         self,
         config: ServerConfig,
         flusher: Flusher,
-        read_in_worker: Callable[[Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None],
+        read_in_worker: Callable[
+            [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
+        ],
         turn: Turn,
         filesystem: FileSystem,
     ) -> None:
@@ -72,7 +74,9 @@ class QueueStorage:
         self._turn = turn
         self._filesystem = filesystem
         self._log_options = LogOptions()
-        self._settings = StoreSettings(config.durability, config.flush_bytes, config.flush_interval_seconds)
+        self._settings = StoreSettings(
+            config.durability, config.flush_bytes, config.flush_interval_seconds
+        )
         self._stores: dict[Log, MessageStore] = {}
 
     def fresh_log(self, vhost: str, queue: str, incarnation: UUID) -> OpenedLog:
@@ -125,7 +129,9 @@ class QueueStorage:
     def run_turn(self) -> None:
         """Make the fullest rings let go of what their logs have."""
         enough_bytes = int(self.pool.bytes_max * RELIEF_SHARE)
-        fullest = sorted(self._stores.values(), key=lambda store: store.ring.held_bytes, reverse=True)
+        fullest = sorted(
+            self._stores.values(), key=lambda store: store.ring.held_bytes, reverse=True
+        )
         for store in fullest:
             if self.pool.held_bytes <= enough_bytes or store.ring.held_bytes == 0:
                 return

@@ -75,7 +75,9 @@ class VirtualHost:
         self.routing_version += 1
         return self._remove_bindings_to(queue)
 
-    def bind(self, source: Exchange, destination: Destination, key: str, arguments: Table) -> Binding | None:
+    def bind(
+        self, source: Exchange, destination: Destination, key: str, arguments: Table
+    ) -> Binding | None:
         """Bind and return the binding, or None if the same one is there."""
         if binding_identity(source, destination, key, arguments) in source.bindings:
             return None
@@ -100,7 +102,9 @@ class VirtualHost:
         return [
             source
             for source in sources
-            if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source
+            if source.auto_delete
+            and not source.bindings
+            and self.exchanges.get(source.name) is source
         ]
 
     def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:

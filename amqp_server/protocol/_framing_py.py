@@ -18,6 +18,7 @@ Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 from __future__ import annotations
 
 from struct import pack
+from typing import Any
 
 PUBLISH = 1
 """Event `(PUBLISH, channel, method_payload, messages, property_flags, message_flags)`."""
@@ -41,7 +42,7 @@ _MALFORMED = -3
 _EMPTY_BODY_LENGTH = b"\x00\x00\x00\x00"
 
 
-def property_list_end(data, at, end, flags):  # type: ignore[no-untyped-def]
+def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) -> int:
     """Return where the property list that starts at `at` ends, or -1 if it does not fit.
 
     Only lengths are followed; the inside of the headers table is left to whoever reads it.
@@ -71,7 +72,7 @@ def property_list_end(data, at, end, flags):  # type: ignore[no-untyped-def]
     return at
 
 
-def delivery_mode_position(data, at, flags):  # type: ignore[no-untyped-def]
+def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
     """Return the position of the delivery-mode octet in a list that was proved to fit."""
     if flags >> 15 & 1:
         at += 1 + data[at]
@@ -109,7 +110,9 @@ class FrameScanner:
         self.property_flags = 0
         self.message_flags = 0
 
-    def scan(self, data, start, end, events):  # type: ignore[no-untyped-def]
+    def scan(
+        self, data: bytes | bytearray, start: int, end: int, events: list[tuple[Any, ...]]
+    ) -> int:
         """Append the events of `data[start:end]` and return the position of the rest.
 
         The rest (less than one frame, or less than one whole publish of at most
@@ -126,8 +129,8 @@ class FrameScanner:
             Position of the first octet not consumed, in [start, end].
         """
         at = start
-        run = None
-        acks = None
+        run: list[bytes] | None = None
+        acks: list[int] | None = None
         ack_channel = -1
         last_tag = 0
         prefix_bytes = self.group_prefix_bytes
@@ -163,7 +166,7 @@ class FrameScanner:
             size = size << 8 | data[at + 5]
             size = size << 8 | data[at + 6]
             if kind != 1 and kind != 2 and kind != 3 and kind != 8:
-                events.append((ERROR, channel, 501, "unknown frame type %d" % kind))
+                events.append((ERROR, channel, 501, f"unknown frame type {kind}"))
                 return end
             if size > self.frame_max:
                 # Eight octets of slack, as in RabbitMQ: some clients count frame_max so.
@@ -232,12 +235,19 @@ class FrameScanner:
             at = stop
         return at
 
-    def _begin_run(self, run, events):  # type: ignore[no-untyped-def]
+    def _begin_run(self, run: list[bytes], events: list[tuple[Any, ...]]) -> None:
         events.append(
-            (PUBLISH, self.channel, self.method_payload, run, self.property_flags, self.message_flags)
+            (
+                PUBLISH,
+                self.channel,
+                self.method_payload,
+                run,
+                self.property_flags,
+                self.message_flags,
+            )
         )
 
-    def _learn_publish(self, data, at, method_end, end):  # type: ignore[no-untyped-def]
+    def _learn_publish(self, data: bytes | bytearray, at: int, method_end: int, end: int) -> int:
         """Remember the publish whose method frame is `data[at:method_end]`, if it is whole.
 
         Returns:
@@ -254,6 +264,14 @@ class FrameScanner:
                 or data[method_end + 2] != data[at + 2]
             ):
                 return _SINGLY
+            if end - method_end >= 7:
+                size = data[method_end + 3]
+                size = size << 8 | data[method_end + 4]
+                size = size << 8 | data[method_end + 5]
+                size = size << 8 | data[method_end + 6]
+                if size < 14:
+                    # It may be whole already: waiting for more could be for ever.
+                    return _SINGLY
             return _MORE
         if (
             data[method_end] != 2
@@ -304,7 +322,15 @@ class FrameScanner:
                 return _SINGLY
         return self._remember(data, at, method_end, header_end, prefix_end, body_bytes)
 
-    def _remember(self, data, at, method_end, header_end, prefix_end, body_bytes):  # type: ignore[no-untyped-def]
+    def _remember(
+        self,
+        data: bytes | bytearray,
+        at: int,
+        method_end: int,
+        header_end: int,
+        prefix_end: int,
+        body_bytes: int,
+    ) -> int:
         """Take over the frames proved whole by `_learn_publish`; same returns."""
         flags_at = method_end + 19
         flags = data[flags_at]
@@ -353,7 +379,14 @@ class FrameScanner:
         return fresh
 
 
-def encode_deliveries(messages, channel, consumer_tag, first_tag, redelivered, frame_max):  # type: ignore[no-untyped-def]
+def encode_deliveries(
+    messages: list[bytes],
+    channel: int,
+    consumer_tag: bytes,
+    first_tag: int,
+    redelivered: bool,
+    frame_max: int,
+) -> bytes:
     """Return the octets of one `basic.deliver` with its content per message.
 
     Args:
@@ -368,12 +401,21 @@ def encode_deliveries(messages, channel, consumer_tag, first_tag, redelivered, f
         One bytes object, ready to be written.
     """
     count = len(messages)
-    tags = pack(">%dQ" % count, *range(first_tag, first_tag + count))
-    return _encode(messages, channel, b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag,
-                   tags, pack("B", redelivered), b"", frame_max)
+    tags = pack(f">{count}Q", *range(first_tag, first_tag + count))
+    return _encode(
+        messages,
+        channel,
+        b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag,
+        tags,
+        pack("B", redelivered),
+        b"",
+        frame_max,
+    )
 
 
-def encode_content(message, channel, before_route, after_route, frame_max):  # type: ignore[no-untyped-def]
+def encode_content(
+    message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
+) -> bytes:
     """Return the octets of one method that carries `message`, and of its content.
 
     Args:
@@ -386,8 +428,16 @@ def encode_content(message, channel, before_route, after_route, frame_max):  # t
     return _encode([message], channel, before_route, b"", b"", after_route, frame_max)
 
 
-def _encode(messages, channel, method_head, tags, before_route, after_route, frame_max):  # type: ignore[no-untyped-def]
-    parts = []
+def _encode(
+    messages: list[bytes],
+    channel: int,
+    method_head: bytes,
+    tags: bytes,
+    before_route: bytes,
+    after_route: bytes,
+    frame_max: int,
+) -> bytes:
+    parts: list[bytes] = []
     prefix = b""
     prefix_bytes = 0
     message_bytes = -1
@@ -411,7 +461,9 @@ def _encode(messages, channel, method_head, tags, before_route, after_route, fra
             message_bytes = size
             body_bytes = size - prefix_bytes
             route = message[1:route_end]
-            method_bytes = len(method_head) + tag_bytes + len(before_route) + len(route) + len(after_route)
+            method_bytes = (
+                len(method_head) + tag_bytes + len(before_route) + len(route) + len(after_route)
+            )
             start = pack(">BHI", 1, channel, method_bytes) + method_head
             middle = b"".join(
                 (
@@ -438,7 +490,9 @@ def _encode(messages, channel, method_head, tags, before_route, after_route, fra
     return b"".join(parts)
 
 
-def _split_body(message, at, channel, body_bytes_max, parts):  # type: ignore[no-untyped-def]
+def _split_body(
+    message: bytes, at: int, channel: int, body_bytes_max: int, parts: list[bytes]
+) -> None:
     """Append body frames of at most `body_bytes_max`; the header's end octet is written."""
     end = len(message)
     while at < end:

@@ -187,7 +187,9 @@ def _negotiate(name: str, asked: int, least: int, most: int) -> int:
             f"negotiated {name} = {asked} is higher than the maximum allowed value ({most})"
         )
     if asked < least:
-        raise NotAllowed(f"negotiated {name} = {asked} is lower than the minimum allowed value ({least})")
+        raise NotAllowed(
+            f"negotiated {name} = {asked} is lower than the minimum allowed value ({least})"
+        )
     return asked
 
 

@@ -19,7 +19,6 @@ A table itself is an object from key to value. A key that is not UTF-8, or that 
 """
 
 import base64
-import binascii
 import math
 import struct
 from typing import Any
@@ -63,8 +62,8 @@ def table_from_json(document: dict[str, Any]) -> Table:
     """
     try:
         return _table_from_json(document, 1)
-    except (AttributeError, KeyError, TypeError, binascii.Error, struct.error) as error:
-        raise ValueError(f"not a field table: {error!r}") from error
+    except (AttributeError, ValueError, struct.error) as error:
+        raise ValueError(f"not a field table: {error}") from error
 
 
 def _key_to_json(key: str) -> str:

@@ -6,21 +6,13 @@ the answer must wait for the disk; the connection handles nothing further until 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from amqp_server.broker.handlers.basic import BASIC_HANDLERS
 from amqp_server.broker.handlers.confirm import CONFIRM_HANDLERS
 from amqp_server.broker.handlers.exchange import EXCHANGE_HANDLERS
+from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.queue import QUEUE_HANDLERS
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from amqp_server.protocol.methods import Method
-
-    Handler = Callable[[Any, Any], Awaitable[None] | None]
-
-HANDLERS: dict[type[Method], Handler] = {
+HANDLERS: Handlers = {
     **EXCHANGE_HANDLERS,
     **QUEUE_HANDLERS,
     **BASIC_HANDLERS,

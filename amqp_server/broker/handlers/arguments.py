@@ -42,11 +42,14 @@ def check_queue_arguments(queue: str, vhost: str, arguments: Table) -> None:
         _check_not_negative(RETAIN_FOR, retain_for, queue, vhost)
     kind = arguments.get("x-queue-type")
     if kind is not None and kind.value not in (b"classic", b"quorum"):
-        shown = kind.value.decode("utf-8", "replace") if isinstance(kind.value, bytes) else kind.value
+        shown = (
+            kind.value.decode("utf-8", "replace") if isinstance(kind.value, bytes) else kind.value
+        )
         if kind.value == b"stream":
             raise NotImplementedAmqp("x-queue-type=stream")
         raise PreconditionFailed(
-            f"invalid arg 'x-queue-type' for queue '{queue}' in vhost '{vhost}': unsupported queue type '{shown}'"
+            f"invalid arg 'x-queue-type' for queue '{queue}' in vhost '{vhost}': "
+            f"unsupported queue type '{shown}'"
         )
     idle = [name for name in _WITHOUT_EFFECT if name in arguments]
     if idle:
@@ -68,4 +71,6 @@ def _check_not_negative(name: str, value: FieldValue, queue: str, vhost: str) ->
         fault = f"{{value_negative,{value.value}}}"
     else:
         return
-    raise PreconditionFailed(f"invalid arg '{name}' for queue '{queue}' in vhost '{vhost}': {fault}")
+    raise PreconditionFailed(
+        f"invalid arg '{name}' for queue '{queue}' in vhost '{vhost}': {fault}"
+    )

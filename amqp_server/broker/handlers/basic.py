@@ -8,6 +8,7 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consumer import Consumer
+from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -65,13 +66,18 @@ def qos(channel: Channel, method: BasicQos) -> None:
 def consume(channel: Channel, method: BasicConsume) -> None:
     """Begin to deliver a queue's messages."""
     queue = find_queue(channel, method.queue)
-    tag = method.consumer_tag or "amq.ctag-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
+    tag = (
+        method.consumer_tag
+        or "amq.ctag-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
+    )
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
     if queue.consumers.has_exclusive or (method.exclusive and len(queue.consumers)):
-        raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' in exclusive use")
+        raise AccessRefused(
+            f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' in exclusive use"
+        )
     consumer = Consumer(
         tag,
         channel,
@@ -129,7 +135,9 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     tag = channel.hand_over(queue, taken.start, no_ack=no_ack)
     head = _GET_OK_HEAD + pack(">QB", tag, taken.redelivered)
     count = pack(">I", len(queue.ready))
-    channel.client.write(encode_content(message, channel.number, head, count, channel.client.frame_max))
+    channel.client.write(
+        encode_content(message, channel.number, head, count, channel.client.frame_max)
+    )
 
 
 def ack(channel: Channel, method: BasicAck) -> None:
@@ -180,7 +188,7 @@ def _take(channel: Channel, tag: int, *, multiple: bool) -> list[UnackedRun]:
     return channel.take_unacked(0 if multiple else tag, tag)
 
 
-BASIC_HANDLERS = {
+BASIC_HANDLERS: Handlers = {
     BasicQos: qos,
     BasicConsume: consume,
     BasicCancel: cancel,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.confirms import PublisherConfirms
+from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.protocol.methods import ConfirmSelect, ConfirmSelectOk
 
 if TYPE_CHECKING:
@@ -19,4 +20,4 @@ def select(channel: Channel, method: ConfirmSelect) -> None:
         channel.send(ConfirmSelectOk())
 
 
-CONFIRM_HANDLERS = {ConfirmSelect: select}
+CONFIRM_HANDLERS: Handlers = {ConfirmSelect: select}

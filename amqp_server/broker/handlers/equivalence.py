@@ -34,7 +34,9 @@ _QUEUE_ARGUMENTS = (
 )
 
 
-def check_equivalent_exchange(vhost: VirtualHost, exchange: Exchange, method: ExchangeDeclare) -> None:
+def check_equivalent_exchange(
+    vhost: VirtualHost, exchange: Exchange, method: ExchangeDeclare
+) -> None:
     """Check that an exchange is like the one asked for.
 
     Raises:
@@ -66,7 +68,8 @@ def check_equivalent_queue(queue: Queue, method: QueueDeclare) -> None:
 def _same(argument: str, where: str, received: str, current: str) -> None:
     if received != current:
         raise PreconditionFailed(
-            f"inequivalent arg '{argument}' for {where}: received '{received}' but current is '{current}'"
+            f"inequivalent arg '{argument}' for {where}: "
+            f"received '{received}' but current is '{current}'"
         )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.handlers.names import clean_name, find_exchange, is_reserved
+from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
+from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.broker.handlers.names import clean_name, find_exchange, is_reserved, refuse_default
 from amqp_server.broker.matchers import MATCHERS
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.protocol.methods import Method
 
 
 def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None:
@@ -54,7 +55,9 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
     )
     vhost.add_exchange(exchange)
     if exchange.durable:
-        return answer_after(channel, channel.broker.definitions.save_exchange(vhost.name, exchange), reply)
+        return answer(
+            channel, reply, channel.broker.definitions.save_exchange(vhost.name, exchange)
+        )
     return answer(channel, reply)
 
 
@@ -65,13 +68,15 @@ def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[None] | None:
     vhost = channel.virtual_host
     reply = None if method.no_wait else ExchangeDeleteOk()
     if is_reserved(name):
-        raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{vhost.name}' not allowed")
+        raise AccessRefused(
+            f"deletion of system exchange '{name}' in vhost '{vhost.name}' not allowed"
+        )
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         return answer(channel, reply)
     if method.if_unused and exchange.bindings:
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
-    return answer_after(channel, channel.broker.delete_exchange(vhost, exchange), reply)
+    return answer(channel, reply, channel.broker.delete_exchange(vhost, exchange))
 
 
 def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
@@ -84,7 +89,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
     binding = vhost.bind(source, destination, method.routing_key, method.arguments)
     reply = None if method.no_wait else ExchangeBindOk()
     if binding is not None and binding.is_durable:
-        return answer_after(channel, channel.broker.definitions.save_binding(vhost.name, binding), reply)
+        return answer(channel, reply, channel.broker.definitions.save_binding(vhost.name, binding))
     return answer(channel, reply)
 
 
@@ -99,33 +104,10 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[None] | None:
     reply = None if method.no_wait else ExchangeUnbindOk()
     if binding is None:
         return answer(channel, reply)
-    return answer_after(channel, channel.broker.remove_bindings(vhost, [binding]), reply)
+    return answer(channel, reply, channel.broker.remove_bindings(vhost, [binding]))
 
 
-def refuse_default(name: str) -> None:
-    """Refuse operations on the default exchange.
-
-    Raises:
-        AccessRefused: The name is empty.
-    """
-    if name == "":
-        raise AccessRefused("operation not permitted on the default exchange")
-
-
-def answer(channel: Channel, reply: Method | None) -> None:
-    """Send the reply, unless the client asked for none."""
-    if reply is not None:
-        channel.send(reply)
-
-
-async def answer_after(channel: Channel, durable: Awaitable[None], reply: Method | None) -> None:
-    """Send the reply when the disk has what it promises."""
-    await durable
-    if reply is not None and not channel.is_closed:
-        channel.send(reply)
-
-
-EXCHANGE_HANDLERS = {
+EXCHANGE_HANDLERS: Handlers = {
     ExchangeDeclare: declare,
     ExchangeDelete: delete,
     ExchangeBind: bind,

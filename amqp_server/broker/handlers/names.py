@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.protocol.errors import NotFound, ResourceLocked
+from amqp_server.protocol.errors import AccessRefused, NotFound, ResourceLocked
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
@@ -80,6 +80,16 @@ def locked(queue: Queue) -> ResourceLocked:
     """Return the error for a queue that another connection has for itself."""
     return ResourceLocked(
         f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost "
-        f"'{queue.virtual_host.name}'. It could be originally declared on another connection or the "
-        "exclusive property value does not match that of the original declaration."
+        f"'{queue.virtual_host.name}'. It could be originally declared on another connection or "
+        "the exclusive property value does not match that of the original declaration."
     )
+
+
+def refuse_default(name: str) -> None:
+    """Refuse operations on the default exchange.
+
+    Raises:
+        AccessRefused: The name is empty.
+    """
+    if name == "":
+        raise AccessRefused("operation not permitted on the default exchange")

@@ -7,9 +7,10 @@ from base64 import urlsafe_b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.arguments import check_queue_arguments
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
-from amqp_server.broker.handlers.exchange import answer, answer_after, refuse_default
+from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
     check_not_locked,
     clean_name,
@@ -17,6 +18,7 @@ from amqp_server.broker.handlers.names import (
     find_queue,
     is_reserved,
     queue_name,
+    refuse_default,
 )
 from amqp_server.broker.matchers.headers import match_kind
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
@@ -105,16 +107,17 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
         value = method.arguments["x-match"].value
         shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
         raise PreconditionFailed(
-            f'Invalid x-match field value <<"{shown}">>; expected all, any, all-with-x, or any-with-x'
+            f'Invalid x-match field value <<"{shown}">>; '
+            "expected all, any, all-with-x, or any-with-x"
         )
     key = method.routing_key
     if not method.queue and not key:
-        # An unnamed queue bound without a key is bound with its name. Source: specification, queue.bind.
+        # Source: specification, queue.bind: an unnamed queue without a key is bound by its name.
         key = queue.name
     binding = vhost.bind(exchange, queue, key, method.arguments)
     reply = None if method.no_wait else QueueBindOk()
     if binding is not None and binding.is_durable:
-        return answer_after(channel, channel.broker.definitions.save_binding(vhost.name, binding), reply)
+        return answer(channel, reply, channel.broker.definitions.save_binding(vhost.name, binding))
     return answer(channel, reply)
 
 
@@ -130,7 +133,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
     binding = vhost.unbind(exchange, queue, key, method.arguments)
     if binding is None:
         return answer(channel, QueueUnbindOk())
-    return answer_after(channel, channel.broker.remove_bindings(vhost, [binding]), QueueUnbindOk())
+    return answer(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
 
 
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
@@ -139,7 +142,7 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and count:
-        return answer_after(channel, channel.broker.make_settlement_durable(queue), reply)
+        return answer(channel, reply, channel.broker.make_settlement_durable(queue))
     return answer(channel, reply)
 
 
@@ -156,10 +159,10 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[None] | None:
     if method.if_empty and len(queue.ready):
         raise PreconditionFailed(f"{where} not empty")
     reply = None if method.no_wait else QueueDeleteOk(message_count=len(queue.ready))
-    return answer_after(channel, channel.broker.delete_queue(queue), reply)
+    return answer(channel, reply, channel.broker.delete_queue(queue))
 
 
-QUEUE_HANDLERS = {
+QUEUE_HANDLERS: Handlers = {
     QueueDeclare: declare,
     QueueBind: bind,
     QueueUnbind: unbind,

@@ -36,7 +36,9 @@ class HeadersMatcher:
     def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
         """Return the destinations whose arguments fit the headers."""
         return [
-            binding.destination for binding in self._bindings if _fits(binding.arguments, headers or {})
+            binding.destination
+            for binding in self._bindings
+            if _fits(binding.arguments, headers or {})
         ]
 
 

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 
 class _Node:
-    __slots__ = ("bindings", "words")
+    __slots__ = ("bindings", "takes_any", "words")
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_any: bool = False) -> None:
         self.words: dict[str, _Node] = {}
         self.bindings: list[Binding] = []
+        self.takes_any = takes_any
 
 
 class TopicMatcher:
@@ -37,7 +38,7 @@ class TopicMatcher:
         """Take in a binding."""
         node = self._root
         for word in _words(binding.routing_key):
-            node = node.words.setdefault(word, _Node())
+            node = node.words.setdefault(word, _Node(takes_any=word == "#"))
         node.bindings.append(binding)
 
     def remove(self, binding: Binding) -> None:
@@ -70,9 +71,11 @@ class TopicMatcher:
                     after = node.words.get(word)
                     if after is not None and word != "#":
                         stack.append((after, at + 1))
+                if node.takes_any:
+                    stack.append((node, at + 1))
             rest = node.words.get("#")
             if rest is not None:
-                stack += [(rest, later) for later in range(at, len(words) + 1)]
+                stack.append((rest, at))
         return found
 
 

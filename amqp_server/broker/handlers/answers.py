@@ -1,0 +1,37 @@
+"""Answering a method: at once, or when the disk has what the answer promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.methods import Method
+
+
+def answer(
+    channel: Channel, reply: Method | None, after: Awaitable[None] | None = None
+) -> Awaitable[None] | None:
+    """Send a reply, unless the client asked for none.
+
+    Args:
+        channel: Where to.
+        reply: The reply; None sends nothing.
+        after: What must be done first, or None.
+
+    Returns:
+        What the connection has to wait for, or None when the reply is sent.
+    """
+    if after is not None:
+        return _answer_after(channel, reply, after)
+    if reply is not None:
+        channel.send(reply)
+    return None
+
+
+async def _answer_after(channel: Channel, reply: Method | None, after: Awaitable[None]) -> None:
+    await after
+    if reply is not None and not channel.is_closed:
+        channel.send(reply)
