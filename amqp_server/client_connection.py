@@ -22,6 +22,8 @@ _OLD_PROTOCOL_HEADER = b"AMQP\x01\x01\x00\x09"
 _HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 CLOSE_SECONDS_MAX = 2.0
 """How long a peer may take to answer connection.close before its socket is closed."""
+DRAIN_SECONDS_MAX = 10.0
+"""How long a peer may take to read what is unsent when its socket is closed."""
 WRITE_BUFFER_HIGH_BYTES = 1024 * 1024
 """Unsent bytes above which a client gets no more deliveries."""
 
@@ -124,9 +126,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._server.heartbeats.add(self)
 
     def close(self) -> None:
-        """Close the socket when everything is sent."""
-        if self._transport is not None:
-            self._transport.close()
+        """Close the socket when everything is sent, or when the peer has read too slowly."""
+        if self._transport is None or self._is_lost:
+            return
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(
+            DRAIN_SECONDS_MAX, self.abandon, "does not read"
+        )
+        self._transport.close()
 
     def close_later(self) -> None:
         """Give the peer some time to answer our connection.close, then close the socket."""

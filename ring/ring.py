@@ -43,7 +43,9 @@ class Ring:
         sequence: First sequence that will be claimed (a recovered log's end offset).
     """
 
-    def __init__(self, capacity: int, capacity_bytes: int, pool: PagePool, sequence: int = 0) -> None:
+    def __init__(
+        self, capacity: int, capacity_bytes: int, pool: PagePool, sequence: int = 0
+    ) -> None:
         """Make an empty ring that holds no page yet."""
         if capacity < PAGE_SLOTS or capacity % PAGE_SLOTS:
             raise ValueError(f"capacity {capacity} is not a positive multiple of {PAGE_SLOTS}")

@@ -113,7 +113,8 @@ class ContentAssembly:
         self._missing_bytes -= len(payload)
         if self._missing_bytes < 0:
             raise UnexpectedFrame("content body is larger than its header announced", *_PUBLISH)
-        self._parts.append(payload)
+        if payload:
+            self._parts.append(payload)
         return self._missing_bytes == 0
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from amqp_server.broker.journal_requests import up_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +85,7 @@ def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:
         messages = queue.store.read(ready.start, ready.start + min(count, len(ready)))
         if not messages:
             return False
-        messages = _within_bytes(messages)
+        messages = up_to(messages, RUN_BYTES_MAX)
         taken = queue.ready.take(len(messages))
         queue.consumers.serve(consumer)
         consumer.deliver(taken.start, messages, redelivered=taken.redelivered)
@@ -94,10 +94,3 @@ def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:
         # Requeued ranges can be short; one turn a range would starve a long list of them.
         count = min(count - len(messages), consumer.credit)
     return True
-
-
-def _within_bytes(messages: list[bytes]) -> list[bytes]:
-    if sum(map(len, messages)) <= RUN_BYTES_MAX:
-        return messages
-    fitting = bisect_right(list(accumulate(map(len, messages))), RUN_BYTES_MAX)
-    return messages[: max(fitting, 1)]

@@ -20,18 +20,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
+from amqp_server.broker.cold_reads import ColdReads, wake
+from amqp_server.broker.journal_requests import JournalRequests
 from amqp_server.config import Durability
-from appendlog import FlushRequest, encode_chunk
+from appendlog import FlushRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from amqp_server.broker.cold_reads import ReadInWorker
     from appendlog import Flusher, FlushResult, Log, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
@@ -40,12 +39,6 @@ logger = logging.getLogger(__name__)
 
 SPILL_FILL = 0.8
 """Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
-REQUEST_BYTES_MAX = 4 * 1024 * 1024
-"""Message bytes handed to the flusher for one log at a time."""
-COLD_READ_BYTES = 1024 * 1024
-"""Message bytes read ahead from the log at a time."""
-COLD_READ_RECORDS = 16_384
-"""Messages read ahead from the log at a time."""
 
 
 class StoreOwner(Protocol):
@@ -96,9 +89,7 @@ class MessageStore:
         is_durable: bool,
         settings: StoreSettings,
         flusher: Flusher,
-        read_in_worker: Callable[
-            [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
-        ],
+        read_in_worker: ReadInWorker,
         owner: StoreOwner,
     ) -> None:
         """Take over an opened log and an empty ring."""
@@ -113,17 +104,13 @@ class MessageStore:
         self._is_durable = is_durable
         self._settings = settings
         self._flusher = flusher
-        self._read_in_worker = read_in_worker
         self._owner = owner
         self._persistent_end = 0
-        self._timestamp_ns = log.last_timestamp_ns
         self._request: FlushRequest | None = None
         self._unclaimed: deque[list[bytes]] = deque()
         self._unclaimed_count = 0
-        self._cold_offsets: list[int] = []
-        self._cold_messages: list[bytes] = []
-        self._is_reading = False
-        self._read_waiters: list[asyncio.Future[None]] = []
+        self._requests = JournalRequests(log, settings.flush_bytes)
+        self._cold = ColdReads(log, read_in_worker)
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
         self._oldest_waiting_seconds = 0.0
@@ -195,12 +182,11 @@ class MessageStore:
         the log; the owner hears when they are here.
         """
         if start >= self.ring.window_start:
-            if self._cold_offsets:
-                self._cold_offsets, self._cold_messages = [], []
+            self._cold.clear()
             return self.ring.read(start, min(end, self.ring.cursor))
-        messages = self._read_cold(start, min(end, self.ring.window_start))
+        messages = self._cold.get(start, min(end, self.ring.window_start))
         if not messages:
-            self._start_reading(start)
+            self._cold.begin(start, self._cold_arrived)
         return messages
 
     def release(self, ack_floor: int) -> None:
@@ -214,10 +200,7 @@ class MessageStore:
 
     async def until_read(self) -> None:
         """Return when the read that is under way has arrived; at once if there is none."""
-        if self._is_reading:
-            waiter = asyncio.get_running_loop().create_future()
-            self._read_waiters.append(waiter)
-            await waiter
+        await self._cold.until_read()
 
     async def make_durable(self) -> None:
         """Return when all that was taken in so far is on the disk, or cannot get there."""
@@ -232,7 +215,7 @@ class MessageStore:
     def discard(self) -> None:
         """Let go of everything: the queue is deleted."""
         self._is_discarded = True
-        _wake(self._flush_waiters)
+        wake(self._flush_waiters)
         self._unclaimed.clear()
         self._unclaimed_count = 0
         self.ring.release(self.ring.cursor)
@@ -240,7 +223,7 @@ class MessageStore:
     def give_up_memory(self) -> None:
         """Let go of all messages that the log has; start writing out what it has not."""
         self.ring.release(self.gating_sequence)
-        self._cold_offsets, self._cold_messages = [], []
+        self._cold.clear()
         if not self._is_durable:
             self._spill()
 
@@ -290,7 +273,7 @@ class MessageStore:
             if not self._is_durable:
                 self.ring.release(self.gating_sequence)
             self._claim_waiting()
-        _wake(self._flush_waiters)
+        wake(self._flush_waiters)
         self._owner.store_moved()
 
     def _wait_for_room(self, messages: list[bytes]) -> None:
@@ -339,99 +322,22 @@ class MessageStore:
         if not ranges or self._request is not None or self.is_failed:
             return
         self._oldest_waiting_seconds = 0.0
-        first_offset = ranges[0][0]
-        messages: list[bytes] = []
-        for start, end in ranges:
-            messages += self.ring.read(start, end)
-        offsets = None
-        if len(ranges) > 1:
-            offsets = [offset for start, end in ranges for offset in range(start, end)]
-        messages = _up_to(messages, REQUEST_BYTES_MAX)
-        end_offset = (
-            offsets[len(messages) - 1] if offsets else first_offset + len(messages) - 1
-        ) + 1
         sync = (
             self._is_durable
             and self._settings.durability is Durability.FSYNC
             and self._persistent_end > self.recovery_point
         )
-        chunks = self._encode_chunks(messages, first_offset, offsets)
-        self._request = FlushRequest(self.log, chunks, end_offset, sync)
+        self._request = self._requests.make(self.ring, ranges, sync=sync)
         self._flusher.submit(self._request)
 
-    def _encode_chunks(
-        self, messages: list[bytes], first_offset: int, offsets: list[int] | None
-    ) -> list[bytes]:
-        chunks = []
-        # Append time never goes back within a log, even when the clock does.
-        now_ns = self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
-        salt = self.log.identity.salt
-        at = 0
-        while at < len(messages):
-            part = _up_to(messages[at:] if at else messages, self._settings.flush_bytes)
-            if offsets is None:
-                chunks.append(encode_chunk(part, first_offset + at, None, now_ns, None, salt))
-            else:
-                base = offsets[at]
-                deltas = [offset - base for offset in offsets[at : at + len(part)]]
-                chunks.append(encode_chunk(part, base, deltas, now_ns, None, salt))
-            at += len(part)
-        return chunks
-
-    def _read_cold(self, start: int, end: int) -> list[bytes]:
-        offsets = self._cold_offsets
-        at = bisect_left(offsets, start)
-        if at == len(offsets) or offsets[at] != start:
-            return []
-        if offsets[-1] - offsets[0] + 1 == len(offsets):
-            return self._cold_messages[at : at + end - start]
-        stop = at + 1
-        while (
-            stop < len(offsets) and offsets[stop] == offsets[stop - 1] + 1 and offsets[stop] < end
-        ):
-            stop += 1
-        return self._cold_messages[at:stop]
-
-    def _start_reading(self, start: int) -> None:
-        if self._is_reading:
-            return
-        self._is_reading = True
-        log = self.log
-
-        def read() -> ReadResult:
-            return log.read(start, COLD_READ_BYTES, COLD_READ_RECORDS)
-
-        def arrived(result: ReadResult | Exception) -> None:
-            self._is_reading = False
-            self._cold_arrived(start, result)
-
-        self._read_in_worker(read, arrived)
-
     def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
-        _wake(self._read_waiters)
         if isinstance(result, Exception):
             logger.error(
                 "read failed path=%s offset=%d error=%s", self.log.directory, start, result
             )
             self._owner.store_lost(start, self.written_end)
             return
-        self._cold_offsets, self._cold_messages = result.offsets, result.messages
         first = result.offsets[0] if result.offsets else result.next_offset
         if first > start:
             self._owner.store_lost(start, first)
         self._owner.store_moved()
-
-
-def _wake(waiters: list[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
-    waiters.clear()
-
-
-def _up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
-    """Return the longest head of `messages` within `bytes_max`, at least one message."""
-    if sum(map(len, messages)) <= bytes_max:
-        return messages
-    fitting = bisect_right(list(accumulate(map(len, messages))), bytes_max)
-    return messages[: max(fitting, 1)]
