@@ -223,16 +223,16 @@ class ClientSession:
     def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> None:
         match event[0]:
             case framing.PUBLISH:
-                channel.publish_run(event[2], event[3], event[4], event[5])
+                channel.publishing.publish_run(event[2], event[3], event[4], event[5])
             case framing.ACK:
-                channel.expect_method()
+                channel.publishing.expect_method()
                 channel.settle_ranges(event[2])
             case framing.METHOD:
                 self._handle_method(channel, event[2])
             case framing.HEADER:
-                channel.take_header(event[2])
+                channel.publishing.take_header(event[2])
             case framing.BODY:
-                channel.take_body(event[2])
+                channel.publishing.take_body(event[2])
 
     def _handle_connection_method(self, payload: bytes) -> None:
         machine = self._machine
@@ -300,9 +300,9 @@ class ClientSession:
         channel.send(ChannelOpenOk())
 
     def _handle_method(self, channel: Channel, payload: bytes) -> None:
-        channel.expect_method()
+        channel.publishing.expect_method()
         if payload[:4] == _PUBLISH_ID:
-            channel.begin_content(payload)
+            channel.publishing.begin_content(payload)
             return
         method = decode_method(payload)
         try:

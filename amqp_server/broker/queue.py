@@ -18,9 +18,9 @@ from offsets.settlement import Settlement
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from amqp_server.broker.channel import Channel
     from amqp_server.broker.client import Client
     from amqp_server.broker.consumer import Consumer
+    from amqp_server.broker.publishing import Publishing
     from amqp_server.broker.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
@@ -72,7 +72,7 @@ class Queue:
         self.checkpointed_floor = opened.ack_floor
         self.is_checkpoint_due = False
         self.stalled_publishers: set[Client] = set()
-        self.waiting_confirms: set[Channel] = set()
+        self.waiting_confirms: set[Publishing] = set()
         self._storage = storage
         self._turn = turn
         self._had_consumer = False
@@ -153,10 +153,10 @@ class Queue:
         """Pass on what the store has learnt: new room, new safety, new messages at hand."""
         self.ready.extend(self.store.cursor)
         waiting, self.waiting_confirms = self.waiting_confirms, set()
-        for channel in waiting:
-            channel.release_confirms()
-            if channel.awaits_confirms:
-                self.waiting_confirms.add(channel)
+        for publishing in waiting:
+            publishing.release_confirms()
+            if publishing.awaits_confirms:
+                self.waiting_confirms.add(publishing)
         if self.stalled_publishers and not self.store.is_stalled:
             stalled, self.stalled_publishers = self.stalled_publishers, set()
             for client in stalled:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def select(channel: Channel, method: ConfirmSelect) -> None:
     """Turn confirms on; once is enough."""
-    if channel.confirms is None:
-        channel.confirms = PublisherConfirms()
+    if channel.publishing.confirms is None:
+        channel.publishing.confirms = PublisherConfirms()
     if not method.no_wait:
         channel.send(ConfirmSelectOk())
 

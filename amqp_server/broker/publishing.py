@@ -1,0 +1,239 @@
+"""The publishing half of a channel: runs of messages in, confirms and returns out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.confirms import Barrier, PublisherConfirms
+from amqp_server.broker.content_assembly import ContentAssembly
+from amqp_server.protocol.constants import ReplyCode
+from amqp_server.protocol.errors import (
+    AccessRefused,
+    NotFound,
+    NotImplementedAmqp,
+    PreconditionFailed,
+    UnexpectedFrame,
+)
+from amqp_server.protocol.framing import encode_content
+from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
+from amqp_server.protocol.properties import decode_properties
+from appendlog.message import PERSISTENT, decode_message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+
+TARGETS_MAX = 4096
+"""Publish frames whose routing a channel remembers."""
+_USER_ID_FLAG = 1 << 4
+_RETURN_HEAD = b"\x00\x3c\x00\x32"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishTarget:
+    """Where the messages of one `basic.publish` frame go, as long as no binding changes."""
+
+    exchange: Exchange
+    routing_key: str
+    mandatory: bool
+    reads_headers: bool
+    queues: Sequence[Queue]
+    method: BasicPublish
+
+
+class Publishing:
+    """What one channel publishes, and what it still has to be told about it.
+
+    Args:
+        channel: The channel.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        """Begin without confirms, as every channel does."""
+        self.confirms: PublisherConfirms | None = None
+        self._channel = channel
+        self._virtual_host = channel.virtual_host
+        self._client = channel.client
+        self._broker = channel.broker
+        self._assembly: ContentAssembly | None = None
+        self._targets: dict[bytes, PublishTarget] = {}
+        self._targets_version = -1
+
+    def close(self) -> None:
+        """Forget content that was still awaited, and publishes that were not answered."""
+        self._assembly = None
+        self.confirms = None
+
+    def publish_run(
+        self, method_payload: bytes, messages: list[bytes], property_flags: int, message_flags: int
+    ) -> None:
+        """Route and take in messages that share one publish frame and their kinds of properties.
+
+        Raises:
+            AmqpError: The exchange is missing or refuses; nothing of the run was taken in.
+            UnexpectedFrame: Another message's content was still awaited.
+        """
+        if self._assembly is not None:
+            raise self._assembly.out_of_place
+        target = self._target(method_payload)
+        if property_flags & _USER_ID_FLAG:
+            self._check_user_id(target, messages)
+        persistent = bool(message_flags & PERSISTENT)
+        if not target.reads_headers:
+            self._enqueue(target, target.queues, messages, persistent=persistent)
+            return
+        for message in messages:
+            properties = decode_properties(decode_message(message).properties)
+            queues = self._virtual_host.route(
+                target.exchange, target.routing_key, properties.headers
+            )
+            self._enqueue(target, queues, [message], persistent=persistent)
+
+    def begin_content(self, payload: bytes) -> None:
+        """Begin a publish whose content comes frame by frame."""
+        method = decode_method(payload)
+        assert isinstance(method, BasicPublish), "only basic.publish carries content from a client"
+        self._target(payload)
+        self._assembly = ContentAssembly(method, payload, self._broker.config.max_message_bytes)
+
+    def take_header(self, payload: bytes) -> None:
+        """Take a content header frame that came by itself."""
+        if self._assembly is None:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._assembly.take_header(payload):
+            self._finish_content()
+
+    def take_body(self, payload: bytes) -> None:
+        """Take a content body frame that came by itself."""
+        if self._assembly is None:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._assembly.take_body(payload):
+            self._finish_content()
+
+    def expect_method(self) -> None:
+        """Check that a method may come now.
+
+        Raises:
+            UnexpectedFrame: The content of a publish is awaited.
+        """
+        if self._assembly is not None:
+            raise self._assembly.out_of_place
+
+    def release_confirms(self) -> None:
+        """Answer every publish that has become safe, or has failed, since the last time."""
+        if self.confirms is None:
+            return
+        answered = self.confirms.answered_tag
+        for answer in self.confirms.release():
+            multiple = answer.last_tag > answered + 1
+            answered = answer.last_tag
+            if answer.refused:
+                self._channel.send(
+                    BasicNack(delivery_tag=answer.last_tag, multiple=multiple, requeue=False)
+                )
+            else:
+                self._channel.send(BasicAck(delivery_tag=answer.last_tag, multiple=multiple))
+
+    @property
+    def awaits_confirms(self) -> bool:
+        """Whether publishes of this channel are not answered yet."""
+        return self.confirms is not None and len(self.confirms) > 0
+
+    def run_turn(self) -> None:
+        """Confirm what waited for nothing."""
+        self.release_confirms()
+
+    def _finish_content(self) -> None:
+        assembly, self._assembly = self._assembly, None
+        assert assembly is not None, "no content to finish"
+        self.publish_run(
+            assembly.method_payload,
+            [assembly.message],
+            assembly.property_flags,
+            assembly.message_flags,
+        )
+
+    def _target(self, method_payload: bytes) -> PublishTarget:
+        if self._targets_version != self._virtual_host.routing_version:
+            self._targets.clear()
+            self._targets_version = self._virtual_host.routing_version
+        target = self._targets.get(method_payload)
+        if target is None:
+            target = self._resolve(method_payload)
+            if len(self._targets) >= TARGETS_MAX:
+                self._targets.clear()
+            self._targets[method_payload] = target
+        return target
+
+    def _resolve(self, method_payload: bytes) -> PublishTarget:
+        method = decode_method(method_payload)
+        assert isinstance(method, BasicPublish), "a run carries basic.publish"
+        vhost = self._virtual_host
+        exchange = vhost.exchanges.get(method.exchange)
+        if exchange is None:
+            raise NotFound(f"no exchange '{method.exchange}' in vhost '{vhost.name}'", 60, 40)
+        if exchange.internal:
+            raise AccessRefused(
+                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'",
+                60,
+                40,
+            )
+        if method.immediate:
+            raise NotImplementedAmqp("immediate=true", 60, 40)
+        reads_headers = vhost.reads_headers(exchange)
+        queues = () if reads_headers else vhost.route(exchange, method.routing_key, None)
+        return PublishTarget(
+            exchange, method.routing_key, method.mandatory, reads_headers, queues, method
+        )
+
+    def _check_user_id(self, target: PublishTarget, messages: list[bytes]) -> None:
+        for message in messages:
+            user_id = decode_properties(decode_message(message).properties).user_id
+            if user_id != self._client.user:
+                raise PreconditionFailed(
+                    f"user_id property set to '{user_id}' but authenticated user was "
+                    f"'{self._client.user}'",
+                    60,
+                    40,
+                )
+
+    def _enqueue(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        messages: list[bytes],
+        *,
+        persistent: bool,
+    ) -> None:
+        barriers = []
+        refused = False
+        for queue in queues:
+            if queue.store.is_failed:
+                refused = True
+                continue
+            end_offset = queue.publish(messages, persistent=persistent)
+            if queue.store.is_stalled:
+                queue.stalled_publishers.add(self._client)
+                self._client.pause_reading(queue)
+            if persistent and queue.is_journaled and queue.store.confirmed_end < end_offset:
+                barriers.append(Barrier(queue, end_offset))
+        if target.mandatory and not queues:
+            self._return(messages)
+        if self.confirms is not None:
+            self.confirms.add(len(messages), barriers, refused=refused)
+            for barrier in barriers:
+                barrier.queue.waiting_confirms.add(self)
+            if not barriers:
+                self._broker.turn.mark(self)
+
+    def _return(self, messages: list[bytes]) -> None:
+        text = b"NO_ROUTE"
+        head = _RETURN_HEAD + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
+        for message in messages:
+            self._client.write(
+                encode_content(message, self._channel.number, head, b"", self._client.frame_max)
+            )
