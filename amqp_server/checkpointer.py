@@ -103,9 +103,11 @@ class Checkpointer:
 
 def _checkpoint(queue: Queue) -> QueueCheckpoint:
     durable_end = queue.store.recovery_point
+    ack_floor = min(queue.settlement.ack_floor, durable_end)
+    assert queue.checkpointed_floor <= ack_floor, "I1: a checkpoint went back"
     return QueueCheckpoint(
         incarnation=queue.incarnation,
-        ack_floor=min(queue.settlement.ack_floor, durable_end),
+        ack_floor=ack_floor,
         acked_ranges=queue.settlement.ranges(durable_end),
         delivered_watermark=queue.delivered_watermark,
         redelivery_counts={},

@@ -25,6 +25,7 @@ class Consumer:
     """
 
     __slots__ = (
+        "_next_offset",
         "channel",
         "exclusive",
         "no_ack",
@@ -54,6 +55,7 @@ class Consumer:
         self.exclusive = exclusive
         self.prefetch = prefetch
         self.unacked = 0
+        self._next_offset = 0
 
     @property
     def credit(self) -> int:
@@ -70,4 +72,7 @@ class Consumer:
 
     def deliver(self, first_offset: int, messages: list[bytes], *, redelivered: bool) -> None:
         """Send a run of neighbouring messages of the queue to the client."""
+        if not redelivered:
+            assert first_offset >= self._next_offset, "I7: a consumer's order went back"
+            self._next_offset = first_offset + len(messages)
         self.channel.deliver(self, first_offset, messages, redelivered=redelivered)

@@ -273,6 +273,7 @@ class MessageStore:
             if not self._is_durable:
                 self.ring.release(self.gating_sequence)
             self._claim_waiting()
+            assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
         wake(self._flush_waiters)
         self._owner.store_moved()
 

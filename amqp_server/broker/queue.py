@@ -93,7 +93,7 @@ class Queue:
     @property
     def delivered_watermark(self) -> int:
         """All offsets that were ever delivered are below this one."""
-        return self.ready.cursor
+        return self.ready.delivered_end
 
     def publish(self, messages: list[bytes], *, persistent: bool) -> int:
         """Take messages in, in order; return the offset after them.
@@ -103,6 +103,7 @@ class Queue:
         end_offset = self.store.append(messages, persistent=persistent and self.is_journaled)
         self.ready.extend(self.store.cursor)
         self._turn.mark(self)
+        self._storage.relieve_memory()
         return end_offset
 
     def run_turn(self) -> None:
@@ -121,7 +122,8 @@ class Queue:
     def settle(self, start: int, end: int) -> None:
         """Be done with `[start, end)` for good; it must be unacked."""
         settled = self.settlement.settle(start, end)
-        assert settled == end - start, "settled twice"
+        assert settled == end - start, "I8: settled twice"
+        assert self.settlement.ack_floor <= self.store.end_offset, "I2: settled what is not there"
         self.is_checkpoint_due = True
         self.store.release(self.settlement.ack_floor)
 

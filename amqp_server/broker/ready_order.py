@@ -42,6 +42,15 @@ class ReadyOrder:
         """Return how many messages are ready."""
         return self.end - self.cursor + self._requeued_count
 
+    @property
+    def delivered_end(self) -> int:
+        """All offsets that were ever delivered are below this one. O(ranges)."""
+        # The lowest goes first, so what was recovered undelivered is above all that was delivered.
+        for ready in self._requeued:
+            if not ready.redelivered:
+                return ready.start
+        return self.cursor
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
         self.end = end
