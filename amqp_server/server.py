@@ -105,8 +105,13 @@ class Server:
             asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
         ]
 
-    async def stop(self) -> None:
-        """Stop cleanly: after it no settled message returns and redelivered flags are exact."""
+    async def stop(self) -> bool:
+        """Stop cleanly: after it no settled message returns and redelivered flags are exact.
+
+        Returns:
+            Whether that is so; False when the disk refused the last checkpoint, and the next
+            start will be as after a crash.
+        """
         self._is_stopping = True
         if self._listener is not None:
             self._listener.close()
@@ -125,9 +130,16 @@ class Server:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._metadata.close()
-        await self._close_queues()
-        self._checkpoints.close()
-        self._lock.release()
+        try:
+            await self._close_queues()
+        except OffsetsError as error:
+            logger.error("stop is not clean error=%s", error)  # noqa: TRY400 - one line, no traceback
+            return False
+        finally:
+            await asyncio.to_thread(self._flusher.close)
+            self._checkpoints.close()
+            self._lock.release()
+        return True
 
     async def _close_queues(self) -> None:
         """Write what durable queues hold in memory only, and the last checkpoint."""
@@ -137,7 +149,6 @@ class Server:
         for queue in self.broker.queues():
             request = CloseRequest if queue.is_journaled else DeleteRequest
             self._flusher.submit(request(queue.store.log))
-        await asyncio.to_thread(self._flusher.close)
 
     def _lock_storage(self) -> DirectoryLock:
         try:
@@ -314,8 +325,11 @@ def _server_properties() -> Table:
     )
 
 
-async def serve(config: ServerConfig) -> None:
+async def serve(config: ServerConfig) -> bool:
     """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Returns:
+        Whether it stopped cleanly.
 
     Raises:
         StartupError: It cannot start.
@@ -336,7 +350,7 @@ async def serve(config: ServerConfig) -> None:
     print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
     await stopping.wait()
     logger.info("stopping")
-    await server.stop()
+    return await server.stop()
 
 
 def run(config: ServerConfig) -> int:
@@ -346,5 +360,4 @@ def run(config: ServerConfig) -> int:
         StartupError: It cannot start.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    uvloop.run(serve(config))
-    return 0
+    return 0 if uvloop.run(serve(config)) else 1

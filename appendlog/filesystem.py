@@ -152,7 +152,7 @@ class FileSystem:
         """Return the first `max_bytes` of a file."""
         descriptor = self.open(path, os.O_RDONLY)
         try:
-            return self.read_all(descriptor, max_bytes, 0)
+            return self.read_all(descriptor, min(self.size(descriptor), max_bytes), 0)
         finally:
             self.close(descriptor)
 

@@ -89,14 +89,16 @@ def decode_headers(table: bytes) -> dict[str, str | None]:
 
 
 def _text(value: HeaderValue) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
+    # By exact type, the common ones first: this runs for each header of each message.
+    kind = type(value)
+    if kind is str or value is None:
+        return value  # type: ignore[return-value]
+    if kind is int or kind is Decimal:
+        return str(value)
+    if kind is bool:
         return "true" if value else "false"
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else _not_finite(value)
-    if isinstance(value, int | Decimal):
-        return str(value)
     return json.dumps(_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 

@@ -8,9 +8,9 @@ scans the segment from its start otherwise. See docs/log-format.md, section 7.
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from struct import error as StructError  # noqa: N812 - it is a class
 from typing import NamedTuple
 
 from appendlog.filesystem import FileSystem
@@ -79,10 +79,6 @@ class ActiveIndex:
         found = bisect_right(self._offsets, offset)
         return self._positions[found - 1] if found else None
 
-    def entries(self) -> Iterator[IndexEntry]:
-        """Return all entries, in order."""
-        return map(IndexEntry, self._offsets, self._positions, self._times)
-
     def store(self, filesystem: FileSystem, descriptor: int, salt: int) -> None:
         """Append what is not in the file yet. The file must be this segment's or new."""
         buffers = []
@@ -121,14 +117,12 @@ def lookup_in_file(
         while low < high:
             middle = (low + high) // 2
             data = filesystem.pread(descriptor, INDEX_ENTRY_BYTES, INDEX_ENTRY_BYTES * (middle + 1))
-            if len(data) < INDEX_ENTRY_BYTES:
-                return None
             relative_offset, found, _ = INDEX_ENTRY.unpack(data)
             if base_offset + relative_offset <= offset:
                 position, low = found, middle + 1
             else:
                 high = middle
-    except OSError:
+    except (OSError, StructError):  # replaced by a shorter one while we read
         return None
     else:
         return position

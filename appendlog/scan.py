@@ -72,8 +72,6 @@ class SegmentScan:
         if header is None or position + header.chunk_bytes > self._size:
             return None
         data = self.read(position, header.chunk_bytes)
-        if len(data) < header.chunk_bytes:
-            return None
         return header if crc32c(memoryview(data)[CHUNK_CRC_START:]) == header.crc else None
 
     def payload(self, position: int, header: ChunkHeader) -> bytes:

@@ -105,7 +105,7 @@ def decode_footer(payload: bytes) -> SegmentSummary | None:
     if len(payload) < FOOTER_BYTES + FOOTER_TRAILER_BYTES:
         return None
     fields = FOOTER.unpack_from(payload)
-    if fields[0] != CONTROL_FOOTER or fields[1] != 0:
+    if fields[:2] != (CONTROL_FOOTER, 0):
         return None
     chunk_count, first_offset, end_offset, record_count, transient_count, body_bytes = fields[2:8]
     first_timestamp_ns, last_timestamp_ns, min_expiry_ns, max_expiry_ns, bitmap = fields[8:13]

@@ -53,9 +53,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
             storage_path: Path | None = None,
         ) -> RunningServer:
             path = storage_path or tmp_path / f"data-{len(servers)}"
-            server = RunningServer(
-                path, *options, environment=environment, interpreted=interpreted
-            )
+            server = RunningServer(path, *options, environment=environment, interpreted=interpreted)
             servers.append(running.enter_context(server))
             return server.start()
 

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 SPILL_FILL = 0.8
 """Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
+OFFSET_MAX = (1 << 63) - 1
+"""Higher than any message's offset."""
 
 
 class StoreOwner(Protocol):
@@ -139,8 +141,9 @@ class MessageStore:
     def confirmed_end(self) -> int:
         """All persistent messages below this offset may be confirmed (invariant I3)."""
         if self._is_discarded:
-            # Deleting a queue is an answer too: nobody waits for its disk any more.
-            return self.end_offset
+            # Deleting a queue is an answer too: nobody waits for its disk any more, nor for
+            # the room that its last messages never found.
+            return OFFSET_MAX
         match self._settings.durability:
             case Durability.FSYNC:
                 return self.recovery_point
@@ -196,7 +199,11 @@ class MessageStore:
             if end == self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
         if self._unclaimed:
+            cursor = self.ring.cursor
             self._claim_waiting()
+            if self.ring.cursor > cursor:
+                # There may be no flush under way that would tell the owner later.
+                self._owner.store_moved()
 
     async def until_read(self) -> None:
         """Return when the read that is under way has arrived; at once if there is none."""
@@ -229,6 +236,8 @@ class MessageStore:
 
     def request_sync(self) -> None:
         """Make durable what was written without waiting for the disk (transient messages)."""
+        if self.is_failed or self._is_discarded:
+            return
         if self._is_durable and self._request is None and self.recovery_point < self.written_end:
             self._request = FlushRequest(self.log, [], self.written_end, sync=True)
             self._flusher.submit(self._request)
@@ -270,7 +279,10 @@ class MessageStore:
             self.written_end = request.end_offset
             if request.sync:
                 self.recovery_point = request.end_offset
-            if not self._is_durable:
+            if self._is_durable:
+                # Consumers may be ahead of the disk: what they settled could not go before.
+                self.ring.release(min(self._settlement.ack_floor, self.written_end))
+            else:
                 self.ring.release(self.gating_sequence)
             self._claim_waiting()
             assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
@@ -332,6 +344,8 @@ class MessageStore:
         self._flusher.submit(self._request)
 
     def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
+        if self._is_discarded:
+            return
         if isinstance(result, Exception):
             logger.error(
                 "read failed path=%s offset=%d error=%s", self.log.directory, start, result

@@ -12,15 +12,15 @@ the bytes it was made of.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from appendlog.spark.properties import PROPERTY_COLUMNS, decode_properties
+from appendlog.spark.properties import PROPERTY_COLUMNS, PropertyValue, decode_properties
 from appendlog.spark.schema import ARROW_SCHEMA, COLUMNS, PARTITION, TIMESTAMP_TYPE
 
-BATCH_RECORDS: Final = 16_384
+BATCH_RECORDS: Final = 8192
 BATCH_BYTES: Final = 8 << 20
 
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
@@ -92,26 +92,55 @@ class BatchBuilder:
         """Decode each prefix once and spread the values over `rows` (indexes of prefixes)."""
         exchanges: list[str] = []
         keys: list[str] = []
-        values: list[tuple[Any, ...]] = []
+        values: list[tuple[PropertyValue, ...]] = []
+        headers = HeadersColumn()
         unreadable: set[int] = set()
         for row, prefix in enumerate(prefixes):
             key_at = 2 + prefix[1]
             properties_at = key_at + 5 + prefix[key_at]
             exchanges.append(prefix[2:key_at].decode("utf-8", "replace"))
             keys.append(prefix[key_at + 1 : properties_at - 4].decode("utf-8", "replace"))
-            decoded, is_readable = decode_properties(prefix[properties_at:])
-            values.append(decoded)
-            if not is_readable:
+            properties = decode_properties(prefix[properties_at:])
+            values.append(properties.values)
+            headers.add(properties.headers)
+            if not properties.is_readable:
                 unreadable.add(row)
         if unreadable:
             self.undecodable += sum(row in unreadable for row in rows)
+        columns: dict[str, Sequence[PropertyValue]]
         columns = dict(zip(PROPERTY_COLUMNS, zip(*values, strict=True), strict=True))
-        distinct = {"exchange": exchanges, "key": keys, **columns}
-        arrays = {name: pa.array(column, _TYPES[name]) for name, column in distinct.items()}
+        columns |= {"exchange": exchanges, "key": keys}
+        del columns["headers"]
+        arrays = {name: pa.array(column, _TYPES[name]) for name, column in columns.items()}
+        arrays["headers"] = headers.array()
         if len(prefixes) == len(rows):
             return arrays
         indexes = pa.array(rows, pa.int32())
         return {name: array.take(indexes) for name, array in arrays.items()}
+
+
+class HeadersColumn:
+    """A map column under construction, flat: no Python object is kept per row or entry pair."""
+
+    def __init__(self) -> None:
+        self._starts: list[int | None] = []
+        self._keys: list[str] = []
+        self._values: list[str | None] = []
+
+    def add(self, headers: dict[str, str | None] | None) -> None:
+        """Add one row; None is a null, which is not the same as an empty map."""
+        if headers is None:
+            self._starts.append(None)
+            return
+        self._starts.append(len(self._keys))
+        self._keys += headers
+        self._values += headers.values()
+
+    def array(self) -> pa.MapArray:
+        """Return the column."""
+        starts = pa.array([*self._starts, len(self._keys)], pa.int32())
+        keys, values = pa.array(self._keys, pa.string()), pa.array(self._values, pa.string())
+        return pa.MapArray.from_arrays(starts, keys, values)
 
 
 def _cut(

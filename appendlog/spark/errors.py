@@ -66,6 +66,10 @@ class OutputError(ExportError):
     """The output directory cannot be used: what is in it is not this queue's, or it is locked."""
 
 
+class MasterError(ExportError):
+    """What was given as Spark's master is none that this job can run on."""
+
+
 class JavaError(ExportError):
     """Java is missing or too old for Spark."""
 

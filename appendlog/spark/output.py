@@ -157,7 +157,7 @@ class OutputDirectory:
 
     def _check_owner(self, path: Path) -> None:
         try:
-            found = pq.read_schema(path).metadata or {}
+            found = pq.read_metadata(path).metadata or {}
         except (OSError, pa.ArrowException) as error:
             raise OutputError(f"{path}: not a readable Parquet file: {error}") from error
         for key, expected in file_metadata(self._log).items():

@@ -11,10 +11,10 @@ Memory: one row group and one batch, whatever the sizes of split and segment.
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,8 +37,10 @@ ROW_GROUP_BYTES: Final = 32 << 20
 GAPS_MAX: Final = 100
 """Gaps that are listed; more are only counted."""
 
-_DICTIONARIES: Final = [column.name for column in COLUMNS if column.is_repetitive]
-_DELTAS: Final = {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"}
+_HEADERS_LEAVES: Final = ["headers.key_value.key", "headers.key_value.value"]
+_DICTIONARIES: Final = [column.name for column in COLUMNS if column.is_repetitive] + _HEADERS_LEAVES
+# Numbers that mostly grow.
+_DELTAS: Final = dict.fromkeys(("offset", "timestamp", "message_timestamp"), "DELTA_BINARY_PACKED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def write_part(task: PartTask) -> PartResult:
     return result
 
 
-def write_parts(tasks: Iterator[PartTask]) -> Iterator[PartResult]:
+def write_parts(tasks: Iterable[PartTask]) -> Iterator[PartResult]:
     """Export the splits of one Spark partition, one after the other."""
     return map(write_part, tasks)
 
@@ -133,16 +135,15 @@ def _write(reader: LogReader, task: PartTask, path: Path, result: PartResult) ->
     with path.open("xb") as file:
         with pq.ParquetWriter(
             file,
-            ARROW_SCHEMA.with_metadata(dict(file_metadata(task.log))),
+            ARROW_SCHEMA,
             compression="zstd",
             compression_level=1,
             use_dictionary=_DICTIONARIES,
             column_encoding=_DELTAS,
-            store_schema=False,
         ) as writer:
             for group in _row_groups(_batches(reader, task, result)):
                 writer.write_table(group, row_group_size=group.num_rows)
-            writer.add_key_value_metadata(_summary(result))
+            writer.add_key_value_metadata(file_metadata(task.log) | _summary(result))
         file.flush()
         os.fsync(file.fileno())
 
@@ -186,7 +187,7 @@ def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _summary(result: PartResult) -> dict[str, Any]:
+def _summary(result: PartResult) -> dict[str, str]:
     return {
         "amqplog.start_offset": str(result.start_offset),
         "amqplog.end_offset": str(result.end_offset),

@@ -109,8 +109,8 @@ def _plan(
     if covered and covered[-1][1] > durable_end:
         raise OutputError(
             f"the output of queue {log.queue!r} ends at offset {covered[-1][1]}, behind the "
-            f"durable end {durable_end} of the log: the log was restored from an older copy? "
-            "give another --out"
+            f"durable end {durable_end} of the log: start the server once to recover it after a "
+            "power cut, or give another --out if it was restored from an older copy"
         )
     start = min([first, *(begin for begin, _ in covered[:1])]) if since is None else since
     end = durable_end if until is None else until
@@ -134,7 +134,9 @@ def _plan(
 
 def _splits(reader: LogReader, missing: Sequence[Range], part_bytes: int | None) -> list[Split]:
     if part_bytes is not None:
-        return [split for start, end in missing for split in reader.plan_splits(start, end, part_bytes)]
+        return [
+            split for start, end in missing for split in reader.plan_splits(start, end, part_bytes)
+        ]
     splits = _splits(reader, missing, PART_BYTES)
     size = sum(split.end_position - split.start_position for split in splits)
     if size >= PARTS_MIN * PART_BYTES:

@@ -7,7 +7,7 @@ Source: AMQP 0-9-1 specification, section 4.2.6.1, and class basic for the field
 """
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from appendlog.headers import MalformedHeadersError, decode_headers
 
@@ -29,7 +29,7 @@ PROPERTY_COLUMNS: Final = (
 )
 """Columns in the order of the wire, which is that of the flag bits from 15 down."""
 
-PropertyValue = str | int | list[tuple[str, str | None]] | None
+PropertyValue = str | int | None
 
 TIMESTAMP_SECONDS_MAX: Final = (2**63 - 1) // 1_000_000
 """A later `message_timestamp` (year 294247) does not fit Spark's TIMESTAMP: null."""
@@ -44,38 +44,49 @@ _UNKNOWN: Final = 1 << 1
 _CONTINUATION: Final = 1 << 0
 
 
-def decode_properties(properties: bytes) -> tuple[tuple[PropertyValue, ...], bool]:
-    """Return the values in the order of `PROPERTY_COLUMNS`, and whether all were readable.
+class MessageProperties(NamedTuple):
+    """The properties of one message.
 
-    Absent properties are None. Short strings that are not UTF-8 have U+FFFD in place of the
-    bad bytes. A list that does not add up gives None for every property; a headers table that
-    does not gives None for the headers. A message is never left out for its properties.
+    Attributes:
+        values: In the order of `PROPERTY_COLUMNS`; None where absent, and for the headers.
+        headers: As text; None when absent or unreadable.
+        is_readable: False when something is None because its bytes do not add up.
+    """
+
+    values: tuple[PropertyValue, ...]
+    headers: dict[str, str | None] | None
+    is_readable: bool
+
+
+def decode_properties(properties: bytes) -> MessageProperties:
+    """Decode a property list; never fails, because no message is left out for its properties.
+
+    Short strings that are not UTF-8 have U+FFFD in place of the bad bytes. In a list that
+    does not add up every property is None; of a headers table that does not, the headers.
 
     Args:
         properties: Flags and list; not kept.
     """
     try:
-        values, position = _parse(properties)
+        values, table, position = _parse(properties)
         if position != len(properties):
-            return _ABSENT, False
+            return _UNREADABLE
     except (IndexError, ValueError):
-        return _ABSENT, False
-    table = values[_HEADERS]
-    if not isinstance(table, bytes):
-        return tuple(values), True  # type: ignore[arg-type]  # no bytes are left
+        return _UNREADABLE
+    if table is None:
+        return MessageProperties(tuple(values), None, True)
     try:
-        values[_HEADERS] = list(decode_headers(table).items())
+        return MessageProperties(tuple(values), decode_headers(table), True)
     except MalformedHeadersError:
-        values[_HEADERS] = None
-        return tuple(values), False  # type: ignore[arg-type]
-    return tuple(values), True  # type: ignore[arg-type]
+        return MessageProperties(tuple(values), None, False)
 
 
-def _parse(data: bytes) -> tuple[list[PropertyValue | bytes], int]:
-    """Return the values, headers still as bytes, and where the list ends."""
-    values: list[PropertyValue | bytes] = list(_ABSENT)
+def _parse(data: bytes) -> tuple[list[PropertyValue], bytes | None, int]:
+    """Return the values, the headers table, and where the list ends."""
+    values: list[PropertyValue] = list(_ABSENT)
+    table = None
     if not data:
-        return values, 0
+        return values, table, 0
     present, position = _present(data)
     for at in present:
         if at in _OCTETS:
@@ -84,7 +95,7 @@ def _parse(data: bytes) -> tuple[list[PropertyValue | bytes], int]:
         elif at == _HEADERS:
             start = position + 4
             position = start + int.from_bytes(data[position:start], "big")
-            values[at] = data[start:position]
+            table = data[start:position]
         elif at == _TIMESTAMP:
             seconds = int.from_bytes(data[position : position + 8], "big")
             values[at] = seconds * 1_000_000 if seconds <= TIMESTAMP_SECONDS_MAX else None
@@ -93,7 +104,7 @@ def _parse(data: bytes) -> tuple[list[PropertyValue | bytes], int]:
             start = position + 1
             position = start + data[position]
             values[at] = data[start:position].decode("utf-8", "replace")
-    return values, position
+    return values, table, position
 
 
 def _present(data: bytes) -> tuple[tuple[int, ...], int]:
@@ -115,3 +126,6 @@ def _present(data: bytes) -> tuple[tuple[int, ...], int]:
 @lru_cache(maxsize=1024)
 def _columns(flags: int) -> tuple[int, ...]:
     return tuple(at for at in range(len(PROPERTY_COLUMNS)) if flags & 1 << 15 - at)
+
+
+_UNREADABLE: Final = MessageProperties(_ABSENT, None, False)

@@ -27,7 +27,8 @@ class Column(NamedTuple):
         name: In the file and in Spark.
         spark_type: As in Spark's DDL.
         arrow_type: As Spark translates `spark_type`.
-        is_repetitive: Few different values: worth a dictionary in Parquet.
+        is_repetitive: Few different values: worth a dictionary in Parquet. Of a map the parts
+            decide, see `part_writer`.
     """
 
     name: str
@@ -58,12 +59,12 @@ COLUMNS: Final = (
     Column("reply_to", "STRING", _STRING, True),
     Column("expiration", "STRING", _STRING, True),
     Column("message_id", "STRING", _STRING, False),
-    Column("message_timestamp", "TIMESTAMP", _TIMESTAMP, True),
+    Column("message_timestamp", "TIMESTAMP", _TIMESTAMP, False),
     Column("type", "STRING", _STRING, True),
     Column("user_id", "STRING", _STRING, True),
     Column("app_id", "STRING", _STRING, True),
     Column("cluster_id", "STRING", _STRING, True),
-    Column("headers", "MAP<STRING,STRING>", pa.map_(_STRING, _STRING), True),
+    Column("headers", "MAP<STRING,STRING>", pa.map_(_STRING, _STRING), False),
 )
 
 SPARK_SCHEMA: Final = ", ".join(f"`{column.name}` {column.spark_type}" for column in COLUMNS)

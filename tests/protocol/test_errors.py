@@ -78,3 +78,8 @@ def test_any_bytes_off_the_wire_can_stand_in_a_text(explanation: str) -> None:
 
 def test_a_text_that_cannot_be_sent_is_replaced_instead_of_hiding_the_error() -> None:
     assert NotFound("bad \ud800 name").reply_text == "NOT_FOUND - bad ? name"
+
+
+def test_a_text_without_any_boundary_near_the_limit_is_cut_at_the_limit() -> None:
+    text = NotFound("\udc80" * 300).reply_text
+    assert len(text.encode("utf-8", "surrogateescape")) == 255

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp_server.protocol.errors import AmqpError, FieldSyntaxError, NotImplementedAmqp
@@ -34,6 +34,9 @@ from amqp_server.protocol.methods import (
 from amqp_server.protocol.tables import FieldValue
 from tests.protocol.strategies import methods, methods_of
 
+# There are 66 methods: a share of the profile's examples for each will do.
+EXAMPLES_PER_METHOD = max(settings().max_examples // 5, 10)
+
 # Section 1 of the specification and RabbitMQ's extensions: class id, method id, name.
 CATALOGUE = """
 10 10 connection.start        10 11 connection.start-ok       10 20 connection.secure
@@ -57,7 +60,7 @@ CATALOGUE = """
 85 10 confirm.select 85 11 confirm.select-ok
 90 10 tx.select 90 11 tx.select-ok 90 20 tx.commit 90 21 tx.commit-ok
 90 30 tx.rollback 90 31 tx.rollback-ok
-""".split()
+"""
 
 PAYLOADS = [
     (
@@ -110,7 +113,7 @@ PAYLOADS = [
 
 def test_every_method_of_the_catalogue_has_a_class() -> None:
     found = {(str(c), str(m), cls.name) for (c, m), cls in METHODS.items()}
-    assert found == set(zip(*[iter(CATALOGUE)] * 3, strict=True))
+    assert found == set(zip(*[iter(CATALOGUE.split())] * 3, strict=True))
 
 
 def test_only_messages_have_content() -> None:
@@ -140,6 +143,7 @@ def test_methods_do_not_change_and_do_not_share_their_tables() -> None:
 
 
 @pytest.mark.parametrize("method_class", METHODS.values(), ids=lambda cls: cls.name)
+@settings(max_examples=EXAMPLES_PER_METHOD)
 @given(data=st.data())
 def test_any_method_survives_octet_for_octet(
     method_class: type[Method], data: st.DataObject

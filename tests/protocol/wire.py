@@ -9,6 +9,8 @@ from struct import pack
 
 from hypothesis import strategies as st
 
+from appendlog.message import encode_message
+
 FRAME_MAX = 4096
 BODY_MAX = FRAME_MAX - 8
 
@@ -53,6 +55,12 @@ class Publish:
             + pack("B", self.options)
         )
 
+    @property
+    def message(self) -> bytes:
+        """What ring and log hold of it."""
+        flags, properties = self.properties.message_flags, self.properties.octets
+        return encode_message(flags, self.exchange, self.routing_key, properties, self.body)
+
     def frames(self) -> list[bytes]:
         header = pack(">HHQ", 60, 0, len(self.body)) + self.properties.octets
         edges = [*range(0, len(self.body), self.body_frame_bytes), len(self.body)]
@@ -61,6 +69,10 @@ class Publish:
             frame(2, self.channel, header),
             *(frame(3, self.channel, self.body[low:high]) for low, high in pairwise(edges)),
         ]
+
+
+def octets_of(*publishes: Publish) -> bytes:
+    return b"".join(each for publish in publishes for each in publish.frames())
 
 
 def ack_frame(channel: int, tag: int, *, multiple: bool) -> bytes:

@@ -60,7 +60,9 @@ def check_equivalent_queue(queue: Queue, method: QueueDeclare) -> None:
     where = f"queue '{queue.name}' in vhost '{queue.virtual_host.name}'"
     if method.exclusive != (queue.exclusive_owner is not None):
         raise locked(queue)
-    _same("durable", where, _truth(method.durable), _truth(queue.durable))
+    if not method.exclusive:
+        # An exclusive queue goes with its connection, durable or not: RabbitMQ does not compare.
+        _same("durable", where, _truth(method.durable), _truth(queue.durable))
     _same("auto_delete", where, _truth(method.auto_delete), _truth(queue.auto_delete))
     _same_arguments(_QUEUE_ARGUMENTS, where, method.arguments, queue.arguments)
 

@@ -94,14 +94,16 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[None] | None:
-    """Unbind an exchange from another; a binding that is not there counts as removed."""
+    """Unbind an exchange from another; what is not there counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     refuse_default(method.source)
     refuse_default(method.destination)
-    source = find_exchange(vhost, clean_name(method.source))
-    destination = find_exchange(vhost, clean_name(method.destination))
-    binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
+    source = vhost.exchanges.get(clean_name(method.source))
+    destination = vhost.exchanges.get(clean_name(method.destination))
     reply = None if method.no_wait else ExchangeUnbindOk()
+    if source is None or destination is None:
+        return answer(channel, reply)
+    binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
     if binding is None:
         return answer(channel, reply)
     return answer(channel, reply, channel.broker.remove_bindings(vhost, [binding]))

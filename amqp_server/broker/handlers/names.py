@@ -57,8 +57,17 @@ def find_queue(channel: Channel, name: str) -> Queue:
         NotFound: There is none of that name.
         ResourceLocked: It belongs to another connection alone.
     """
+    return find_named_queue(channel, queue_name(channel, name))
+
+
+def find_named_queue(channel: Channel, name: str) -> Queue:
+    """Return a queue that this client may use; an empty name is a name like any other.
+
+    Raises:
+        NotFound: There is none of that name.
+        ResourceLocked: It belongs to another connection alone.
+    """
     vhost = channel.virtual_host
-    name = queue_name(channel, name)
     queue = vhost.queues.get(name)
     if queue is None:
         raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")

@@ -15,6 +15,7 @@ from amqp_server.broker.handlers.names import (
     check_not_locked,
     clean_name,
     find_exchange,
+    find_named_queue,
     find_queue,
     is_reserved,
     queue_name,
@@ -47,7 +48,8 @@ logger = logging.getLogger(__name__)
 def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
     """Create a queue, or check that the one there is like the one asked for."""
     if method.passive:
-        queue = find_queue(channel, method.queue)
+        # Not the last declared one for an empty name: RabbitMQ says that '' is missing.
+        queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
         return answer(channel, None if method.no_wait else declare_ok(queue))
     vhost = channel.virtual_host
@@ -122,11 +124,14 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
 
 
 def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
-    """Unbind a queue from an exchange; a binding that is not there counts as removed."""
+    """Unbind a queue from an exchange; what is not there counts as removed, as in RabbitMQ."""
     refuse_default(method.exchange)
     vhost = channel.virtual_host
-    queue = find_queue(channel, method.queue)
-    exchange = find_exchange(vhost, clean_name(method.exchange))
+    queue = vhost.queues.get(queue_name(channel, method.queue))
+    exchange = vhost.exchanges.get(clean_name(method.exchange))
+    if queue is None or exchange is None:
+        return answer(channel, QueueUnbindOk())
+    check_not_locked(channel, queue)
     key = method.routing_key
     if not method.queue and not key:
         key = queue.name

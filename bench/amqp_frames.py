@@ -1,0 +1,143 @@
+"""The few AMQP 0-9-1 frames that a load generator sends and reads.
+
+Written from the specification, apart from the server's own codec: a fault in one must not be hidden
+by the same fault in the other.
+
+Source: AMQP 0-9-1, sections 2.3.5 (frames), 4.2.3 (method frames), 4.2.6 (content).
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from bench.errors import UnexpectedFrameError
+
+METHOD: Final = 1
+HEADER: Final = 2
+BODY: Final = 3
+FRAME_END: Final = 0xCE
+FRAME_OVERHEAD_BYTES: Final = 8
+"""Type, channel and size before the payload, the end octet after it."""
+
+BASIC: Final = 60
+CONNECTION_CLOSE: Final = (10, 50)
+CHANNEL_CLOSE: Final = (20, 40)
+PERSISTENT: Final = 2
+
+_FRAME_HEADER: Final = struct.Struct(">BHI")
+_METHOD_ID: Final = struct.Struct(">HH")
+_DELIVERY_MODE_ONLY: Final = 1 << 12
+_ACK_FRAME: Final = struct.Struct(">BHIHHQBB")
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame as it came.
+
+    Attributes:
+        kind: METHOD, HEADER, BODY or 8 for a heartbeat.
+        channel: Channel number; 0 is the connection's own.
+        payload: What is between the frame's header and its end octet.
+    """
+
+    kind: int
+    channel: int
+    payload: bytes
+
+    @property
+    def method_id(self) -> tuple[int, int] | None:
+        """Class and method number; None when this is no method frame."""
+        if self.kind != METHOD or len(self.payload) < _METHOD_ID.size:
+            return None
+        class_id, method_id = _METHOD_ID.unpack_from(self.payload)
+        return class_id, method_id
+
+    def describe(self) -> str:
+        """Say in words what came; the reply text, when it is a close."""
+        if self.method_id in (CONNECTION_CLOSE, CHANNEL_CLOSE):
+            text_end = 7 + self.payload[6]
+            return f"a close: {self.payload[7:text_end].decode(errors='replace')}"
+        if self.method_id is None:
+            return f"a frame of type {self.kind} on channel {self.channel}"
+        return f"method {self.method_id} on channel {self.channel}"
+
+
+def short_string(text: str) -> bytes:
+    """Encode a shortstr; at most 255 bytes of UTF-8.
+
+    Raises:
+        ValueError: It is longer.
+    """
+    octets = text.encode()
+    return bytes((len(octets),)) + octets
+
+
+def long_string(octets: bytes) -> bytes:
+    """Encode a longstr."""
+    return struct.pack(">I", len(octets)) + octets
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """Put a payload into a frame."""
+    return _FRAME_HEADER.pack(kind, channel, len(payload)) + payload + bytes((FRAME_END,))
+
+
+def method_frame(channel: int, class_id: int, method_id: int, arguments: bytes = b"") -> bytes:
+    """Encode a method frame from its already encoded arguments."""
+    return frame(METHOD, channel, _METHOD_ID.pack(class_id, method_id) + arguments)
+
+
+def publish_prefix(
+    channel: int, exchange: str, routing_key: str, body_bytes: int, persistent: bool
+) -> bytes:
+    """Encode a basic.publish and its content header: all that stands before the body frame.
+
+    Args:
+        channel: Channel number, from 1.
+        exchange: Name of the exchange; "" is the default one.
+        routing_key: Routing key; in the default exchange, the queue's name.
+        body_bytes: Size of each body.
+        persistent: Whether delivery_mode is 2; without it, no property is sent at all.
+    """
+    arguments = b"\0\0" + short_string(exchange) + short_string(routing_key) + b"\0"
+    properties = (
+        struct.pack(">HB", _DELIVERY_MODE_ONLY, PERSISTENT) if persistent else struct.pack(">H", 0)
+    )
+    header = struct.pack(">HHQ", BASIC, 0, body_bytes) + properties
+    return method_frame(channel, BASIC, 40, arguments) + frame(HEADER, channel, header)
+
+
+def acknowledge(channel: int, delivery_tag: int) -> bytes:
+    """Encode a basic.ack of all deliveries up to a tag, inclusive."""
+    return _ACK_FRAME.pack(METHOD, channel, 13, BASIC, 80, delivery_tag, 1, FRAME_END)
+
+
+def try_parse_frame(octets: bytes | bytearray | memoryview, position: int) -> Frame | None:
+    """Read the frame at a position, or None when it is not whole yet. Copies the payload.
+
+    Raises:
+        UnexpectedFrameError: It does not end with the end octet.
+    """
+    payload_start = position + _FRAME_HEADER.size
+    if payload_start > len(octets):
+        return None
+    kind, channel, size = _FRAME_HEADER.unpack_from(octets, position)
+    end = payload_start + size
+    if end >= len(octets):
+        return None
+    if octets[end] != FRAME_END:
+        raise UnexpectedFrameError(f"octet {octets[end]:#x} at a frame's end", "0xce")
+    return Frame(kind, channel, bytes(octets[payload_start:end]))
+
+
+def parse_frames(octets: bytes | bytearray | memoryview) -> Iterator[Frame]:
+    """Read the whole frames at the start of a buffer, and stop at the first that is not whole.
+
+    Raises:
+        UnexpectedFrameError: One does not end with the end octet.
+    """
+    position = 0
+    while (parsed := try_parse_frame(octets, position)) is not None:
+        yield parsed
+        position += FRAME_OVERHEAD_BYTES + len(parsed.payload)

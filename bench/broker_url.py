@@ -1,0 +1,42 @@
+"""Where a broker is, and as whom to log in."""
+
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import unquote, urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUrl:
+    """The parts of `amqp://USER:PASSWORD@HOST:PORT/VHOST`.
+
+    Attributes:
+        host: Host name or address.
+        port: TCP port.
+        user: Name for PLAIN; guest by default.
+        password: Its password; guest by default.
+        vhost: Virtual host, percent-decoded; "/" by default.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str
+    vhost: str
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Take a URL apart.
+
+        Raises:
+            ValueError: The scheme is not `amqp`, or the port is no number.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "amqp":
+            raise ValueError(f"the URL of a broker starts with amqp://, not {parts.scheme!r}")
+        return cls(
+            host=parts.hostname or "127.0.0.1",
+            port=parts.port or 5672,
+            user=unquote(parts.username or "guest"),
+            password=unquote(parts.password or "guest"),
+            vhost=unquote(parts.path[1:]) or "/",
+        )

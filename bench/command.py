@@ -1,0 +1,193 @@
+"""The command `python -m bench`."""
+
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from bench.bounds import measure_consumer, measure_publisher
+from bench.broker_url import BrokerUrl
+from bench.brokers import OURS, RABBITMQ, STARTERS, Starter
+from bench.errors import BenchError
+from bench.machine import Machine
+from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
+from bench.report import format_table, to_json
+from bench.running_broker import RunningBroker
+from bench.session import Outcome, Session
+from bench.workloads import DEFAULT_WORKLOADS, QUICK, WORKLOADS, Scale
+
+URL_BROKER: Final = "url"
+
+_BOUND_SECONDS: Final = 2.0
+_BOUND_RUNS: Final = 5
+
+
+class _Names(click.ParamType[list[str]]):
+    """Names from a list, separated by commas."""
+
+    name = "NAME,..."
+
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known = known
+
+    def convert(
+        self, value: str | list[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[str]:
+        """Split and check the names."""
+        if not isinstance(value, str):
+            return value
+        names = [name.strip() for name in value.split(",") if name.strip()]
+        unknown = [name for name in names if name not in self._known]
+        if unknown or not names:
+            self.fail(f"{', '.join(unknown) or 'no name'}; there are {', '.join(self._known)}")
+        return names
+
+
+class _Url(click.ParamType[BrokerUrl]):
+    """The URL of a broker."""
+
+    name = "URL"
+
+    def convert(
+        self, value: str | BrokerUrl, param: click.Parameter | None, ctx: click.Context | None
+    ) -> BrokerUrl:
+        """Take the URL apart."""
+        if isinstance(value, BrokerUrl):
+            return value
+        try:
+            return BrokerUrl.parse(value)
+        except ValueError as error:
+            self.fail(str(error))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option(
+    "--workloads",
+    type=_Names(list(WORKLOADS)),
+    default=",".join(DEFAULT_WORKLOADS),
+    help="What to run; see docs/benchmarks.md.",
+)
+@click.option(
+    "--brokers",
+    type=_Names(list(STARTERS)),
+    help=f"Brokers to start and measure in turn.  [default: {OURS},{RABBITMQ}; none with --url]",
+)
+@click.option("--url", type=_Url(), help="A running broker to measure as well: amqp://...")
+@click.option("--server-pid", type=int, help="Its process, when it is on this machine.")
+@click.option("--quick", is_flag=True, help="Everything short: less than a minute, rough figures.")
+@click.option("--seconds", type=click.FloatRange(0.1), help="How long to publish.  [default: 5]")
+@click.option("--count", type=click.IntRange(1), help="Messages to publish, instead of a time.")
+@click.option(
+    "--warm-up", type=click.FloatRange(0), help="Seconds before each run.  [default: 0.5]"
+)
+@click.option(
+    "--rate", type=click.IntRange(1), help="Messages a second of `latency`.  [default: 10000]"
+)
+@click.option("--soak-seconds", type=click.FloatRange(1), help="How long to soak.  [default: 30]")
+@click.option(
+    "--backlog-count", type=click.IntRange(1), help="Messages of `backlog`.  [default: 5000000]"
+)
+@click.option(
+    "--body-bytes",
+    type=click.IntRange(BODY_BYTES_MIN, BODY_BYTES_MAX),
+    help="Size of a body.  [default: 128]",
+)
+@click.option("--runs", type=click.IntRange(1), default=1, help="Runs of each; medians are shown.")
+@click.option(
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=tempfile.gettempdir,
+    help="Where servers keep their data: a disk, not memory, or fsync costs nothing.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="File for all figures of all runs.",
+)
+@click.option("--bounds", is_flag=True, help="Measure the generator itself, and nothing else.")
+def main(
+    workloads: list[str],
+    brokers: list[str] | None,
+    url: BrokerUrl | None,
+    server_pid: int | None,
+    quick: bool,
+    seconds: float | None,
+    count: int | None,
+    warm_up: float | None,
+    rate: int | None,
+    soak_seconds: float | None,
+    backlog_count: int | None,
+    body_bytes: int | None,
+    runs: int,
+    data_dir: Path,
+    json_file: Path | None,
+    bounds: bool,
+) -> None:
+    """Measure AMQP 0-9-1 brokers: ours beside RabbitMQ, or any by its URL.
+
+    The exit status is 1 when a figure does not count: messages lost, a standstill, or a failure.
+    """
+    scale = _adjust(
+        QUICK if quick else Scale(),
+        seconds=seconds,
+        count=count,
+        warm_up_seconds=warm_up,
+        rate_per_second=rate,
+        soak_seconds=soak_seconds,
+        backlog_count=backlog_count,
+        body_bytes=body_bytes,
+    )
+    # Servers run in sessions of their own: nobody else would stop them.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    machine = Machine.inspect()
+    click.echo(machine.describe())
+    if bounds:
+        _print_bounds(scale.body_bytes)
+        return
+    starters = {name: STARTERS[name] for name in brokers or ([] if url else [OURS, RABBITMQ])}
+    if url:
+        starters[URL_BROKER] = _reach(url, server_pid)
+    session = Session(starters, scale, runs, data_dir, lambda line: click.echo(line, err=True))
+    outcomes: list[Outcome] = []
+    for name in workloads:
+        try:
+            found = session.run(WORKLOADS[name])
+        except BenchError as error:
+            raise click.ClickException(str(error)) from error
+        click.echo(format_table(found))
+        outcomes += found
+    if json_file:
+        report = to_json(machine, sys.argv, scale, outcomes)
+        json_file.write_text(json.dumps(report, indent=1) + "\n")
+    if not all(outcome.counts for outcome in outcomes):
+        sys.exit(1)
+
+
+def _adjust(scale: Scale, **given: Any) -> Scale:  # noqa: ANN401 - each has the type of its field
+    """Give a scale with what was said on the command line instead of its own."""
+    return replace(scale, **{name: value for name, value in given.items() if value is not None})
+
+
+def _reach(url: BrokerUrl, pid: int | None) -> Starter:
+    """Give a starter for a broker that runs already."""
+    return lambda _directory, _workload: nullcontext(RunningBroker(URL_BROKER, url, pid))
+
+
+def _print_bounds(body_bytes: int) -> None:
+    bounds = {
+        "publisher into a sink": measure_publisher(_BOUND_SECONDS, body_bytes),
+        "consumer from memory": measure_consumer(_BOUND_RUNS, body_bytes),
+    }
+    for name, bound in bounds.items():
+        click.echo(
+            f"{name}: {bound.messages_per_second:,.0f} msg/s of {body_bytes} bytes, "
+            f"{bound.cpu_seconds_per_million:.3f} s CPU per million"
+        )

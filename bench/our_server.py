@@ -1,0 +1,63 @@
+"""Starts `amqp-server` for a benchmark."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.broker_url import BrokerUrl
+from bench.running_broker import RunningBroker, server_process, wait_until_ready
+
+_START_SECONDS_MAX: Final = 30
+_LISTENING: Final = re.compile(r"listening on (\S+):(\d+)")
+_SETTINGS_PREFIX: Final = "AMQP_SERVER_"
+
+
+@contextmanager
+def start_our_server(
+    name: str, directory: Path, *, ring_slots: int | None = None, is_pure: bool = False
+) -> Iterator[RunningBroker]:
+    """Run our server on a free port of the loopback interface.
+
+    Settings in the environment are not handed on: a figure must not depend on who measures.
+
+    Args:
+        name: What it is called in the report.
+        directory: An empty directory for its data and its output.
+        ring_slots: Slots of each queue's ring; None for the server's default.
+        is_pure: Whether to run without the compiled kernels; else they must be there.
+
+    Raises:
+        BrokerStartError: It did not start.
+    """
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(_SETTINGS_PREFIX)
+    }
+    kernels = "PURE_PYTHON" if is_pure else "REQUIRE_COMPILED"
+    environment[f"{_SETTINGS_PREFIX}{kernels}"] = "1"
+    arguments = ["--port", "0", "--storage-path", str(directory / "data")]
+    if ring_slots is not None:
+        arguments += ["--ring-size", str(ring_slots)]
+    output = directory / "output.txt"
+
+    def try_find_address() -> BrokerUrl | None:
+        found = _LISTENING.search(output.read_text(errors="replace"))
+        if not found:
+            return None
+        return BrokerUrl(found[1].strip("[]"), int(found[2]), "guest", "guest", "/")
+
+    repository = Path(__file__).parent.parent
+    with server_process(
+        name, [*_command(), *arguments], environment, output, repository
+    ) as process:
+        url = wait_until_ready(name, process, output, try_find_address, _START_SECONDS_MAX)
+        yield RunningBroker(name, url, process.pid)
+
+
+def _command() -> list[str]:
+    """Give the installed command of this interpreter, or else what lies in this repository."""
+    script = Path(sys.executable).parent / "amqp-server"
+    return [str(script)] if script.exists() else [sys.executable, "-m", "amqp_server"]

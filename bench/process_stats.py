@@ -1,0 +1,137 @@
+"""What a server process uses: CPU and memory, of it and its children, as Linux tells."""
+
+import os
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_RESET_PEAK: Final = "5"
+
+
+@dataclass(slots=True)
+class ServerProbe:
+    """Watches a process and the children that it has when the probe is made.
+
+    Attributes:
+        pid: The process; None for a broker that runs elsewhere, of which nothing is known.
+        rss_anon_bytes_max: Largest sum of RssAnon that `sample` has seen.
+    """
+
+    pid: int | None
+    rss_anon_bytes_max: int | None = None
+    _pids: list[int] = field(default_factory=list)
+    _ticks_before: int = 0
+    _machine_ticks_before: int = 0
+    _start: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._pids = process_tree(self.pid) if self.pid is not None else []
+        for pid in self._pids:
+            _try_write(_PROC / str(pid) / "clear_refs", _RESET_PEAK)
+        self.sample()
+        self.start()
+
+    def start(self) -> None:
+        """Count CPU from now on."""
+        self._start = time.monotonic()
+        self._ticks_before = self._ticks()
+        self._machine_ticks_before = _machine_ticks()
+
+    def cpu_seconds(self) -> float | None:
+        """CPU used since `start`, user and system; None when nothing is known."""
+        return (self._ticks() - self._ticks_before) / _CLOCK_TICKS if self._pids else None
+
+    def others_cores(self, generator_cpu_seconds: float) -> float | None:
+        """Say how many cores were busy since `start` with neither server nor generator.
+
+        Interrupts are left out: they are mostly the loopback interface's, at work for the two.
+
+        Args:
+            generator_cpu_seconds: CPU that the generator used in this time.
+
+        Returns:
+            None when the server is not on this machine, or there is no `/proc`.
+        """
+        elapsed_seconds = time.monotonic() - self._start
+        if not self._pids or not elapsed_seconds:
+            return None
+        ticks = _machine_ticks() - self._machine_ticks_before - (self._ticks() - self._ticks_before)
+        return max(0.0, (ticks / _CLOCK_TICKS - generator_cpu_seconds) / elapsed_seconds)
+
+    def peak_rss_bytes(self) -> int | None:
+        """Sum of VmHWM since the probe was made (where the kernel lets it be reset)."""
+        return self._sum("VmHWM")
+
+    def rss_anon_bytes(self) -> int | None:
+        """Sum of RssAnon now: without mapped files, which are the kernel's cache."""
+        return self._sum("RssAnon")
+
+    def sample(self) -> None:
+        """Look at RssAnon, for which the kernel keeps no peak; call it ten times a second."""
+        now = self.rss_anon_bytes()
+        if now is not None:
+            self.rss_anon_bytes_max = max(now, self.rss_anon_bytes_max or 0)
+
+    def _ticks(self) -> int:
+        return sum(_cpu_ticks(pid) for pid in self._pids)
+
+    def _sum(self, name: str) -> int | None:
+        if not self._pids:
+            return None
+        return sum(_status_bytes(pid, name) for pid in self._pids)
+
+
+def process_tree(pid: int) -> list[int]:
+    """List a process and all its descendants; empty where there is no `/proc`."""
+    if not (_PROC / str(pid)).exists():
+        return []
+    children: dict[int, list[int]] = {}
+    for each in _PROC.iterdir():
+        if each.name.isdigit() and (fields := _stat_fields(int(each.name))):
+            children.setdefault(int(fields[1]), []).append(int(each.name))
+    tree = [pid]
+    for parent in tree:
+        tree.extend(children.get(parent, []))
+    return tree
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """Fields of `/proc/PID/stat` after the name, which may hold blanks; [0] is the state."""
+    text = _try_read(_PROC / str(pid) / "stat")
+    return text[text.rfind(")") + 2 :].split() if text else []
+
+
+def _cpu_ticks(pid: int) -> int:
+    fields = _stat_fields(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
+
+
+def _machine_ticks() -> int:
+    """Read how long all cores were busy: user, nice, system, and stolen by the hypervisor."""
+    fields = _try_read(_PROC / "stat").split(maxsplit=9)[1:9]
+    return sum(int(fields[i]) for i in (0, 1, 2, 7)) if fields else 0
+
+
+def _status_bytes(pid: int, name: str) -> int:
+    found = re.search(
+        rf"^{name}:\s+(\d+) kB$", _try_read(_PROC / str(pid) / "status"), re.MULTILINE
+    )
+    return int(found[1]) * 1024 if found else 0
+
+
+def _try_read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""  # the process has ended
+
+
+def _try_write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError:
+        return  # another user's process: its peak counts from its start

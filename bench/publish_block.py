@@ -1,0 +1,78 @@
+"""Many publishes in one buffer: encoded once, numbered anew for each write."""
+
+from typing import Final
+
+from bench.amqp_frames import (
+    BODY,
+    FRAME_END,
+    FRAME_OVERHEAD_BYTES,
+    frame,
+    publish_prefix,
+)
+from bench.message_body import (
+    BLOCK_PART,
+    BODY_BYTES_MAX,
+    BODY_BYTES_MIN,
+    FIELDS_BYTES,
+    FIXED_PART,
+)
+
+WRITE_BYTES: Final = 65_536
+
+
+class PublishBlock:
+    """The frames of a fixed number of publishes to one queue, through the default exchange.
+
+    Between two blocks, only 16 bytes of each message change, and they are the same in all messages
+    of the block. So a block is the bytes between these places, joined by them: one call, at the
+    speed of a copy (20 ns a message), instead of a patch for each message.
+
+    Attributes:
+        message_bytes: Size of one publish on the wire, all three frames.
+        block_messages: How many publishes a block holds.
+    """
+
+    def __init__(
+        self,
+        channel: int,
+        queue: str,
+        *,
+        body_bytes: int,
+        persistent: bool = False,
+        publisher: int = 0,
+        block_messages: int | None = None,
+    ) -> None:
+        """Encode the frames.
+
+        Args:
+            channel: Channel to publish on.
+            queue: Name of the queue.
+            body_bytes: Size of a body; BODY_BYTES_MIN to BODY_BYTES_MAX.
+            persistent: Whether the messages are.
+            publisher: Number of this publisher, written into each message.
+            block_messages: Publishes in a block, from 1; None for as many as 64 KiB hold.
+
+        Raises:
+            ValueError: `body_bytes` is out of range.
+        """
+        if not BODY_BYTES_MIN <= body_bytes <= BODY_BYTES_MAX:
+            raise ValueError(
+                f"a body of {body_bytes} bytes; at least {BODY_BYTES_MIN}, at most {BODY_BYTES_MAX}"
+            )
+        prefix = publish_prefix(channel, "", queue, body_bytes, persistent)
+        body_frame = frame(BODY, channel, bytes(body_bytes))
+        head = prefix + body_frame[: FRAME_OVERHEAD_BYTES - 1]
+        tail = bytes(body_bytes - FIELDS_BYTES) + bytes((FRAME_END,))
+        self.message_bytes = len(prefix) + len(body_frame)
+        self.block_messages = block_messages or max(1, WRITE_BYTES // self.message_bytes)
+        heads = [head + FIXED_PART.pack(publisher, i) for i in range(self.block_messages)]
+        self._between = [heads[0], *(tail + each for each in heads[1:]), tail]
+
+    def encode(self, block: int, stamp_ns: int) -> bytes:
+        """Encode one block, ready to be sent.
+
+        Args:
+            block: Number of the block, from 0.
+            stamp_ns: Stamp of all its messages, ns of CLOCK_MONOTONIC.
+        """
+        return BLOCK_PART.pack(block, stamp_ns).join(self._between)

@@ -1,0 +1,204 @@
+"""A publisher's process: one connection that sends as fast as it can, or at a fixed rate."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bench.broker_url import BrokerUrl
+from bench.confirm_window import ConfirmWindow
+from bench.connection import Connection
+from bench.errors import BenchError
+from bench.publish_block import PublishBlock
+from bench.worker import Counters, StartLine
+
+PUBLISH_CHANNEL: Final = 1
+
+_TICK_SECONDS: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOrder:
+    """What a publisher is to do. It sends whole blocks, so `count` is rounded up.
+
+    Attributes:
+        url: The broker.
+        queue: Name of a queue that is there.
+        body_bytes: Size of each body.
+        persistent: Whether messages are.
+        count: Messages to send; None to send for `seconds`.
+        seconds: How long to send when there is no count.
+        confirm_window: Most publishes without an answer; 0 for none confirmed at all.
+        rate_per_second: Messages a second; 0 for as fast as the broker takes them.
+    """
+
+    url: BrokerUrl
+    queue: str
+    body_bytes: int
+    persistent: bool = False
+    count: int | None = None
+    seconds: float = 0.0
+    confirm_window: int = 0
+    rate_per_second: int = 0
+
+    @property
+    def block_messages(self) -> int:
+        """Messages in a block: 64 KiB of them, a quarter of the window, or those of one tick."""
+        if self.rate_per_second:
+            return max(1, round(self.rate_per_second * _TICK_SECONDS))
+        most = self.encode_block(None).block_messages
+        return min(most, max(1, self.confirm_window // 4)) if self.confirm_window else most
+
+    def encode_block(self, block_messages: int | None) -> PublishBlock:
+        """Encode this order's publishes.
+
+        Args:
+            block_messages: As for `PublishBlock`.
+        """
+        return PublishBlock(
+            PUBLISH_CHANNEL,
+            self.queue,
+            body_bytes=self.body_bytes,
+            persistent=self.persistent,
+            block_messages=block_messages,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """What a publisher did.
+
+    Attributes:
+        published: Messages sent.
+        confirmed: Messages that the broker acknowledged; all, when none were to be confirmed.
+        nacked: Messages that it refused.
+        start_ns: CLOCK_MONOTONIC before the first byte.
+        end_ns: CLOCK_MONOTONIC when the broker had handled all: the last confirm, or the answer
+            to closing the channel. So bytes that wait in a socket are not counted as published.
+        cpu_seconds: CPU that the publisher used.
+        late_ns_max: For a fixed rate: how late the latest write was; a large one is either a
+            broker that reads slowly or a machine too busy to keep time.
+    """
+
+    published: int
+    confirmed: int
+    nacked: int
+    start_ns: int
+    end_ns: int
+    cpu_seconds: float
+    late_ns_max: int = 0
+
+
+def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> PublishResult:
+    """Carry out an order, in a process of its own.
+
+    Raises:
+        OSError: The broker went away.
+        BenchError: It read or sent nothing for STALL_SECONDS_MAX, or sent something unexpected.
+    """
+    block = order.encode_block(order.block_messages)
+    with Connection(order.url, PUBLISH_CHANNEL) as connection:
+        window = ConfirmWindow() if order.confirm_window else None
+        if window:
+            connection.select_confirms()
+        _sharpen_timers()
+        start_line.wait()
+        start_ns = time.monotonic_ns()
+        late_ns_max = 0
+        if order.rate_per_second:
+            late_ns_max = _publish_paced(connection, block, order, counters)
+        elif window:
+            _publish_confirmed(connection, block, order, counters, window)
+        else:
+            _publish_freely(connection, block, order, counters)
+        published = counters.published.value
+        end_ns = time.monotonic_ns()
+        if not window:
+            connection.close_channel()
+            end_ns = time.monotonic_ns()
+        connection.close()
+        return PublishResult(
+            published=published,
+            confirmed=window.confirmed if window else published,
+            nacked=window.nacked if window else 0,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            cpu_seconds=start_line.cpu_seconds(),
+            late_ns_max=late_ns_max,
+        )
+
+
+def _blocks(order: PublishOrder, block_messages: int) -> Iterator[tuple[int, int]]:
+    """Give number and stamp of each block to send, until the count or the time is reached."""
+    block = 0
+    if order.count is not None:
+        for block in range(-(-order.count // block_messages)):
+            yield block, time.monotonic_ns()
+        return
+    end_ns = time.monotonic_ns() + int(order.seconds * 1e9)
+    while (now_ns := time.monotonic_ns()) < end_ns:
+        yield block, now_ns
+        block += 1
+
+
+def _publish_freely(
+    connection: Connection, block: PublishBlock, order: PublishOrder, counters: Counters
+) -> None:
+    send = connection.send
+    for number, now_ns in _blocks(order, block.block_messages):
+        send(block.encode(number, now_ns))
+        counters.published.value = (number + 1) * block.block_messages
+
+
+def _publish_confirmed(
+    connection: Connection,
+    block: PublishBlock,
+    order: PublishOrder,
+    counters: Counters,
+    window: ConfirmWindow,
+) -> None:
+    published = 0
+    room = order.confirm_window - block.block_messages
+    for number, now_ns in _blocks(order, block.block_messages):
+        while published - window.settled > room:
+            window.feed(connection.receive())
+        connection.send(block.encode(number, now_ns))
+        published += block.block_messages
+        counters.published.value = published
+    while window.settled < published:
+        window.feed(connection.receive())
+    if window.settled > published:
+        raise BenchError(f"{window.settled} confirms for {published} publishes")
+
+
+def _publish_paced(
+    connection: Connection, block: PublishBlock, order: PublishOrder, counters: Counters
+) -> int:
+    """Send a block a tick, and return how late the latest was, in ns.
+
+    Each message is stamped with the moment when it was due, not when it was sent: a publisher held
+    up by the broker must not hide the delay (coordinated omission).
+    """
+    tick_ns = block.block_messages * 1_000_000_000 // order.rate_per_second
+    count = order.count or int(order.seconds * order.rate_per_second)
+    start_ns = time.monotonic_ns() + tick_ns
+    late_ns_max = 0
+    for number in range(-(-count // block.block_messages)):
+        due_ns = start_ns + number * tick_ns
+        wait_ns = due_ns - time.monotonic_ns()
+        if wait_ns > 0:
+            time.sleep(wait_ns / 1e9)
+        connection.send(block.encode(number, due_ns))
+        counters.published.value = (number + 1) * block.block_messages
+        late_ns_max = max(late_ns_max, time.monotonic_ns() - due_ns)
+    return late_ns_max
+
+
+def _sharpen_timers() -> None:
+    # Linux wakes a sleeper up to 50 us late to save power: as much as a fast broker's latency.
+    slack = Path("/proc/self/timerslack_ns")
+    try:
+        slack.write_text("1")
+    except OSError:
+        return

@@ -1,0 +1,126 @@
+"""Starts an installed RabbitMQ for a benchmark, beside any that the system runs.
+
+Node name, ports, data, logs, cookie and port mapper (epmd) are its own, in a directory that is
+given; nothing of the system's RabbitMQ is read or written. No plugin is enabled.
+"""
+
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.broker_url import BrokerUrl
+from bench.connection import Connection
+from bench.errors import BenchError, BrokerStartError
+from bench.running_broker import RunningBroker, server_process, wait_until_ready
+
+_START_SECONDS_MAX: Final = 60
+_SERVER_SCRIPTS: Final = (
+    # Debian's `rabbitmq-server` on the PATH changes to the system's user and directories; the
+    # script behind it starts a broker for whoever calls it.
+    "/usr/lib/rabbitmq/bin/rabbitmq-server",
+    "rabbitmq-server",
+)
+
+
+@contextmanager
+def start_rabbitmq(name: str, directory: Path) -> Iterator[RunningBroker]:
+    """Run RabbitMQ on free ports of the loopback interface.
+
+    Args:
+        name: What it is called in the report.
+        directory: An empty directory for all that it writes.
+
+    Raises:
+        BrokerStartError: It is not installed, or did not start.
+    """
+    server = _find_program(name, _SERVER_SCRIPTS)
+    epmd = _find_program(name, ("epmd",))
+    port, distribution_port, epmd_port = _free_ports(3)
+    environment = _environment(directory, port, distribution_port, epmd_port)
+    url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
+    with (
+        _port_mapper(name, epmd, epmd_port, environment, directory),
+        server_process(name, [server], environment, directory / "output.txt", directory) as process,
+    ):
+        # The port opens before the broker is through with starting: only a login is an answer.
+        wait_until_ready(
+            name, process, directory / "output.txt", lambda: _try_log_in(url), _START_SECONDS_MAX
+        )
+        yield RunningBroker(name, url, process.pid)
+
+
+@contextmanager
+def _port_mapper(
+    name: str, epmd: str, port: int, environment: dict[str, str], directory: Path
+) -> Iterator[None]:
+    """Run an epmd of our own: the one that Erlang starts by itself outlives its node."""
+    output = directory / "epmd.txt"
+    command = [epmd, "-port", str(port), "-address", "127.0.0.1"]
+    with server_process(name, command, environment, output, directory) as process:
+        wait_until_ready(name, process, output, lambda: _try_connect(port), _START_SECONDS_MAX)
+        yield
+
+
+def _environment(
+    directory: Path, port: int, distribution_port: int, epmd_port: int
+) -> dict[str, str]:
+    """Give the environment of a RabbitMQ that shares nothing with another one."""
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("RABBITMQ_")}
+    plugins = directory / "enabled_plugins"
+    plugins.write_text("[].\n")
+    no_settings = directory / "rabbitmq-env.conf"
+    no_settings.touch()
+    return inherited | {
+        "HOME": str(directory),  # where the cookie is
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "ERL_EPMD_PORT": str(epmd_port),
+        "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
+        "RABBITMQ_CONF_ENV_FILE": str(no_settings),
+        "RABBITMQ_DIST_PORT": str(distribution_port),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(plugins),
+        "RABBITMQ_LOG_BASE": str(directory / "log"),
+        "RABBITMQ_MNESIA_BASE": str(directory / "data"),
+        "RABBITMQ_NODENAME": f"bench-{secrets.token_hex(4)}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        # Makes the script become the broker rather than its parent: our pid is the broker's.
+        "RUNNING_UNDER_SYSTEMD": "true",
+    }
+
+
+def _find_program(name: str, programs: Sequence[str]) -> str:
+    for program in programs:
+        if found := shutil.which(program):
+            return found
+    raise BrokerStartError(name, f"{programs[-1]} is not installed (Debian: rabbitmq-server)")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _try_log_in(url: BrokerUrl) -> bool | None:
+    try:
+        with Connection(url, channel=1) as connection:
+            connection.close()
+    except (OSError, BenchError):
+        return None
+    return True
+
+
+def _try_connect(port: int) -> bool | None:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return None

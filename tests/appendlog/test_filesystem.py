@@ -1,0 +1,128 @@
+import errno
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from appendlog import Descriptors, FileSystem
+from tests.appendlog.faulty_filesystem import FaultyFileSystem
+
+
+class Stingy(FileSystem):
+    """Takes at most five bytes at a time, and knows no RWF_DSYNC."""
+
+    def __init__(self) -> None:
+        self.syncs = 0
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        if sync:
+            raise OSError(errno.EOPNOTSUPP, "no")
+        return os.pwrite(descriptor, b"".join(buffers)[:5], position)
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        return super().pread(descriptor, min(size, 3), position)
+
+    def fdatasync(self, descriptor: int) -> None:
+        self.syncs += 1
+        super().fdatasync(descriptor)
+
+
+def test_short_writes_and_reads_are_completed_and_a_refused_dsync_is_replaced(
+    tmp_path: Path,
+) -> None:
+    filesystem = Stingy()
+    descriptor = filesystem.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
+    end = filesystem.write_all(descriptor, [b"abc", b"", b"defghij", b"k"], 2, sync=True)
+    assert end == 13
+    assert filesystem.read_all(descriptor, 100, 0) == b"\0\0abcdefghijk"
+    assert (filesystem.syncs, filesystem.has_dsync) == (1, False)
+    filesystem.close(descriptor)
+
+
+def test_other_errors_of_a_write_are_passed_on(tmp_path: Path) -> None:
+    filesystem = FileSystem()
+    (tmp_path / "f").touch()
+    descriptor = filesystem.open(tmp_path / "f", os.O_RDONLY)
+    with pytest.raises(OSError, match="descriptor"):
+        filesystem.write_all(descriptor, [b"x"], 0, sync=True)
+    filesystem.close(descriptor)
+
+
+def test_more_buffers_than_one_call_takes_are_written(tmp_path: Path) -> None:
+    filesystem = FileSystem()
+    buffers = [bytes([n & 255]) * 3 for n in range(3_000)]
+    descriptor = filesystem.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
+    assert filesystem.write_all(descriptor, buffers, 0, sync=False) == 9_000
+    filesystem.fsync(descriptor)
+    filesystem.close(descriptor)
+    assert filesystem.read_file(tmp_path / "f", 1 << 20) == b"".join(buffers)
+
+
+def test_new_directories_and_names_are_made_durable(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.make_directories(tmp_path / "a" / "b")
+    assert filesystem.operations == ["mkdir", "sync_directory"] * 2
+    filesystem.make_directories(tmp_path / "a" / "b")
+    assert len(filesystem.operations) == 4
+    descriptor = filesystem.open(tmp_path / "a" / "old", os.O_RDWR | os.O_CREAT)
+    filesystem.close(descriptor)
+    filesystem.rename(tmp_path / "a" / "old", tmp_path / "a" / "new")
+    filesystem.sync_directory(tmp_path / "a")
+    filesystem.power_cut()
+    assert sorted(filesystem.listdir(tmp_path / "a")) == ["b", "new"]
+    filesystem.rmdir(tmp_path / "a" / "b")
+    assert not filesystem.exists(tmp_path / "a" / "b")
+
+
+def test_least_recently_used_files_are_closed_and_used_ones_stay(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    descriptors = Descriptors(capacity=2)
+    flags = os.O_RDWR | os.O_CREAT
+    with descriptors.borrow(filesystem, tmp_path / "0", flags) as used:
+        for name in "123":
+            with descriptors.borrow(filesystem, tmp_path / name, flags):
+                pass
+        assert os.fstat(used).st_size == 0
+        assert filesystem.open_count == 3
+    assert filesystem.open_count == len(descriptors) == 2
+    descriptors.forget(filesystem, tmp_path / "3")
+    descriptors.forget(filesystem, tmp_path / "unknown")
+    assert filesystem.open_count == 1
+    descriptors.close()
+    assert filesystem.open_count == 0
+
+
+def test_a_file_that_cannot_be_opened_is_not_remembered(tmp_path: Path) -> None:
+    descriptors = Descriptors()
+    with pytest.raises(FileNotFoundError):
+        descriptors.borrow(FileSystem(), tmp_path / "missing")
+    assert len(descriptors) == 0
+
+
+def test_a_power_cut_loses_what_was_not_synced(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    kept = filesystem.open(tmp_path / "kept", os.O_RDWR | os.O_CREAT)
+    filesystem.write_all(kept, [b"durable"], 0, sync=True)
+    filesystem.sync_directory(tmp_path)
+    filesystem.write_all(kept, [b"lost"], 7, sync=False)
+    nameless = filesystem.open(tmp_path / "nameless", os.O_RDWR | os.O_CREAT)
+    filesystem.write_all(nameless, [b"x"], 0, sync=True)
+    filesystem.unlink(tmp_path / "kept")
+    filesystem.power_cut()
+    assert filesystem.listdir(tmp_path) == ["kept"]
+    assert (tmp_path / "kept").read_bytes() == b"durable"
+
+
+def test_a_held_sync_waits_for_the_gate(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    thread = threading.Thread(target=filesystem.sync_directory, args=(tmp_path,))
+    thread.start()
+    assert filesystem.sync_waiting.wait(10)
+    filesystem.sync_gate.set()
+    thread.join(10)
+    assert not thread.is_alive()

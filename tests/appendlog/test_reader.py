@@ -1,0 +1,151 @@
+import pickle
+from pathlib import Path
+
+import pytest
+
+from appendlog import CorruptRecordError, LogError, LogReader, OffsetOutOfRangeError
+from tests.appendlog.builders import IDENTITY, append, chunk, expected, message, open_log
+from tests.appendlog.faulty_filesystem import FaultyFileSystem
+
+
+def found(reader: LogReader, start: int | None = None, end: int | None = None) -> dict[int, bytes]:
+    records: dict[int, bytes] = {}
+    for batch in reader.read(start, end):
+        assert not records.keys() & set(batch.offsets)
+        records.update(zip(batch.offsets, batch.messages, strict=True))
+    return records
+
+
+def test_an_empty_or_missing_log_reads_as_empty(tmp_path: Path) -> None:
+    reader = LogReader(tmp_path / "missing")
+    assert (reader.identity, reader.log_start_offset, reader.log_end_offset) == (None, 0, 0)
+    assert reader.plan_splits() == []
+    assert reader.first_offset_at(0) == 0
+    assert found(reader) == {}
+
+
+def test_a_reader_sees_what_is_durable_and_no_more(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=3_000)
+    append(log, 0, 60)
+    append(log, 60, 90, sync=False)
+    durable = log.recovery_point
+    reader = LogReader(tmp_path)
+    assert reader.identity == IDENTITY
+    assert reader.log_end_offset == durable < log.log_end_offset
+    assert found(reader) == expected(0, durable)
+    log.append([], 90, sync=True)
+    assert found(LogReader(tmp_path)) == expected(0, 90)
+
+
+def test_without_the_end_file_a_reader_scans_to_the_last_whole_chunk(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=3_000)
+    append(log, 0, 60)
+    log.close()
+    (tmp_path / "end").unlink()
+    last = max(tmp_path.glob("*.log"))
+    last.write_bytes(last.read_bytes() + chunk(60, 63)[:-1])
+    reader = LogReader(tmp_path)
+    assert reader.log_end_offset == 60
+    assert found(reader) == expected(0, 60)
+
+
+@pytest.mark.parametrize("split_bytes", [1, 500, 2_000, 1 << 30])
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_splits_tile_any_range_exactly(tmp_path: Path, split_bytes: int, is_indexed: bool) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=3_000)
+    append(log, 0, 100)
+    log.close()
+    if not is_indexed:
+        for path in tmp_path.glob("*.index"):
+            path.unlink()
+    reader = LogReader(tmp_path)
+    for start, end in [(0, 100), (0, 1), (7, 8), (31, 77), (99, 100), (50, 50), (100, 100)]:
+        splits = reader.plan_splits(start, end, split_bytes)
+        edges = [start] + [split.end_offset for split in splits]
+        assert [split.start_offset for split in splits] == edges[:-1]
+        assert edges[-1] == end
+        for split in splits:
+            copy = pickle.loads(pickle.dumps(split))
+            records: dict[int, bytes] = {}
+            for batch in LogReader(tmp_path).read_split(copy, batch_records=4):
+                assert 0 < len(batch.offsets) <= 4
+                records.update(zip(batch.offsets, batch.messages, strict=True))
+            assert records == expected(split.start_offset, split.end_offset)
+    assert len(reader.plan_splits(split_bytes=1)) > len(reader.plan_splits()) or not is_indexed
+    reader.close()
+
+
+def test_a_small_range_reads_an_index_and_little_more(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=100_000)
+    append(log, 0, 6_000, sync=False, step=20)
+    log.close()
+    plan = LogReader(tmp_path).plan_splits(3_010, 3_020)
+    (split,) = plan
+    filesystem = FaultyFileSystem(tmp_path)
+    reader = LogReader(tmp_path, filesystem)
+    opened = filesystem.read_bytes
+    batches = list(reader.read_split(split))
+    assert [offset for batch in batches for offset in batch.offsets] == list(range(3_010, 3_020))
+    assert filesystem.read_bytes - opened < 3 * len(chunk(0, 20))
+
+
+def test_a_range_outside_the_log_is_refused(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=700)
+    append(log, 0, 30)
+    old = LogReader(tmp_path)
+    (split, *_) = old.plan_splits()
+    log.remove_settled(10)
+    reader = LogReader(tmp_path)
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        reader.plan_splits(0, 30)
+    assert caught.value.log_start_offset == log.log_start_offset
+    with pytest.raises(OffsetOutOfRangeError):
+        reader.plan_splits(20, 31)
+    with pytest.raises(OffsetOutOfRangeError):
+        list(reader.read_split(split))
+
+
+def test_the_first_record_at_or_after_a_time_is_found(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=3_000)
+    append(log, 0, 90)  # the chunk of offset n has the timestamp 1000 + n
+    reader = LogReader(tmp_path)
+    for timestamp_ns in range(990, 1_090):
+        wanted = max(0, -(-(timestamp_ns - 1_000) // 3) * 3)
+        assert reader.first_offset_at(timestamp_ns) == min(wanted, 90)
+
+
+def test_damage_is_an_error_or_skipped_and_told(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=1 << 20)
+    append(log, 0, 30)
+    log.close()
+    (segment,) = tmp_path.glob("*.log")
+    data = bytearray(segment.read_bytes())
+    at = bytes(data).index(message(13)[-20:])
+    data[at] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(CorruptRecordError) as caught:
+        found(LogReader(tmp_path))
+    assert (caught.value.path, caught.value.offset) == (segment, 12)
+    reader = LogReader(tmp_path, skip_damage=True)
+    assert found(reader) == expected(0, 12) | expected(15, 30)
+    assert [lost for batch in reader.read() for lost in batch.lost] == [(12, 15)]
+
+
+def test_a_directory_without_one_readable_header_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020d}.log").write_bytes(b"x" * 100)
+    with pytest.raises(LogError):
+        LogReader(tmp_path)
+
+
+def test_a_bad_index_without_an_end_file_costs_a_longer_scan(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 60)
+    log.close()
+    (tmp_path / "end").unlink()
+    (index,) = tmp_path.glob("*.index")
+    data = bytearray(index.read_bytes())
+    data[-12] ^= 1  # the last entry's position
+    index.write_bytes(data)
+    with LogReader(tmp_path) as reader:
+        assert found(reader) == expected(0, 60)
+        assert len(reader.summaries()) == 1

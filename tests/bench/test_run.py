@@ -1,0 +1,80 @@
+"""Every workload, tiny, against our own server; and the command that runs them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.command import main
+from bench.our_server import start_our_server
+from bench.run import run_workload
+from bench.running_broker import RunningBroker
+from bench.workloads import WORKLOADS, Scale, Workload
+
+pytestmark = pytest.mark.interop
+
+TINY = Scale(
+    seconds=0.2,
+    warm_up_seconds=0,
+    count=2_000,
+    soak_seconds=0.5,
+    soak_connections=3,
+    backlog_count=2_000,
+)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    # Interpreted: the test must also run where the kernels are not compiled.
+    directory = tmp_path_factory.mktemp("server")
+    with start_our_server("ours", directory, ring_slots=1024, is_pure=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=list(WORKLOADS))
+def test_each_workload_loses_nothing(broker: RunningBroker, workload: Workload) -> None:
+    measurement = run_workload(broker.url, broker.pid, workload, TINY)
+
+    assert measurement.lost == 0
+    assert measurement.received == measurement.published == measurement.confirmed > 0
+    assert measurement.published_per_second > 0
+    assert measurement.consumed_per_second > 0
+    assert (measurement.latency is not None) == (workload.name == "latency")
+    assert (measurement.rss_anon_bytes_backlog is not None) == (workload.name == "backlog")
+    assert measurement.peak_rss_bytes
+
+
+def test_the_soak_tells_its_progress(broker: RunningBroker) -> None:
+    told: list[tuple[int, int, int]] = []
+    scale = Scale(soak_seconds=1.5, soak_connections=2)
+
+    measurement = run_workload(
+        broker.url, broker.pid, WORKLOADS["soak"], scale, lambda *figures: told.append(figures)
+    )
+
+    assert told
+    assert all(0 <= received <= measurement.received for _, _, received in told)
+
+
+def test_the_command_measures_a_broker_by_its_url(broker: RunningBroker, tmp_path: Path) -> None:
+    url = f"amqp://{broker.url.host}:{broker.url.port}"
+    file = tmp_path / "report.json"
+    arguments = ["--url", url, "--count", "1000", "--warm-up", "0.1", "--runs", "2"]
+    arguments += ["--workloads", "transient,acks", "--json", str(file)]
+
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == 0, result.output
+    assert "transient: transient messages" in result.stdout
+    report = json.loads(file.read_text())
+    assert [each["workload"] for each in report["outcomes"]] == ["transient", "acks"]
+    assert all(len(each["runs"]) == 2 and each["counts"] for each in report["outcomes"])
+
+
+def test_the_command_refuses_what_it_does_not_know() -> None:
+    result = CliRunner().invoke(main, ["--workloads", "transient,speed"])
+
+    assert result.exit_code == 2
+    assert "speed; there are transient, acks" in result.output

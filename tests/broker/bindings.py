@@ -1,0 +1,44 @@
+"""Exchanges, queues and bindings without anything behind them: routing needs only names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from amqp_server.broker.binding import Binding
+from amqp_server.broker.exchange import Exchange
+
+if TYPE_CHECKING:
+    from amqp_server.broker.binding import Destination
+    from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.tables import Table
+
+
+class NamedQueue:
+    """What routing knows of a queue: a name, and whether bindings to it survive."""
+
+    def __init__(self, name: str, *, is_journaled: bool = True) -> None:
+        self.name = name
+        self.is_journaled = is_journaled
+
+    def __repr__(self) -> str:
+        return f"<queue {self.name}>"
+
+
+def a_queue(name: str, *, is_journaled: bool = True) -> Queue:
+    return cast("Queue", NamedQueue(name, is_journaled=is_journaled))
+
+
+def an_exchange(
+    name: str, kind: str = "fanout", *, durable: bool = True, auto_delete: bool = False
+) -> Exchange:
+    return Exchange(
+        name, kind, durable=durable, auto_delete=auto_delete, internal=False, arguments={}
+    )
+
+
+SOURCE = an_exchange("source")
+
+
+def bind(key: str = "", arguments: Table | None = None, to: Destination | None = None) -> Binding:
+    """Return a binding to a queue of its own, named for the key."""
+    return Binding(SOURCE, to or a_queue(key), key, arguments or {})

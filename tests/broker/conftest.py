@@ -1,0 +1,22 @@
+"""What the tests of the message store share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.store_bench import MakeBench, StoreBench
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[MakeBench]:
+    """Make store benches below `tmp_path`; the second opens what the first has written."""
+    made: list[StoreBench] = []
+
+    def make(**settings: object) -> StoreBench:
+        made.append(StoreBench(tmp_path, **settings))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()

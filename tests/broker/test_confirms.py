@@ -1,0 +1,151 @@
+"""Confirms: in order, merged where alike, never before every barrier is passed."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from amqp_server.broker.confirms import Answer, Barrier, PublisherConfirms
+from amqp_server.broker.queue import Queue
+
+
+@dataclass
+class DurableEnd:
+    """What confirms look at in a queue's store."""
+
+    confirmed_end: int = 0
+    is_failed: bool = False
+
+
+@dataclass(eq=False)
+class WrittenQueue:
+    """A queue of which only the store matters."""
+
+    store: DurableEnd = field(default_factory=DurableEnd)
+
+    def barrier(self, end_offset: int) -> Barrier:
+        return Barrier(cast("Queue", self), end_offset)
+
+
+def test_publishes_that_wait_for_nothing_are_answered_with_one_answer() -> None:
+    confirms = PublisherConfirms()
+    confirms.add(3, [])
+    confirms.add(2, [])
+
+    assert len(confirms) == 1
+    assert confirms.release() == [Answer(5, refused=False)]
+    assert (confirms.last_tag, confirms.answered_tag, len(confirms)) == (5, 5, 0)
+    assert confirms.release() == []
+
+
+def test_what_is_safe_waits_for_what_was_published_before_it() -> None:
+    confirms = PublisherConfirms()
+    slow = WrittenQueue()
+    confirms.add(1, [])
+    confirms.add(4, [slow.barrier(4)])
+    confirms.add(1, [])
+
+    assert confirms.release() == [Answer(1, refused=False)]
+    slow.store.confirmed_end = 3
+    assert confirms.release() == []
+    slow.store.confirmed_end = 4
+    assert confirms.release() == [Answer(6, refused=False)]
+
+
+def test_all_queues_that_took_a_publish_must_have_it() -> None:
+    confirms = PublisherConfirms()
+    first, second = WrittenQueue(), WrittenQueue()
+    confirms.add(1, [first.barrier(10), second.barrier(20)])
+
+    first.store.confirmed_end = 10
+    assert confirms.release() == []
+    second.store.confirmed_end = 20
+    assert confirms.release() == [Answer(1, refused=False)]
+
+
+def test_refused_publishes_keep_their_place() -> None:
+    confirms = PublisherConfirms()
+    confirms.add(2, [])
+    confirms.add(3, [], refused=True)
+    confirms.add(1, [], refused=True)
+    confirms.add(1, [])
+
+    assert confirms.release() == [Answer(2, False), Answer(6, True), Answer(7, False)]
+
+
+def test_a_failed_queue_refuses_what_it_never_made_safe() -> None:
+    confirms = PublisherConfirms()
+    queue = WrittenQueue(DurableEnd(confirmed_end=5, is_failed=True))
+    confirms.add(1, [queue.barrier(5)])
+    confirms.add(1, [queue.barrier(6)])
+
+    assert confirms.release() == [Answer(1, refused=False), Answer(2, refused=True)]
+
+
+def test_a_queue_that_failed_later_does_not_refuse_what_another_queue_still_writes() -> None:
+    confirms = PublisherConfirms()
+    failed, slow = WrittenQueue(DurableEnd(confirmed_end=5, is_failed=True)), WrittenQueue()
+    confirms.add(1, [failed.barrier(5), slow.barrier(1)])
+
+    assert confirms.release() == []
+    slow.store.confirmed_end = 1
+    assert confirms.release() == [Answer(1, refused=False)]
+
+
+class ConfirmsMachine(RuleBasedStateMachine):
+    """Every publish is answered once, in order, and confirmed only when it is safe."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.confirms = PublisherConfirms()
+        self.queues = [WrittenQueue() for _ in range(3)]
+        self.ends = [0, 0, 0]
+        self.waiting: list[tuple[list[tuple[WrittenQueue, int]], bool]] = []
+
+    @rule(count=st.integers(1, 4), queues=st.sets(st.integers(0, 2)), refused=st.booleans())
+    def publish(self, count: int, queues: set[int], refused: bool) -> None:
+        for target in queues:
+            self.ends[target] += count
+        barriers = [(self.queues[target], self.ends[target]) for target in sorted(queues)]
+        self.confirms.add(count, [queue.barrier(end) for queue, end in barriers], refused=refused)
+        self.waiting += [(barriers, refused)] * count
+
+    @rule(number=st.integers(0, 2), share=st.floats(0, 1))
+    def write(self, number: int, share: float) -> None:
+        store = self.queues[number].store
+        if not store.is_failed:
+            store.confirmed_end += int((self.ends[number] - store.confirmed_end) * share)
+
+    @precondition(lambda self: len(self.waiting) > 8)
+    @rule(number=st.integers(0, 2))
+    def fail(self, number: int) -> None:
+        self.queues[number].store.is_failed = True
+
+    @rule()
+    def release(self) -> None:
+        answered = self.confirms.answered_tag
+        before = None
+        for answer in self.confirms.release():
+            assert answer.refused is not before, "answers alike are one answer"
+            before = answer.refused
+            assert answer.last_tag > answered
+            for barriers, refused in self.waiting[: answer.last_tag - answered]:
+                safe = all(queue.store.confirmed_end >= end for queue, end in barriers)
+                assert answer.refused is (refused or not safe)
+                assert safe or refused or any(queue.store.is_failed for queue, _ in barriers)
+            del self.waiting[: answer.last_tag - answered]
+            answered = answer.last_tag
+        assert self.confirms.answered_tag == answered
+        if self.waiting:
+            barriers, _ = self.waiting[0]
+            missing = [queue for queue, end in barriers if queue.store.confirmed_end < end]
+            assert missing, "the first that waits could be answered"
+            assert not any(queue.store.is_failed for queue in missing)
+
+    @invariant()
+    def every_publish_is_counted(self) -> None:
+        assert self.confirms.last_tag - self.confirms.answered_tag == len(self.waiting)
+
+
+TestConfirmsMachine = ConfirmsMachine.TestCase

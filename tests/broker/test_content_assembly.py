@@ -1,0 +1,121 @@
+"""Contents frame by frame: what the pieces make, and which orders of frames are refused."""
+
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp_server.broker.content_assembly import ContentAssembly
+from amqp_server.protocol.errors import FieldSyntaxError, PreconditionFailed, UnexpectedFrame
+from amqp_server.protocol.methods import BasicPublish, decode_method
+from appendlog.message import encode_message
+from tests.protocol import wire
+
+
+def assembly(method_payload: bytes = b"", message_bytes_max: int = 1 << 20) -> ContentAssembly:
+    method_payload = method_payload or b"\x00\x3c\x00\x28\x00\x00\x01e\x01k\x00"
+    method = decode_method(method_payload)
+    assert isinstance(method, BasicPublish)
+    return ContentAssembly(method, method_payload, message_bytes_max)
+
+
+def header_payload(body_bytes: int, properties: bytes = b"\x00\x00", class_id: int = 60) -> bytes:
+    return pack(">HHQ", class_id, 0, body_bytes) + properties
+
+
+@given(publish=wire.publishes)
+def test_the_pieces_make_the_message(publish: wire.Publish) -> None:
+    content = assembly(publish.method_payload)
+    payloads = [each[7:-1] for each in publish.frames()[1:]]
+
+    whole = [content.take_header(payloads[0]), *map(content.take_body, payloads[1:])]
+
+    assert whole == [False] * (len(payloads) - 1) + [True]
+    assert content.message == publish.message
+    properties = publish.properties
+    assert content.message_flags == properties.message_flags
+    assert content.property_flags == int.from_bytes(properties.octets[:2], "big")
+    assert content.method_payload == publish.method_payload
+
+
+def test_names_that_are_not_utf8_stay_what_they_are() -> None:
+    content = assembly(b"\x00\x3c\x00\x28\x00\x00\x02\xff\xfe\x01\x80\x00")
+    content.take_header(header_payload(0))
+
+    assert content.message == encode_message(0, b"\xff\xfe", b"\x80", b"\x00\x00", b"")
+
+
+def test_an_empty_body_needs_no_frame() -> None:
+    assert assembly().take_header(header_payload(0)) is True
+
+
+def test_empty_body_frames_neither_end_a_message_nor_pile_up() -> None:
+    content = assembly()
+    content.take_header(header_payload(1))
+
+    assert not any(content.take_body(b"") for _ in range(100))
+    assert len(content._parts) == 0
+    assert content.take_body(b"x") is True
+
+
+def test_a_body_before_its_header_is_unexpected() -> None:
+    with pytest.raises(UnexpectedFrame):
+        assembly().take_body(b"x")
+
+
+def test_a_second_header_is_unexpected() -> None:
+    content = assembly()
+    content.take_header(header_payload(1))
+
+    with pytest.raises(UnexpectedFrame):
+        content.take_header(header_payload(1))
+
+
+def test_more_body_than_announced_is_unexpected() -> None:
+    content = assembly()
+    content.take_header(header_payload(3))
+    content.take_body(b"ab")
+
+    with pytest.raises(UnexpectedFrame):
+        content.take_body(b"cd")
+
+
+def test_a_header_of_another_class_is_unexpected() -> None:
+    with pytest.raises(UnexpectedFrame, match="class 10"):
+        assembly().take_header(header_payload(0, class_id=10))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        bytes(13),
+        header_payload(0, b"\x80\x00"),
+        header_payload(0, b"\x00\x00left over"),
+        header_payload(0, b"\x00\x01\x00\x00"),
+        header_payload(0, b"\x20\x00\x00\x00\x00\x05a"),
+    ],
+    ids=bytes.hex,
+)
+def test_a_header_that_does_not_hold_together_is_a_syntax_error(payload: bytes) -> None:
+    with pytest.raises(FieldSyntaxError):
+        assembly().take_header(payload)
+
+
+def test_a_message_larger_than_allowed_is_refused_by_its_header() -> None:
+    assert assembly(message_bytes_max=10).take_header(header_payload(10)) is False
+    with pytest.raises(PreconditionFailed, match="larger than configured max size 10"):
+        assembly(message_bytes_max=10).take_header(header_payload(11))
+    with pytest.raises(PreconditionFailed):
+        assembly(message_bytes_max=10).take_header(header_payload(2**64 - 1))
+
+
+@given(payload=st.binary(max_size=60))
+def test_any_header_is_taken_or_refused_with_an_amqp_error(payload: bytes) -> None:
+    content = assembly()
+    try:
+        content.take_header(payload)
+    except (FieldSyntaxError, PreconditionFailed, UnexpectedFrame):
+        return
+    assert content.property_flags == int.from_bytes(payload[12:14], "big")

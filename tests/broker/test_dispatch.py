@@ -1,0 +1,211 @@
+"""Dispatch: shares by credit, in turn, lowest offset first."""
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp_server.broker.consumer import Consumer
+from amqp_server.broker.dispatch import (
+    RUN_BYTES_MAX,
+    RUN_MESSAGES_MAX,
+    ConsumerRotation,
+    dispatch,
+)
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.ready_order import ReadyOrder
+
+
+@dataclass(eq=False)
+class TakingConsumer:
+    """Takes what it is given as long as it has credit, and remembers it."""
+
+    credit: int
+    exclusive: bool = False
+    taken: list[tuple[int, bool]] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+
+    def deliver(self, first_offset: int, messages: list[bytes], *, redelivered: bool) -> None:
+        for step, message in enumerate(messages):
+            assert int(message.rstrip(b".")) == first_offset + step
+            self.taken.append((first_offset + step, redelivered))
+        self.runs.append(len(messages))
+        self.credit -= len(messages)
+        assert self.credit >= 0, "given more than its credit"
+
+
+@dataclass(eq=False)
+class ReadyQueue:
+    """A queue whose message N says N; below `cold_end` nothing is at hand."""
+
+    ready: ReadyOrder = field(default_factory=ReadyOrder)
+    consumers: ConsumerRotation = field(default_factory=ConsumerRotation)
+    message_bytes: int = 8
+    at_hand_max: int = 1 << 30
+    cold_end: int = 0
+
+    @property
+    def store(self) -> "ReadyQueue":
+        return self
+
+    def read(self, start: int, end: int) -> list[bytes]:
+        if start < self.cold_end:
+            return []
+        end = min(end, start + self.at_hand_max)
+        return [b"%d" % offset + b"." * self.message_bytes for offset in range(start, end)]
+
+    def serve(self, *consumers: TakingConsumer) -> None:
+        for consumer in consumers:
+            self.consumers.add(cast("Consumer", consumer))
+
+    def dispatch(self) -> bool:
+        return dispatch(cast("Queue", self))
+
+
+def ready_queue(count: int, *consumers: TakingConsumer) -> ReadyQueue:
+    queue = ReadyQueue()
+    queue.ready.extend(count)
+    queue.serve(*consumers)
+    return queue
+
+
+def test_a_lone_consumer_gets_all_its_credit_allows() -> None:
+    consumer = TakingConsumer(credit=7)
+    queue = ready_queue(10, consumer)
+
+    assert queue.dispatch() is False
+    assert consumer.taken == [(offset, False) for offset in range(7)]
+    assert len(queue.ready) == 3
+
+
+def test_few_messages_are_shared_equally() -> None:
+    consumers = [TakingConsumer(credit=100) for _ in range(4)]
+    queue = ready_queue(10, *consumers)
+
+    assert queue.dispatch() is False
+    assert [len(consumer.taken) for consumer in consumers] == [3, 3, 2, 2]
+
+
+def test_single_messages_go_round() -> None:
+    consumers = [TakingConsumer(credit=100) for _ in range(3)]
+    queue = ready_queue(0, *consumers)
+    for end in range(1, 8):
+        queue.ready.extend(end)
+        queue.dispatch()
+
+    assert [[offset for offset, _ in each.taken] for each in consumers] == [
+        [0, 3, 6],
+        [1, 4],
+        [2, 5],
+    ]
+
+
+def test_a_full_consumer_is_passed_over() -> None:
+    full, able = TakingConsumer(credit=0), TakingConsumer(credit=100)
+    queue = ready_queue(4, full, able)
+
+    assert queue.dispatch() is False
+    assert (full.taken, len(able.taken)) == ([], 4)
+
+
+def test_nothing_is_taken_when_nobody_can_take_it() -> None:
+    queue = ready_queue(4, TakingConsumer(credit=0))
+
+    assert queue.dispatch() is False
+    assert len(queue.ready) == 4
+    assert ready_queue(4).dispatch() is False
+
+
+def test_a_run_is_bounded_in_messages_and_the_rest_is_for_the_next_turn() -> None:
+    consumer = TakingConsumer(credit=1 << 30)
+    queue = ready_queue(RUN_MESSAGES_MAX + 1, consumer)
+
+    assert queue.dispatch() is True
+    assert consumer.runs == [RUN_MESSAGES_MAX]
+    assert queue.dispatch() is False
+    assert consumer.runs == [RUN_MESSAGES_MAX, 1]
+
+
+def test_a_run_is_bounded_in_bytes_but_one_message_always_goes() -> None:
+    consumer = TakingConsumer(credit=100)
+    queue = ready_queue(10, consumer)
+    queue.message_bytes = RUN_BYTES_MAX // 3
+    assert queue.dispatch() is True
+    queue.message_bytes = RUN_BYTES_MAX * 2
+    assert queue.dispatch() is True
+
+    assert consumer.runs == [2, 1]
+
+
+def test_what_came_back_goes_before_what_is_new_and_is_marked() -> None:
+    consumer = TakingConsumer(credit=100)
+    queue = ready_queue(6, consumer)
+    queue.ready.take(6)
+    for offset in (1, 3, 5):
+        queue.ready.give_back(offset, offset + 1)
+    queue.ready.extend(8)
+
+    while queue.dispatch():
+        pass
+
+    assert consumer.taken == [(1, True), (3, True), (5, True), (6, False), (7, False)]
+
+
+def test_what_must_be_read_first_stops_the_turn() -> None:
+    """The queue is marked again when the messages have been read."""
+    consumer = TakingConsumer(credit=100)
+    queue = ready_queue(6, consumer)
+    queue.cold_end = 6
+
+    assert queue.dispatch() is False
+    assert (consumer.taken, len(queue.ready)) == ([], 6)
+
+
+def test_an_exclusive_consumer_is_seen() -> None:
+    rotation = ConsumerRotation()
+    assert (len(rotation), rotation.has_exclusive) == (0, False)
+    consumer = cast("Consumer", TakingConsumer(credit=1, exclusive=True))
+    rotation.add(consumer)
+    assert (len(rotation), rotation.has_exclusive, list(rotation)) == (1, True, [consumer])
+    rotation.remove(consumer)
+    assert (len(rotation), rotation.has_exclusive) == (0, False)
+
+
+def test_a_consumer_may_leave_while_all_are_looked_at() -> None:
+    rotation = ConsumerRotation()
+    for _ in range(3):
+        rotation.add(cast("Consumer", TakingConsumer(credit=1)))
+
+    for consumer in rotation:
+        rotation.remove(consumer)
+
+    assert len(rotation) == 0
+
+
+@given(
+    allowances=st.lists(st.integers(0, 30), min_size=1, max_size=5),
+    count=st.integers(0, 60),
+    requeued=st.sets(st.integers(0, 19)),
+    at_hand_max=st.integers(1, 20),
+)
+def test_every_message_goes_once_in_order_as_far_as_credit_reaches(
+    allowances: list[int], count: int, requeued: set[int], at_hand_max: int
+) -> None:
+    consumers = [TakingConsumer(credit) for credit in allowances]
+    queue = ReadyQueue(ReadyOrder(20), at_hand_max=at_hand_max)
+    for offset in requeued:
+        queue.ready.give_back(offset, offset + 1)
+    queue.ready.extend(20 + count)
+    queue.serve(*consumers)
+
+    turns = 0
+    while queue.dispatch():
+        turns += 1
+        assert turns < 200
+
+    wanted = [(offset, True) for offset in sorted(requeued)]
+    wanted += [(offset, False) for offset in range(20, 20 + count)]
+    taken = sorted(each for consumer in consumers for each in consumer.taken)
+    assert taken == wanted[: sum(allowances)]
+    assert all(consumer.taken == sorted(consumer.taken) for consumer in consumers)

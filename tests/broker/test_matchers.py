@@ -1,0 +1,244 @@
+"""Which bindings fit a message, by exchange type; topics against a matcher of three lines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp_server.broker.matchers import (
+    MATCHERS,
+    DirectMatcher,
+    FanoutMatcher,
+    HeadersMatcher,
+    TopicMatcher,
+)
+from amqp_server.broker.matchers.headers import match_kind
+from amqp_server.protocol.field_values import FieldValue, PythonValue
+from amqp_server.protocol.tables import VOID, table_of
+from tests.broker.bindings import a_queue, bind
+
+
+def names(destinations: object) -> set[str]:
+    assert isinstance(destinations, list)
+    return {each.name for each in destinations}
+
+
+# Direct and fanout
+
+
+def test_direct_takes_the_equal_key_only() -> None:
+    matcher = DirectMatcher()
+    keys = ["", "a", "a.b", "*", "#"]
+    for key in keys:
+        matcher.add(bind(key))
+
+    for key in keys:
+        assert names(matcher.match(key, None)) == {key}
+    assert names(matcher.match("A", None)) == set()
+
+
+def test_fanout_takes_every_key() -> None:
+    matcher = FanoutMatcher()
+    for key in ("", "a"):
+        matcher.add(bind(key))
+
+    assert names(matcher.match("whatever", None)) == {"", "a"}
+
+
+@pytest.mark.parametrize("kind", sorted(MATCHERS))
+def test_a_binding_that_is_removed_fits_no_more_and_its_twin_stays(kind: str) -> None:
+    matcher = MATCHERS[kind]()
+    first, second, other = bind("a.b"), bind("a.b"), bind("a")
+    for binding in (first, second, other):
+        matcher.add(binding)
+
+    matcher.remove(first)
+
+    assert second.destination in list(matcher.match("a.b", {}))
+    assert first.destination not in list(matcher.match("a.b", {}))
+    matcher.remove(second)
+    matcher.remove(other)
+    assert list(matcher.match("a.b", {})) == []
+
+
+# Topic
+
+
+def fits(pattern: list[str], words: list[str]) -> bool:
+    """The obvious recursion."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return fits(pattern[1:], words) or (bool(words) and fits(pattern, words[1:]))
+    return bool(words) and pattern[0] in ("*", words[0]) and fits(pattern[1:], words[1:])
+
+
+def words_of(key: str) -> list[str]:
+    return key.split(".") if key else []
+
+
+def topic(*patterns: str) -> TopicMatcher:
+    matcher = TopicMatcher()
+    for pattern in patterns:
+        matcher.add(bind(pattern))
+    return matcher
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "expected"),
+    [
+        ("", "", True),
+        ("", "a", False),
+        ("#", "", True),
+        ("#", "a.b.c", True),
+        ("*", "", False),
+        ("*", "a", True),
+        ("*", "a.b", False),
+        ("a.#", "a", True),
+        ("a.#", "a.b.c", True),
+        ("a.#", "ab", False),
+        ("#.a", "a", True),
+        ("#.a", "b.c.a", True),
+        ("#.a", "a.b", False),
+        ("#.#", "", True),
+        ("#.*", "", False),
+        ("#.*", "a", True),
+        ("*.#.*", "a", False),
+        ("*.#.*", "a.b", True),
+        ("a.#.b.#.c", "a.c.b.b.b.c", True),
+        ("a.#.b.#.c", "a.c.c", False),
+        ("#.a.#", "b.a.b.a", True),
+        ("a.*.b", "a..b", True),
+        ("a..b", "a..b", True),
+        (".", ".", True),
+        ("*.*", ".", True),
+        ("*", ".", False),
+        # In a routing key the two signs are words like any other.
+        ("a", "*", False),
+        ("a.b", "a.#", False),
+        ("*", "#", True),
+        ("#", "#", True),
+    ],
+)
+def test_topic_patterns(pattern: str, key: str, expected: bool) -> None:
+    assert fits(words_of(pattern), words_of(key)) is expected
+    assert bool(topic(pattern).match(key, None)) is expected
+
+
+keys = st.lists(st.sampled_from(["a", "b", "", "*", "#"]), max_size=7).map(".".join)
+patterns = st.lists(st.sampled_from(["a", "b", "", "*", "#", "#"]), max_size=6).map(".".join)
+
+
+@given(patterns=st.lists(patterns, max_size=8), removed=st.sets(st.integers(0, 7)), key=keys)
+def test_topic_finds_what_the_recursion_finds(
+    patterns: list[str], removed: set[int], key: str
+) -> None:
+    matcher = TopicMatcher()
+    bindings = [bind(pattern, to=a_queue(str(at))) for at, pattern in enumerate(patterns)]
+    for binding in bindings:
+        matcher.add(binding)
+    for at in removed & set(range(len(bindings))):
+        matcher.remove(bindings[at])
+
+    expected = {
+        str(at)
+        for at, pattern in enumerate(patterns)
+        if at not in removed and fits(words_of(pattern), words_of(key))
+    }
+    assert names(matcher.match(key, None)) == expected
+
+
+@given(patterns=st.lists(patterns, max_size=8))
+def test_a_topic_trie_without_bindings_is_empty_again(patterns: list[str]) -> None:
+    matcher = TopicMatcher()
+    bindings = [bind(pattern) for pattern in patterns]
+    for binding in bindings:
+        matcher.add(binding)
+    for binding in reversed(bindings):
+        matcher.remove(binding)
+
+    assert not matcher._root.words
+    assert not matcher._root.bindings
+
+
+# Headers
+
+
+def headers(arguments: dict[str, PythonValue], **sent: PythonValue) -> bool:
+    matcher = HeadersMatcher()
+    matcher.add(bind(arguments=table_of(arguments)))
+    named = {name.replace("_", "-"): value for name, value in sent.items()}
+    return bool(matcher.match("any key", table_of(named)))
+
+
+@pytest.mark.parametrize("kind", [{}, {"x-match": "all"}])
+def test_headers_all_asks_for_every_argument(kind: dict[str, PythonValue]) -> None:
+    arguments = {**kind, "a": 1, "b": "two"}
+
+    assert headers(arguments, a=1, b="two")
+    assert headers(arguments, a=1, b="two", c=3)
+    assert not headers(arguments, a=1)
+    assert not headers(arguments, a=1, b="three")
+    assert not headers(arguments)
+
+
+def test_headers_any_asks_for_one_argument() -> None:
+    arguments: dict[str, PythonValue] = {"x-match": "any", "a": 1, "b": "two"}
+
+    assert headers(arguments, a=1)
+    assert headers(arguments, a=2, b="two")
+    assert not headers(arguments, a=2)
+    assert not headers(arguments)
+
+
+def test_headers_all_of_nothing_fits_and_any_of_nothing_does_not() -> None:
+    assert headers({})
+    assert headers({"x-match": "all-with-x"})
+    assert not headers({"x-match": "any"})
+    assert not headers({"x-match": "any-with-x"})
+
+
+def test_headers_that_begin_with_x_count_only_when_asked_for() -> None:
+    assert headers({"x-match": "all", "x-a": 1})
+    assert not headers({"x-match": "any", "x-a": 1}, x_a=1)
+    assert not headers({"x-match": "all-with-x", "x-a": 1})
+    assert headers({"x-match": "all-with-x", "x-a": 1}, x_a=1)
+    assert headers({"x-match": "any-with-x", "x-a": 1}, x_a=1)
+
+
+def test_a_void_argument_asks_for_presence_only() -> None:
+    assert headers({"a": None}, a="anything")
+    assert not headers({"a": None}, b="anything")
+
+
+def test_headers_compare_kinds_too() -> None:
+    assert not headers({"a": 1}, a="1")
+    assert not headers({"a": True}, a=1)
+    assert not headers({"a": FieldValue(b"S", b"x")}, a=FieldValue(b"x", b"x"))
+    assert headers({"a": FieldValue(b"s", 1)}, a=FieldValue(b"l", 1))
+
+
+def test_a_message_without_headers_has_none() -> None:
+    matcher = HeadersMatcher()
+    matcher.add(bind("one", table_of({"a": 1})))
+    matcher.add(bind("two"))
+
+    assert names(matcher.match("", None)) == {"two"}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, "all"),
+        ("all", "all"),
+        ("any-with-x", "any-with-x"),
+        ("ANY", None),
+        ("", None),
+        (1, None),
+        (VOID, None),
+        (FieldValue(b"S", b"\xff"), None),
+    ],
+)
+def test_the_four_match_kinds(value: PythonValue, expected: str | None) -> None:
+    arguments = {} if value is None else table_of({"x-match": value})
+
+    assert match_kind(arguments) == expected

@@ -1,0 +1,220 @@
+"""What the store does when its queue is deleted, its disk slow or broken, its log damaged."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from amqp_server.config import Durability
+from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
+
+both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable", "transient"])
+
+
+# A slow disk
+
+
+@both_kinds
+def test_what_finds_no_room_waits_and_is_claimed_in_order(
+    tmp_path: Path, bench: MakeBench, is_durable: bool
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_durable=is_durable, filesystem=filesystem)
+    for _ in range(30):
+        queue.publish(100)
+        queue.store.run_journal(more_input=False)
+
+    assert queue.store.is_stalled
+    assert queue.store.end_offset == 3_000
+    assert queue.store.cursor < 3_000
+    assert queue.ring.held_bytes <= RING_BYTES
+    queue.assert_all_readable()
+    moves = queue.moves
+
+    filesystem.sync_gate.set()
+    queue.until(lambda: queue.store.cursor == 3_000)
+
+    assert queue.moves > moves
+    assert not queue.store.is_stalled
+    queue.settle_down()
+    queue.assert_all_readable()
+
+
+def test_a_batch_larger_than_the_ring_is_taken_piece_by_piece(bench: MakeBench) -> None:
+    queue = bench(is_durable=True)
+    queue.publish(5_000, 100)
+
+    assert queue.store.is_stalled
+    assert queue.ring.held_bytes <= RING_BYTES
+    queue.settle_down()
+    assert (queue.store.cursor, queue.store.confirmed_end) == (5_000, 5_000)
+    queue.assert_all_readable()
+
+
+def test_room_made_by_settling_is_announced(tmp_path: Path, bench: MakeBench) -> None:
+    """Claimed in silence, the messages stayed invisible and their publisher unread."""
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_durable=False, filesystem=filesystem)
+    queue.publish(RING_SLOTS, 0)
+    queue.publish(10, 0)
+    assert queue.store.is_stalled
+    moves = queue.moves
+
+    queue.settle(0, 500)
+
+    assert not queue.store.is_stalled
+    assert queue.store.cursor == RING_SLOTS + 10
+    assert queue.moves > moves
+    filesystem.sync_gate.set()
+
+
+# The end of a queue, and of a disk
+
+
+def test_a_deleted_queue_answers_everybody_who_waited(tmp_path: Path, bench: MakeBench) -> None:
+    """Publishes that never found room used to wait for ever."""
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_durable=True, filesystem=filesystem)
+    queue.publish(2_000)
+    wanted = queue.store.end_offset
+    assert queue.store.is_stalled
+
+    queue.store.discard()
+
+    assert queue.store.confirmed_end >= wanted
+    assert not queue.store.is_stalled
+    assert queue.pool.lent_pages == 0
+    assert queue.store.run_journal(more_input=False) is False
+    filesystem.sync_gate.set()
+
+
+def test_a_read_that_arrives_after_the_queue_was_deleted_is_nobodys_loss(
+    bench: MakeBench,
+) -> None:
+    queue = bench(is_durable=True)
+    queue.publish(3_000)
+    queue.settle_down()
+    queue.log.delete()
+    assert queue.store.read(0, 10) == []
+    queue.store.discard()
+
+    queue.take_report()
+
+    assert queue.lost == []
+
+
+@both_kinds
+@pytest.mark.parametrize("fail_at", range(9))
+def test_a_disk_that_fails_makes_the_store_fail_and_keeps_what_is_in_memory(
+    tmp_path: Path, bench: MakeBench, is_durable: bool, fail_at: int
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path, fail_at=fail_at)
+    queue = bench(is_durable=is_durable, filesystem=filesystem)
+    while not queue.store.is_failed:
+        queue.publish(200)
+        queue.settle_down()
+        assert queue.store.end_offset < 20_000
+
+    assert not queue.store.is_stalled
+    assert queue.store.confirmed_end == queue.log.recovery_point
+    assert queue.log.failed is not None
+    assert not queue.store.is_flushing
+    queue.assert_all_readable()
+    # Nothing is tried again on a disk that has failed.
+    operations = len(filesystem.operations)
+    queue.store.request_sync()
+    queue.store.give_up_memory()
+    queue.settle_down()
+    assert len(filesystem.operations) == operations
+    assert not queue.store.is_flushing
+    queue.assert_all_readable()
+
+
+def test_a_failed_store_asks_the_flusher_for_nothing_more(tmp_path: Path, bench: MakeBench) -> None:
+    """Each checkpoint used to ask for a sync again, and to log its failure again."""
+    filesystem = FaultyFileSystem(tmp_path)
+    queue = bench(is_durable=True, filesystem=filesystem)
+    queue.publish(10, persistent=False)
+    queue.settle_down()
+    filesystem.fail_at = 0
+    queue.publish(10)
+    queue.until(lambda: queue.store.is_failed)
+    assert queue.store.recovery_point < queue.store.written_end
+
+    queue.store.request_sync()
+
+    assert not queue.store.is_flushing
+
+
+def test_records_that_the_log_has_lost_are_named_and_the_rest_is_read(bench: MakeBench) -> None:
+    queue = bench(is_durable=True, flush_bytes=1_000)
+    queue.publish(3_000)
+    queue.settle_down()
+    segment = next(queue.directory.glob("*.log"))
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 4] ^= 1
+    segment.write_bytes(content)
+
+    offset = 0
+    read: dict[int, bytes] = {}
+    while offset < queue.store.cursor:
+        part = queue.store.read(offset, queue.store.cursor)
+        read.update(zip(range(offset, offset + len(part)), part, strict=True))
+        offset += len(part)
+        if not part:
+            queue.take_report()
+            if queue.lost and queue.lost[-1][0] == offset:
+                offset = queue.lost[-1][1]
+
+    ((start, end),) = queue.lost
+    assert 0 < start < end < 3_000
+    assert read == {
+        number: message for number, message in queue.expected.items() if not start <= number < end
+    }
+
+
+# Waiting on the event loop
+
+
+async def test_whoever_waits_for_a_read_hears_when_it_has_arrived(bench: MakeBench) -> None:
+    queue = bench(is_durable=True)
+    queue.publish(3_000)
+    queue.settle_down()
+    await queue.store.until_read()
+    assert queue.store.read(0, 1) == []
+    waiting = asyncio.create_task(queue.store.until_read())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    queue.take_report()
+    await waiting
+
+    assert queue.store.read(0, 1) == [queue.expected[0]]
+
+
+async def test_make_durable_returns_when_all_is_on_the_disk(bench: MakeBench) -> None:
+    queue = bench(is_durable=True, durability=Durability.NONE)
+    queue.publish(3_000, persistent=False)
+    waiting = asyncio.create_task(queue.store.make_durable())
+    await asyncio.sleep(0)
+    while not waiting.done():
+        queue.take_report()
+        await asyncio.sleep(0)
+
+    assert queue.store.recovery_point == queue.log.recovery_point == 3_000
+
+
+async def test_make_durable_gives_up_on_a_failed_disk(tmp_path: Path, bench: MakeBench) -> None:
+    queue = bench(is_durable=True, filesystem=FaultyFileSystem(tmp_path, fail_at=0))
+    queue.publish(10)
+    waiting = asyncio.create_task(queue.store.make_durable())
+    await asyncio.sleep(0)
+
+    queue.take_report()
+    await waiting
+
+    assert queue.store.is_failed

@@ -1,0 +1,62 @@
+"""A turn: what many events mark runs once, when the loop has read what there was."""
+
+from collections.abc import Callable
+
+from amqp_server.broker.turn import Turn
+
+
+class Loop:
+    """An event loop of which only `call_soon` is asked."""
+
+    def __init__(self) -> None:
+        self.called: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.called.append(callback)
+
+    def run_once(self) -> None:
+        called, self.called = self.called, []
+        for callback in called:
+            callback()
+
+
+class Task:
+    """Writes its name down; marks others while it runs."""
+
+    def __init__(self, name: str, ran: list[str]) -> None:
+        self.name = name
+        self.ran = ran
+        self.marks: list[Callable[[], None]] = []
+
+    def run_turn(self) -> None:
+        self.ran.append(self.name)
+        while self.marks:
+            self.marks.pop()()
+
+
+def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark() -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon)
+    first, second = Task("first", ran), Task("second", ran)
+    for task in (first, second, first):
+        turn.mark(task)
+
+    assert len(loop.called) == 1
+    loop.run_once()
+    assert ran == ["first", "second"]
+    assert loop.called == []
+
+
+def test_what_is_marked_during_a_turn_runs_in_the_next() -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon)
+    first, second = Task("first", ran), Task("second", ran)
+    first.marks = [lambda: turn.mark(first), lambda: turn.mark(second)]
+    turn.mark(first)
+    turn.mark(second)
+
+    loop.run_once()
+    assert ran == ["first", "second"]
+    loop.run_once()
+    assert sorted(ran[2:]) == ["first", "second"]
+    assert loop.called == []

@@ -1,0 +1,220 @@
+"""Bindings, routing through exchanges, and what is left when something goes."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp_server.broker.binding import binding_identity
+from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
+from amqp_server.protocol.tables import table_of
+from tests.broker.bindings import a_queue, an_exchange
+
+
+def host(*exchanges: Exchange, queues: str = "") -> tuple[VirtualHost, dict[str, Queue]]:
+    vhost = VirtualHost("/")
+    for exchange in exchanges:
+        vhost.add_exchange(exchange)
+    made = {name: a_queue(name) for name in queues}
+    for queue in made.values():
+        vhost.add_queue(queue)
+    return vhost, made
+
+
+def routed(vhost: VirtualHost, exchange: Exchange, key: str = "") -> list[str]:
+    return sorted(queue.name for queue in vhost.route(exchange, key, None))
+
+
+def test_the_exchanges_of_the_specification_are_there() -> None:
+    vhost, _ = host()
+
+    assert set(vhost.exchanges) == {name for name, _, _ in PREDECLARED_EXCHANGES}
+    assert all(exchange.durable for exchange in vhost.exchanges.values())
+    assert vhost.exchanges["amq.match"].type == "headers"
+
+
+def test_the_default_exchange_finds_a_queue_by_its_name() -> None:
+    vhost, _ = host(queues="q")
+
+    assert routed(vhost, vhost.exchanges[""], "q") == ["q"]
+    assert routed(vhost, vhost.exchanges[""], "unknown") == []
+
+
+def test_a_queue_bound_twice_gets_a_message_once() -> None:
+    source = an_exchange("e", "topic")
+    vhost, queues = host(source, queues="q")
+    vhost.bind(source, queues["q"], "#", {})
+    vhost.bind(source, queues["q"], "a.*", {})
+
+    assert routed(vhost, source, "a.b") == ["q"]
+
+
+def test_the_same_binding_is_made_once_and_arguments_tell_bindings_apart() -> None:
+    source = an_exchange("e")
+    vhost, queues = host(source, queues="q")
+    first = vhost.bind(source, queues["q"], "k", {})
+
+    assert first is not None
+    assert vhost.bind(source, queues["q"], "k", {}) is None
+    assert vhost.bind(source, queues["q"], "k", table_of({"a": 1})) is not None
+    assert vhost.unbind(source, queues["q"], "k", {}) is first
+    assert vhost.unbind(source, queues["q"], "k", {}) is None
+    assert routed(vhost, source) == ["q"]
+
+
+def test_a_queue_and_an_exchange_of_one_name_are_two_destinations() -> None:
+    source, target = an_exchange("e"), an_exchange("same")
+    same = a_queue("same")
+
+    assert binding_identity(source, target, "", {}) != binding_identity(source, same, "", {})
+
+
+def test_document_names_differ_where_identities_do() -> None:
+    parts = [
+        ("a", "bc", ""),
+        ("ab", "c", ""),
+        ("a", "b", "c"),
+        ("a", "", "bc"),
+        ("a", "b", "c\0d"),
+        ("a", "b\0c", "d"),
+    ]
+    identities = [
+        binding_identity(an_exchange(source), a_queue(queue), key, {})
+        for source, queue, key in parts
+    ]
+    identities.append(binding_identity(an_exchange("a"), an_exchange("bc"), "", {}))
+
+    assert len({identity.document_name for identity in identities}) == len(identities)
+
+
+@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("journaled", [True, False])
+def test_a_binding_is_durable_when_both_ends_are(durable: bool, journaled: bool) -> None:
+    source = an_exchange("e", durable=durable)
+    vhost, _ = host(source)
+    to_queue = vhost.bind(source, a_queue("q", is_journaled=journaled), "", {})
+    to_exchange = vhost.bind(source, an_exchange("f", durable=journaled), "", {})
+
+    assert to_queue is not None
+    assert to_exchange is not None
+    assert to_queue.is_durable is to_exchange.is_durable is (durable and journaled)
+
+
+def test_messages_pass_from_exchange_to_exchange_and_cycles_end() -> None:
+    first, second, third = an_exchange("1"), an_exchange("2", "direct"), an_exchange("3")
+    vhost, queues = host(first, second, third, queues="xyz")
+    vhost.bind(first, second, "", {})
+    vhost.bind(second, third, "k", {})
+    vhost.bind(third, first, "", {})
+    vhost.bind(third, third, "", {})
+    for exchange, name in ((first, "x"), (second, "y"), (third, "z")):
+        vhost.bind(exchange, queues[name], "k", {})
+
+    assert routed(vhost, second, "k") == ["x", "y", "z"]
+    assert routed(vhost, first, "k") == ["x", "y", "z"]
+    assert routed(vhost, first, "other") == ["x"]
+
+
+def test_headers_matter_wherever_a_headers_exchange_can_be_reached() -> None:
+    first, second, by_headers = an_exchange("1"), an_exchange("2"), an_exchange("h", "headers")
+    vhost, queues = host(first, second, by_headers, queues="q")
+    vhost.bind(first, second, "", {})
+    vhost.bind(second, first, "", {})
+    assert not vhost.reads_headers(first)
+
+    vhost.bind(second, by_headers, "", {})
+    vhost.bind(by_headers, queues["q"], "", table_of({"a": 1}))
+
+    assert vhost.reads_headers(first)
+    assert vhost.route(first, "", table_of({"a": 1})) == [queues["q"]]
+    assert vhost.route(first, "", table_of({"a": 2})) == []
+
+
+def test_a_queue_that_goes_takes_its_bindings_along() -> None:
+    source, other = an_exchange("e"), an_exchange("f")
+    vhost, queues = host(source, other, queues="qr")
+    gone = {vhost.bind(source, queues["q"], "", {}), vhost.bind(other, queues["q"], "", {})}
+    vhost.bind(source, queues["r"], "", {})
+
+    assert set(vhost.remove_queue(queues["q"])) == gone
+    assert routed(vhost, source) == ["r"]
+    assert other.bindings == {}
+    assert routed(vhost, vhost.exchanges[""], "q") == []
+
+
+def test_an_exchange_that_goes_takes_the_bindings_of_both_sides_along() -> None:
+    before, gone, after = an_exchange("before"), an_exchange("gone"), an_exchange("after")
+    vhost, queues = host(before, gone, after, queues="q")
+    vhost.bind(before, gone, "", {})
+    vhost.bind(gone, after, "", {})
+    vhost.bind(gone, gone, "", {})
+    vhost.bind(after, queues["q"], "", {})
+    assert routed(vhost, before) == ["q"]
+
+    removed = vhost.remove_exchange(gone)
+
+    assert len(removed) == len(set(removed)) == 3
+    assert routed(vhost, before) == []
+    assert routed(vhost, after) == ["q"]
+
+
+def test_every_change_that_may_move_a_message_is_a_new_version() -> None:
+    vhost, _ = host()
+    source, queue = an_exchange("e"), a_queue("q")
+    changes: list[Callable[[], object]] = [
+        lambda: vhost.add_exchange(source),
+        lambda: vhost.add_queue(queue),
+        lambda: vhost.bind(source, queue, "", {}),
+        lambda: vhost.unbind(source, queue, "", {}),
+        lambda: vhost.remove_queue(queue),
+        lambda: vhost.remove_exchange(source),
+    ]
+
+    versions = [vhost.routing_version]
+    for change in changes:
+        change()
+        versions.append(vhost.routing_version)
+
+    assert len(set(versions)) == len(versions)
+
+
+def test_auto_delete_exchanges_are_unused_when_their_last_binding_goes() -> None:
+    source, kept = an_exchange("e", auto_delete=True), an_exchange("kept")
+    vhost, queues = host(source, kept, queues="qr")
+    for exchange in (source, kept):
+        vhost.bind(exchange, queues["q"], "", {})
+    vhost.bind(source, queues["r"], "", {})
+
+    assert vhost.exchanges_left_unused(vhost.remove_queue(queues["q"])) == []
+    removed = vhost.remove_queue(queues["r"])
+    assert vhost.exchanges_left_unused(removed) == [source]
+    vhost.remove_exchange(source)
+    assert vhost.exchanges_left_unused(removed) == []
+
+
+@given(
+    bindings=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.booleans()), max_size=14),
+    start=st.integers(0, 4),
+)
+def test_any_graph_of_exchanges_routes_to_what_can_be_reached(
+    bindings: list[tuple[int, int, bool]], start: int
+) -> None:
+    exchanges = [an_exchange(str(number)) for number in range(5)]
+    vhost, queues = host(*exchanges, queues="01234")
+    reached, frontier = set(), {start}
+    for source, target, to_queue in bindings:
+        destination = queues[str(target)] if to_queue else exchanges[target]
+        vhost.bind(exchanges[source], destination, "", {})
+    while frontier:
+        reached |= frontier
+        frontier = {
+            target for source, target, to_queue in bindings if source in reached and not to_queue
+        } - reached
+
+    expected = {
+        str(target) for source, target, to_queue in bindings if to_queue and source in reached
+    }
+    assert routed(vhost, exchanges[start]) == sorted(expected)

@@ -1,0 +1,76 @@
+"""A file system that one test can hold, break for one queue, or cut the power of."""
+
+from __future__ import annotations
+
+import errno
+import random
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.appendlog.faulty_filesystem import FaultyFileSystem
+
+
+class Power(FaultyFileSystem):
+    """The faulty file system, with a plug.
+
+    Its `sync_gate` holds the syncs of logs only: checkpoints go on being written.
+
+    Args:
+        root: The data directory.
+
+    Attributes:
+        broken: Files with this in their path take no more bytes; nothing is broken at first.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.broken: str | None = None
+        self._logs = root / "logs"
+        self._paths: dict[int, Path] = {}
+        self._syncing = threading.local()
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Open, and remember which file it is."""
+        descriptor = super().open(path, flags, mode)
+        self._paths[descriptor] = path
+        return descriptor
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        """Write, unless the file is broken."""
+        self._syncing.path = self._paths[descriptor]
+        if self.broken is not None and self.broken in str(self._syncing.path):
+            raise OSError(errno.EIO, "Input/output error")
+        return super().pwritev(descriptor, buffers, position, sync)
+
+    def fsync(self, descriptor: int) -> None:
+        """Sync, when the gate of this file is open."""
+        self._syncing.path = self._paths[descriptor]
+        super().fsync(descriptor)
+
+    def fdatasync(self, descriptor: int) -> None:
+        """Sync, when the gate of this file is open."""
+        self._syncing.path = self._paths[descriptor]
+        super().fdatasync(descriptor)
+
+    def sync_directory(self, path: Path) -> None:
+        """Sync, when the gate of this directory is open."""
+        self._syncing.path = path
+        super().sync_directory(path)
+
+    def unplug(self) -> None:
+        """Let nothing more reach the disk: neither what is under way nor what comes."""
+        self.fail_at = 0
+        self.sync_gate.set()
+
+    def lose(self, keep: random.Random | None = None) -> None:
+        """Put the files back to what the disk had; see `power_cut`."""
+        self.power_cut(keep)
+
+    def _pass_gate(self) -> None:
+        if self._logs in self._syncing.path.parents:
+            super()._pass_gate()
+        if self.fail_at == 0:
+            raise OSError(errno.EIO, "no power")

@@ -1,0 +1,75 @@
+"""Definitions that the disk refuses: told to the client, and nothing half-made left behind."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
+
+from tests.amqp_client import AmqpClient, connect, describe
+from tests.crash.messages import publish_confirmed
+from tests.threaded_server import ThreadedServer
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ThreadedServer]:
+    """Start a server whose definitions cannot be written: a file stands in their way."""
+    with ThreadedServer(tmp_path / "data") as server:
+        metadata = tmp_path / "data" / "metadata"
+        metadata.mkdir(exist_ok=True)
+        for kind in ("queues", "exchanges", "bindings"):
+            (metadata / kind).write_text("in the way")
+        yield server
+
+
+def expect_refusal(client: AmqpClient) -> None:
+    """Take the server's channel.close or connection.close."""
+    _, value = client.receive()
+    assert isinstance(value, Channel.Close | Connection.Close), describe(value)
+    assert value.reply_code in (506, 541), describe(value)
+
+
+def test_a_queue_that_cannot_be_saved_is_refused_and_not_there(server: ThreadedServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Queue.Declare(queue="q", durable=True))
+        expect_refusal(client)
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Queue.Declare(queue="q", passive=True))
+        client.expect_channel_close(404)
+
+
+def test_an_exchange_that_cannot_be_saved_is_refused_and_not_there(
+    server: ThreadedServer,
+) -> None:
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Exchange.Declare(exchange="x", durable=True))
+        expect_refusal(client)
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Exchange.Declare(exchange="x", passive=True))
+        client.expect_channel_close(404)
+
+
+def test_messages_sent_behind_a_refused_declare_are_not_confirmed(server: ThreadedServer) -> None:
+    with connect(server.address) as client, connect(server.address) as publisher:
+        publisher.open_channel(confirms=True)
+        client.open_channel()
+        client.send(Queue.Declare(queue="q", durable=True))
+        publisher.publish(b"lost", "q", mandatory=True)
+        expect_refusal(client)
+        # Before the refusal it is refused as well; after it there is no such queue.
+        _, answer = publisher.receive()
+        assert isinstance(answer, Basic.Nack | Basic.Return), describe(answer)
+
+
+def test_transient_definitions_need_no_disk(server: ThreadedServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("memory", durable=False)
+        publish_confirmed(client, "memory", range(3))
+        assert client.ready_count("memory") == 3

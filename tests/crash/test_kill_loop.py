@@ -1,0 +1,128 @@
+"""SIGKILL at random moments, again and again: no confirmed message may be lost.
+
+`KILL_ROUNDS` and `KILL_SEED` set the length and the luck; the seed decides when the server dies
+and what its clients do, so far as threads let it.
+"""
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Exchange, Queue
+
+from tests.amqp_client import connect
+from tests.conftest import StartServer
+from tests.crash.crew import Consumer, Publisher, Worker
+from tests.crash.ledger import Ledger
+from tests.crash.messages import stop_cleanly
+from tests.servers import RunningServer
+
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
+SEED = int(os.environ.get("KILL_SEED", "1"))
+SECONDS_A_ROUND = 6
+ROUND_SECONDS_MAX = 30.0
+PUBLISHERS = 4
+EXCHANGE = "everywhere"
+QUEUES = ("shared", "mirror")
+CONSUMERS = ("shared", "shared", "mirror")
+CONFIRMS_MAX = 1500
+START_KILLED_SHARE = 0.25
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + ROUNDS * SECONDS_A_ROUND)]
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Return what decides the moments."""
+    return random.Random(SEED)
+
+
+def server_options(chance: random.Random) -> Iterator[str]:
+    """Yield the options of one round: small and large windows, checkpoints often or never."""
+    yield from ("--offset-checkpoint-interval", chance.choice(["0", "20ms", "200ms"]))
+    yield from ("--ring-size", chance.choice(["1024", "65536"]))
+    yield from ("--ring-bytes", chance.choice(["64KiB", "16MiB"]))
+    yield from ("--durability", chance.choice(["fsync", "write"]))
+    yield from ("--flush-bytes", chance.choice(["4KiB", "256KiB"]))
+
+
+def test_no_confirmed_message_is_lost_over_many_kills(
+    start_server: StartServer, chance: random.Random, tmp_path: Path
+) -> None:
+    server = start_server()
+    declare(server)
+    server.kill()
+    ledger = Ledger(QUEUES)
+    for _ in range(ROUNDS):
+        server.options = tuple(server_options(chance))
+        if chance.random() < START_KILLED_SHARE:
+            kill_in_its_start(server, chance)
+        server.start()
+        work_until_killed(server, ledger, chance)
+    server.options = ()
+    server.start()
+    for queue in QUEUES:
+        drain(server, queue, ledger)
+    stop_cleanly(server)
+    server.restart()
+    assert [drain(server, queue, ledger) for queue in QUEUES] == [0, 0]
+    verdicts = {queue: ledger.judge(queue) for queue in QUEUES}
+    for queue, verdict in verdicts.items():
+        print(f"kill loop rounds={ROUNDS} seed={SEED} queue={queue} {verdict}")
+    for verdict in verdicts.values():
+        assert verdict.is_good, str(verdict)
+        assert verdict.redelivered, "no kill left anything to be delivered again"
+
+
+def declare(server: RunningServer) -> None:
+    """Make the exchange and the queues."""
+    with connect(server.address) as client:
+        client.open_channel()
+        fanout = Exchange.Declare(exchange=EXCHANGE, exchange_type="fanout", durable=True)
+        client.call(fanout, Exchange.DeclareOk)
+        for queue in QUEUES:
+            client.declare(queue)
+            client.call(Queue.Bind(queue=queue, exchange=EXCHANGE, routing_key=""), Queue.BindOk)
+
+
+def kill_in_its_start(server: RunningServer, chance: random.Random) -> None:
+    """Start the server and kill it somewhere between its first line of code and listening."""
+    server.begin()
+    pass_time(chance.uniform(0.1, 0.5))
+    server.kill()
+
+
+def work_until_killed(server: RunningServer, ledger: Ledger, chance: random.Random) -> None:
+    """Put the server under load, and kill it at a random moment after a random amount of work."""
+    seeds = iter(lambda: chance.randrange(1 << 30), -1)
+    wanted = ledger.confirmed_count + chance.randrange(1, CONFIRMS_MAX)
+    crew: list[Worker] = [
+        *(Publisher(server.address, ledger, next(seeds), n, EXCHANGE) for n in range(PUBLISHERS)),
+        *(Consumer(server.address, ledger, next(seeds), queue) for queue in CONSUMERS),
+    ]
+    ledger.wait_until_confirmed(wanted, ROUND_SECONDS_MAX)
+    pass_time(chance.uniform(0, 0.03))
+    server.kill()
+    for worker in crew:
+        worker.join()
+
+
+def pass_time(seconds: float) -> None:
+    """Let a random moment come: nothing is waited for."""
+    threading.Event().wait(seconds)
+
+
+def drain(server: RunningServer, queue: str, ledger: Ledger) -> int:
+    """Take everything out of a queue; return how many messages that was."""
+    count = 0
+    with connect(server.address) as client:
+        client.open_channel()
+        session = ledger.next_session()
+        while (message := client.get(queue)) is not None:
+            ledger.deliver(queue, message.body, redelivered=message.redelivered, session=session)
+            count += 1
+        client.close()
+    return count

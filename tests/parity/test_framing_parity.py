@@ -1,0 +1,183 @@
+"""The framing kernels, compiled and interpreted, do the same with the same octets.
+
+Needs the compiled kernel: `python setup.py build_ext --inplace`.
+"""
+
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from appendlog.message import encode_message
+from tests.protocol import wire
+
+interpreted = importlib.import_module("amqp_server.protocol._framing_py")
+compiled = importlib.import_module("amqp_server.protocol._framing_c")
+
+BUILDS = (interpreted, compiled)
+STALE = 0x5A
+
+
+def test_one_build_is_compiled_and_the_other_is_not() -> None:
+    assert str(compiled.__file__).endswith(".so")
+    assert str(interpreted.__file__).endswith(".py")
+
+
+def scan_pieces(
+    build: ModuleType,
+    pieces: list[bytes],
+    make_buffer: Callable[[bytearray, int], bytes | bytearray],
+    body_bytes_max: int = wire.BODY_MAX,
+) -> list[Any]:
+    """Return, for each piece, the position of the rest and the events, as a connection scans."""
+    scanner = build.FrameScanner(wire.FRAME_MAX, body_bytes_max)
+    buffer = bytearray([STALE]) * (sum(map(len, pieces)) + 16)
+    seen: list[Any] = []
+    rest = b""
+    for piece in pieces:
+        end = len(rest) + len(piece)
+        buffer[:end] = rest + piece
+        events: list[Any] = []
+        at = scanner.scan(make_buffer(buffer, end), 0, end, events)
+        # Runs are filled while the scan goes on: look at them when it is over.
+        seen.append((at, events))
+        rest = bytes(buffer[at:end])
+        if events and events[-1][0] == build.ERROR:
+            break
+    return seen
+
+
+def whole_buffer(buffer: bytearray, end: int) -> bytearray:
+    return buffer
+
+
+def received_octets(buffer: bytearray, end: int) -> bytes:
+    return bytes(buffer[:end])
+
+
+def assert_builds_agree(pieces: list[bytes], body_bytes_max: int = wire.BODY_MAX) -> None:
+    expected = scan_pieces(interpreted, pieces, whole_buffer, body_bytes_max)
+    for build in BUILDS:
+        for make_buffer in (whole_buffer, received_octets):
+            assert scan_pieces(build, pieces, make_buffer, body_bytes_max) == expected
+
+
+places = st.lists(st.integers(1, 60_000), max_size=8)
+
+
+@given(frames=wire.frame_streams(), places=places, body_bytes_max=st.sampled_from([1, 500, 4_088]))
+def test_both_builds_scan_well_formed_streams_alike(
+    frames: list[bytes], places: list[int], body_bytes_max: int
+) -> None:
+    assert_builds_agree(wire.split_at(b"".join(frames), places), body_bytes_max)
+
+
+@given(
+    frames=wire.frame_streams(),
+    places=places,
+    flips=st.lists(
+        st.tuples(st.integers(0, 60_000), st.sampled_from([1, 2, 4, 0x80, 0xFF])),
+        min_size=1,
+        max_size=4,
+    ),
+    cut=st.integers(0, 60_000),
+)
+def test_both_builds_scan_damaged_streams_alike(
+    frames: list[bytes], places: list[int], flips: list[tuple[int, int]], cut: int
+) -> None:
+    octets = bytearray(b"".join(frames))
+    for place, mask in flips:
+        if octets:
+            octets[place % len(octets)] ^= mask
+    if octets and cut % 3 == 0:
+        del octets[cut % len(octets) :]
+
+    assert_builds_agree(wire.split_at(bytes(octets), places))
+
+
+# The first octets of frames are where decisions are taken, so damage is aimed at them.
+@given(
+    run=wire.publish_runs(),
+    which=st.integers(0, 20),
+    place=st.integers(0, 40),
+    octet=st.integers(0, 255),
+    places=places,
+)
+def test_both_builds_judge_damaged_publishes_alike(
+    run: list[wire.Publish], which: int, place: int, octet: int, places: list[int]
+) -> None:
+    frames = [bytearray(each) for publish in run for each in publish.frames()]
+    damaged = frames[which % len(frames)]
+    damaged[place % len(damaged)] = octet
+
+    assert_builds_agree(wire.split_at(b"".join(frames), places))
+
+
+@given(octets=st.binary(max_size=200), places=st.lists(st.integers(1, 200), max_size=4))
+def test_both_builds_scan_garbage_alike(octets: bytes, places: list[int]) -> None:
+    assert_builds_agree(wire.split_at(octets, places))
+
+
+@given(flags=st.integers(0, 0xFFFF), values=st.binary(max_size=60), at=st.integers(0, 20))
+def test_both_builds_follow_property_lists_alike(flags: int, values: bytes, at: int) -> None:
+    at = min(at, len(values))
+    # The lengths inside may claim anything: only `end` says what there is.
+    end = interpreted.property_list_end(values, at, len(values), flags)
+
+    assert compiled.property_list_end(values, at, len(values), flags) == end
+    if end >= 0 and flags & 0x1000:
+        position = interpreted.delivery_mode_position(values, at, flags)
+        assert compiled.delivery_mode_position(values, at, flags) == position
+        assert at <= position < end
+
+
+messages = st.builds(
+    encode_message,
+    st.integers(0, 15),
+    st.binary(max_size=5) | st.just(b"e" * 255),
+    st.binary(max_size=5) | st.just(b"k" * 255),
+    wire.property_lists().map(lambda properties: properties.octets),
+    wire.bodies,
+)
+
+
+@given(
+    alike=st.lists(st.tuples(messages, st.integers(1, 3)), max_size=6),
+    channel=st.sampled_from([1, 255, 256, 65_535]),
+    consumer_tag=st.binary(max_size=8) | st.just(b"c" * 255),
+    first_tag=st.sampled_from([1, 2**32 - 1, 2**63]),
+    redelivered=st.booleans(),
+    frame_max=st.sampled_from([4_096, 5_000, 131_072]),
+)
+def test_both_builds_encode_deliveries_alike(
+    alike: list[tuple[bytes, int]],
+    channel: int,
+    consumer_tag: bytes,
+    first_tag: int,
+    redelivered: bool,
+    frame_max: int,
+) -> None:
+    run = [message for message, count in alike for _ in range(count)]
+    encoded = [
+        build.encode_deliveries(run, channel, consumer_tag, first_tag, redelivered, frame_max)
+        for build in BUILDS
+    ]
+
+    assert encoded[0] == encoded[1]
+
+
+@given(
+    message=messages,
+    before=st.binary(max_size=300),
+    after=st.binary(max_size=300),
+    frame_max=st.sampled_from([4_096, 131_072]),
+)
+def test_both_builds_encode_content_alike(
+    message: bytes, before: bytes, after: bytes, frame_max: int
+) -> None:
+    encoded = [build.encode_content(message, 7, before, after, frame_max) for build in BUILDS]
+
+    assert encoded[0] == encoded[1]

@@ -1,0 +1,195 @@
+"""Both builds of the records kernel agree on any bytes."""
+
+import random
+import sys
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from appendlog import _records_c as compiled
+from appendlog import _records_py as interpreted
+from appendlog.chunk import decode_chunk_header
+from appendlog.message import HAS_EXPIRATION, HAS_PRIORITY, encode_message
+from appendlog.records import RecordsKernel, load_kernel
+
+SALT = 0x89ABCDEF
+encode_chunk = compiled.encode_chunk
+kernels = pytest.mark.parametrize(
+    "kernel", [compiled, interpreted], ids=["compiled", "interpreted"]
+)
+names = st.binary(max_size=255)
+properties = st.one_of(
+    st.binary(max_size=40),
+    st.integers(0, 255).map(lambda n: b"\x08\x00" + bytes([n])),
+    st.integers(0, 10**15).map(lambda n: b"\x01\x00" + bytes([len(str(n))]) + b"%d" % n),
+    st.just(b"\x09\x00\x07\x0260"),
+)
+a_message = st.builds(
+    encode_message, st.integers(0, 15), names, names, properties, st.binary(max_size=300)
+)
+batches = st.lists(
+    st.one_of(a_message, st.just(encode_message(1, b"", b"q", b"\0\0", b"x"))),
+    min_size=1,
+    max_size=30,
+)
+
+
+Walked = tuple[tuple[int, int, int], tuple[list[int], list[int], list[bytes]]]
+
+
+def walked(kernel: RecordsKernel, data: bytes, *limits: int) -> Walked:
+    lists: tuple[list[int], list[int], list[bytes]] = ([], [], [])
+    return kernel.walk_chunks(data, *limits, *lists), lists  # type: ignore[call-arg,arg-type]
+
+
+def test_the_compiled_kernel_is_compiled() -> None:
+    assert not compiled.__file__.endswith(".py")
+    assert not interpreted.COMPILED
+
+
+@given(batches, st.data())
+def test_both_builds_encode_the_same_chunk_and_walk_it_back(
+    batch: list[bytes], data: st.DataObject
+) -> None:
+    count = len(batch)
+    base = data.draw(st.integers(0, 1 << 61))
+    gaps = data.draw(st.none() | st.lists(st.integers(1, 1 << 24), min_size=count, max_size=count))
+    deltas = None if gaps is None else [sum(gaps[: n + 1]) for n in range(count)]
+    times = data.draw(st.none() | st.lists(st.integers(0, 1 << 33), min_size=count, max_size=count))
+    transaction = data.draw(st.sampled_from([b"", bytes(16)]))
+    arguments = (batch, base, deltas, 1_700_000_000_000_000_000, times, SALT, transaction)
+    encoded = encode_chunk(*arguments)
+    assert encoded == interpreted.encode_chunk(*arguments)
+    limits = (0, len(encoded), SALT, 0, 1 << 62, 1 << 30, 1 << 30)
+    (status, position, _), (offsets, timestamps, messages) = walked(compiled, encoded, *limits)
+    assert (status, position) == (interpreted.WALK_END, len(encoded))
+    assert messages == batch
+    assert offsets == [base + delta for delta in deltas or range(count)]
+    saturated = [min(time, (1 << 32) - 1) for time in times or [0] * count]
+    assert timestamps == [1_700_000_000_000_000_000 + time for time in saturated]
+
+
+@given(st.binary(max_size=400))
+def test_both_builds_find_the_same_in_garbage(data: bytes) -> None:
+    limits = (0, len(data), SALT, 0, 1 << 62, 1 << 30, 1 << 30)
+    assert walked(compiled, data, *limits) == walked(interpreted, data, *limits)
+
+
+@settings(max_examples=300)
+@given(st.lists(batches, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_both_builds_agree_on_truncated_flipped_and_repeated_chunks(
+    groups: list[list[bytes]], chance: random.Random
+) -> None:
+    base, chunks = 0, []
+    for batch in groups:
+        chunks.append(encode_chunk(batch, base, None, 5, None, SALT))
+        base += len(batch)
+    if chance.random() < 0.2:
+        chance.shuffle(chunks)
+    data = bytearray(b"".join(chunks))
+    for _ in range(chance.choice([0, 0, 1, 3])):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    end = chance.choice([len(data), chance.randrange(len(data) + 1)])
+    start = chance.choice([0, 0, chance.randrange(end + 1)])
+    limits = (
+        start,
+        end,
+        SALT,
+        chance.choice([0, chance.randrange(base + 2)]),
+        chance.choice([1 << 62, chance.randrange(base + 2)]),
+        chance.choice([1 << 30, 1, chance.randrange(1, 20)]),
+        chance.choice([1 << 30, 1, chance.randrange(1, 2000)]),
+    )
+    assert walked(compiled, bytes(data), *limits) == walked(interpreted, bytes(data), *limits)
+
+
+@kernels
+def test_impossible_chunks_are_refused(kernel: RecordsKernel) -> None:
+    good = encode_message(1, b"", b"q", b"\0\0", b"x")
+    for arguments in (
+        ([], 0, None, 0, None, SALT),
+        ([good, good], 0, [1], 0, None, SALT),
+        ([good, good], 0, None, 0, [1], SALT),
+        ([good], -1, None, 0, None, SALT),
+        ([good], 1 << 62, None, 0, None, SALT),
+        ([good, good], 0, [0, 0], 0, None, SALT),
+        ([good], 0, [1 << 32], 0, None, SALT),
+        ([good], 0, None, 0, [-1], SALT),
+        ([good], 0, None, 0, None, SALT, b"short"),
+        ([b""], 0, None, 0, None, SALT),
+        ([b"\0\xff\0\0\0\0\0"], 0, None, 0, None, SALT),
+        ([b"\0\0\xff\0\0\0\0"], 0, None, 0, None, SALT),
+        ([b"\0\0\0\x01\0\0\0"], 0, None, 0, None, SALT),
+        ([b"\0\0\0\xff\xff\xff\xff"], 0, None, 0, None, SALT),
+    ):
+        with pytest.raises(ValueError, match=r"message|transaction|offset"):
+            kernel.encode_chunk(*arguments)
+
+
+@kernels
+def test_sums_of_a_chunk_are_right(kernel: RecordsKernel) -> None:
+    batch = [
+        encode_message(0, b"", b"q", b"\0\0", b"abc"),
+        encode_message(1 | HAS_PRIORITY, b"", b"q", b"\x08\x00\x05", b"d"),
+        encode_message(1 | HAS_EXPIRATION, b"", b"q", b"\x01\x00\x0260", b""),
+        encode_message(1 | HAS_EXPIRATION, b"", b"q", b"\x01\x00\x0230", b""),
+        encode_message(1 | HAS_PRIORITY, b"", b"q", b"\x08\x00\xff", b""),
+    ]
+    header = decode_chunk_header(kernel.encode_chunk(batch, 7, None, 1_000, [0, 1, 2, 3, 4], SALT))
+    assert (header.base_offset, header.end_offset, header.record_count) == (7, 12, 5)
+    assert (header.transient_count, header.body_bytes) == (1, 4)
+    assert (header.first_timestamp_ns, header.last_timestamp_ns) == (1_000, 1_004)
+    assert (header.min_expiry_ns, header.max_expiry_ns) == (30_001_003, 60_001_002)
+    assert header.priority_bitmap == 1 << 5 | 1 << 63
+
+
+def resealed(chunk: bytearray) -> bytes:
+    """Return a changed chunk with a CRC that fits."""
+    chunk[4:8] = crc32c(chunk[8:]).to_bytes(4, "little")
+    return bytes(chunk)
+
+
+@kernels
+def test_records_that_contradict_their_header_are_a_fault_and_leave_nothing(
+    kernel: RecordsKernel,
+) -> None:
+    batch = [encode_message(1, b"", b"q", b"\0\0", b"abc")] * 3
+    good = kernel.encode_chunk(batch, 5, None, 0, None, SALT)
+    size = len(batch[0]) + 12
+    changes = [(88, 200), (88, 3), (88 + size + 4, 0), (88 + 2 * size + 4, 9), (20, 2), (32, 3)]
+    for position, value in [*changes, (14, 1), (13, 2), (12, 1), (15, 1), (31, 0x40), (8, 70)]:
+        bad = bytearray(good)
+        bad[position] = value
+        data = resealed(bad)
+        limits = (0, len(data), SALT, 0, 1 << 60, 99, 1 << 20)
+        (status, stopped, next_offset), lists = walked(kernel, data, *limits)
+        assert (status, stopped, next_offset, lists) == (2, 0, 0, ([], [], [])), position
+
+
+@kernels
+def test_a_walk_outside_its_buffer_is_refused(kernel: RecordsKernel) -> None:
+    for start, end in ((-1, 3), (0, 11)):
+        with pytest.raises(ValueError, match="inside"):
+            walked(kernel, bytes(10), start, end, SALT, 0, 1, 1, 1)
+
+
+@pytest.mark.parametrize("wish", ["AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"])
+def test_the_environment_chooses_the_build(monkeypatch: pytest.MonkeyPatch, wish: str) -> None:
+    monkeypatch.delenv("AMQP_SERVER_PURE_PYTHON", raising=False)
+    monkeypatch.setenv(wish, "1")
+    is_pure = wish.endswith("PYTHON")
+    assert load_kernel() == (interpreted if is_pure else compiled, not is_pure)
+
+
+def test_without_a_compiled_build_the_interpreted_one_is_used_unless_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "appendlog._records_c", None)
+    assert load_kernel() == (interpreted, False)
+    monkeypatch.setenv("AMQP_SERVER_REQUIRE_COMPILED", "1")
+    with pytest.raises(ImportError):
+        load_kernel()

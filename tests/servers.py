@@ -1,0 +1,199 @@
+"""Real servers for tests: a process on a free port, to be killed, stopped and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import amqp_server
+
+REPOSITORY = Path(amqp_server.__file__).resolve().parent.parent
+START_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 10.0
+_LISTENING = "listening on "
+
+
+class RunningServer:
+    """One `python -m amqp_server` on a port that the system chose.
+
+    It keeps everything that the server writes to standard error, over all its restarts. As a
+    context manager it is killed at the end, by its own process id.
+
+    Args:
+        storage_path: Data directory; kept over restarts.
+        options: Options of the command line, without `--port` and `--storage-path`.
+        environment: Variables in addition to those of this process.
+        interpreted: Runs the kernels uncompiled.
+
+    Attributes:
+        host: Where it listens.
+        port: Where it listens; another one after each restart.
+        messages: Lines of standard error so far.
+        may_fail: Set by a test whose server is meant to log errors; see `faults`.
+    """
+
+    def __init__(
+        self,
+        storage_path: Path,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        interpreted: bool = False,
+    ) -> None:
+        self.storage_path = storage_path
+        self.options = options
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.messages: list[str] = []
+        self.may_fail = False
+        self._environment = dict(environment or {})
+        if interpreted:
+            self._environment["AMQP_SERVER_PURE_PYTHON"] = "1"
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+        self._changed = threading.Condition()
+        self._is_read_to_end = True
+
+    def __enter__(self) -> Self:
+        """Return the server as it is."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Kill what still runs."""
+        self.kill()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where to connect to."""
+        return self.host, self.port
+
+    @property
+    def pid(self) -> int:
+        """Process id of the last one that was started."""
+        return self._started.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def faults(self) -> list[str]:
+        """Lines of the log that a healthy server never writes."""
+        return [
+            line for line in self.messages if "level=error" in line or line.startswith("Traceback")
+        ]
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory of its own, without mapped files."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        return int(fields["RssAnon"].split()[0]) * 1024
+
+    def start(self) -> Self:
+        """Start, and return when it listens.
+
+        Raises:
+            AssertionError: It ended instead, or took longer than `START_SECONDS_MAX`.
+        """
+        self.begin()
+        line = self.wait_for_message(_LISTENING, seconds_max=START_SECONDS_MAX)
+        self.host, _, port = line.removeprefix(_LISTENING).strip().rpartition(":")
+        self.port = int(port)
+        return self
+
+    def begin(self) -> None:
+        """Start the process without waiting for anything."""
+        assert not self.is_running, "started twice"
+        self._join()
+        self._seen = len(self.messages)
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("AMQP_SERVER_")}
+        command = [sys.executable, "-P", "-m", "amqp_server", "--port", "0"]
+        self._process = subprocess.Popen(
+            [*command, "--storage-path", str(self.storage_path), *self.options],
+            cwd=self.storage_path.parent,
+            env={**inherited, "PYTHONPATH": str(REPOSITORY), **self._environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+        )
+        self._is_read_to_end = False
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+
+    def wait_for_message(self, text: str, *, seconds_max: float = STOP_SECONDS_MAX) -> str:
+        """Return the first line since the last start that contains `text`, when it is there."""
+
+        def found() -> str | None:
+            return next((line for line in self.messages[self._seen :] if text in line), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or self._is_read_to_end, seconds_max)
+            line = found()
+        assert line is not None, f"no {text!r} in: {''.join(self.messages[self._seen :])}"
+        return line
+
+    def kill(self) -> None:
+        """End the process as a crash would (SIGKILL), if it runs, and wait for its end."""
+        if self._process is not None:
+            self._process.kill()
+            self.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal and return at once."""
+        self._started.send_signal(number)
+
+    def terminate(self) -> int:
+        """Stop it cleanly (SIGTERM) and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self, seconds_max: float = STOP_SECONDS_MAX) -> int:
+        """Return the exit code when the process has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It did not end.
+        """
+        code = self._started.wait(seconds_max)
+        self._join()
+        return code
+
+    def restart(self) -> Self:
+        """Start again on the same data directory after an end of any kind."""
+        return self.start()
+
+    @property
+    def _started(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "never started"
+        return self._process
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None, "stderr is a pipe"
+        for line in process.stderr:
+            with self._changed:
+                self.messages.append(line)
+                self._changed.notify_all()
+        with self._changed:
+            self._is_read_to_end = True
+            self._changed.notify_all()
+
+    def _join(self) -> None:
+        """Take the rest of what an ended process wrote, and close the pipe."""
+        if self._reader is not None and self._process is not None and self._process.stderr:
+            self._reader.join(STOP_SECONDS_MAX)
+            self._process.stderr.close()
+            self._reader = None

@@ -1,0 +1,18 @@
+"""One Spark for all tests: starting it takes longer than all that is done with it."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from appendlog.spark.session import spark_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark with two workers, as the command does."""
+    log_path = tmp_path_factory.mktemp("spark") / "spark.log"
+    with spark_session("local[2]", log_path) as session:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        yield session

@@ -1,0 +1,40 @@
+"""One server for all tests of a file, and a client that watches it."""
+
+from collections.abc import Iterator
+
+import pytest
+from pamqp.commands import Basic
+
+from tests.amqp_client import AmqpClient, connect
+from tests.servers import RunningServer
+
+WITNESS_QUEUE = "witness"
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """Start a server that all tests of the file abuse; it must not log one error."""
+    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as server:
+        yield server.start()
+        assert server.is_running, "".join(server.messages)
+    assert not server.faults, "".join(server.messages)
+
+
+@pytest.fixture
+def witness(shared_server: RunningServer) -> Iterator[AmqpClient]:
+    """Keep a connection open through the test; afterwards it must work as if nothing had been."""
+    with connect(shared_server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare(WITNESS_QUEUE)
+        yield client
+        publish_and_get(client)
+        client.close()
+
+
+def publish_and_get(client: AmqpClient) -> None:
+    """Send one message through the witness's queue and take it out again."""
+    client.publish(b"still here", WITNESS_QUEUE)
+    client.expect(Basic.Ack)
+    message = client.get(WITNESS_QUEUE)
+    assert message is not None
+    assert message.body == b"still here"

@@ -1,0 +1,126 @@
+"""Clients that do not read: the server's memory stays bounded, and nobody else waits for them."""
+
+import contextlib
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from pamqp import frame
+from pamqp.commands import Basic, Connection, Queue
+from pamqp.heartbeat import Heartbeat
+
+from tests.amqp_client import PERSISTENT, AmqpClient, connect, frame_octets
+from tests.conftest import StartServer
+from tests.system.conftest import WITNESS_QUEUE, publish_and_get
+from tests.threaded_server import ThreadedServer
+
+MIB = 1024 * 1024
+GROWTH_BYTES_MAX = 50 * MIB
+BODY = bytes(range(256)) * 40
+TRANSIENT = Basic.Properties(delivery_mode=1)
+
+pytestmark = pytest.mark.timeout(90)
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "transient"])
+def test_memory_is_bounded_when_a_consumer_never_reads(
+    start_server: StartServer, durable: bool
+) -> None:
+    server = start_server()
+    with connect(server.address) as deaf, connect(server.address) as publisher:
+        deaf.open_channel()
+        deaf.declare("heap", durable=durable)
+        deaf.send(Basic.Consume(queue="heap"))
+        with connect(server.address) as witness:
+            witness.open_channel(confirms=True)
+            witness.declare(WITNESS_QUEUE)
+            publish_and_get(witness)
+            before = server.resident_bytes
+            publisher.open_channel(confirms=True)
+            batch = publisher.publish_octets(
+                Basic.Publish(0, "", "heap"), BODY, PERSISTENT if durable else TRANSIENT
+            )
+            for _ in range(60):
+                publisher.send_raw(batch * 200)
+                publish_and_get(witness)
+            expect_confirmed_up_to(publisher, 60 * 200)
+            assert server.resident_bytes - before < GROWTH_BYTES_MAX
+            assert witness.ready_count("heap") > 11_000
+
+
+def expect_confirmed_up_to(client: AmqpClient, tag: int) -> None:
+    """Return when the publish of this number is confirmed."""
+    while client.expect(Basic.Ack).delivery_tag != tag:
+        pass
+
+
+def test_a_client_that_asks_and_never_reads_is_not_listened_to(start_server: StartServer) -> None:
+    server = start_server()
+    with connect(server.address) as deaf, connect(server.address) as witness:
+        witness.open_channel(confirms=True)
+        witness.declare(WITNESS_QUEUE)
+        publish_and_get(witness)
+        before = server.resident_bytes
+        deaf.open_channel()
+        deaf.declare("asked")
+        deaf.socket.settimeout(1)
+        question = frame.marshal(Queue.Declare(queue="asked", passive=True), 1) * 1000
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 200 * MIB:
+                deaf.socket.sendall(question)
+                sent += len(question)
+        assert sent < 200 * MIB, "the server still reads"
+        publish_and_get(witness)
+        assert server.resident_bytes - before < GROWTH_BYTES_MAX
+
+
+def test_a_deaf_client_that_makes_a_mistake_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp_server.client_connection.DRAIN_SECONDS_MAX", 0.1)
+    with ThreadedServer(tmp_path / "data") as server:
+        with connect(server.address) as deaf, connect(server.address) as publisher:
+            fill_write_buffer(server, deaf, publisher)
+            deaf.send_raw(frame_octets(4, 1, b"no such frame type"))
+            server.wait_until(lambda: len(server.server.connections) == 1)
+            assert publisher.ready_count("heap") == 2_000
+
+
+def fill_write_buffer(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient) -> None:
+    """Send a consumer more than its socket and the server's buffer hold."""
+    deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.open_channel()
+    deaf.declare("heap", durable=False)
+    deaf.send(Basic.Consume(queue="heap"))
+    publisher.open_channel(confirms=True)
+    octets = publisher.publish_octets(Basic.Publish(0, "", "heap"), BODY, TRANSIENT)
+    publisher.send_raw(octets * 2_000)
+    expect_confirmed_up_to(publisher, 2_000)
+    server.wait_until(lambda: not all(each.is_writable for each in server.server.connections))
+
+
+def test_a_deaf_client_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path / "data") as server:
+        with connect(server.address) as deaf, connect(server.address) as publisher:
+            fill_write_buffer(server, deaf, publisher)
+            begun = time.monotonic()
+            server.stop()
+            assert time.monotonic() - begun < 10
+            publisher.expect(Connection.Close, 0)
+
+
+def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address, heartbeat_seconds=1) as silent,
+        connect(server.address, heartbeat_seconds=1) as beating,
+    ):
+        while server.call(lambda: len(server.server.connections)) == 2:
+            # The server's own heartbeats set the pace: no clock of ours.
+            _, value = beating.receive()
+            assert isinstance(value, Heartbeat)
+            beating.send(Heartbeat(), 0)
+        silent.expect_end()
+        beating.open_channel()

@@ -1,0 +1,97 @@
+"""The wheel of seconds: everybody is served every half interval, the silent are dropped."""
+
+import pytest
+
+from amqp_server.heartbeats import SILENT_TICKS_MAX, WHEEL_SLOTS, HeartbeatWheel
+
+
+class Connection:
+    """Writes down the second of each call."""
+
+    def __init__(self, heartbeat_seconds: int, *, is_silent: bool = False) -> None:
+        self.heartbeat_seconds = heartbeat_seconds
+        self.is_silent = is_silent
+        self.now = 0
+        self.beats: list[int] = []
+        self.abandoned: list[tuple[int, str]] = []
+
+    def beat(self) -> None:
+        self.beats.append(self.now)
+
+    def take_silence(self) -> bool:
+        return self.is_silent
+
+    def abandon(self, reason: str) -> None:
+        self.abandoned.append((self.now, reason))
+
+
+def pass_seconds(wheel: HeartbeatWheel, seconds: int, *connections: Connection) -> None:
+    for _ in range(seconds):
+        for connection in connections:
+            connection.now += 1
+        wheel.tick()
+
+
+@pytest.mark.parametrize(
+    "heartbeat_seconds",
+    [1, 2, 3, 10, 60, 2 * WHEEL_SLOTS - 2, 2 * WHEEL_SLOTS, 2 * WHEEL_SLOTS + 2, 580, 65_535],
+)
+def test_every_half_interval_is_a_beat(heartbeat_seconds: int) -> None:
+    wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds)
+    pass_seconds(wheel, 5)
+    wheel.add(connection)
+    half = max(heartbeat_seconds // 2, 1)
+
+    pass_seconds(wheel, 3 * half, connection)
+
+    assert connection.beats == [half, 2 * half, 3 * half]
+    assert connection.abandoned == []
+
+
+def test_connections_of_all_intervals_share_the_wheel() -> None:
+    wheel = HeartbeatWheel()
+    connections = [Connection(seconds) for seconds in range(1, 300)]
+    for connection in connections:
+        wheel.add(connection)
+
+    pass_seconds(wheel, 600, *connections)
+
+    for connection in connections:
+        half = max(connection.heartbeat_seconds // 2, 1)
+        assert connection.beats == list(range(half, 601, half))
+
+
+def test_a_peer_that_is_silent_for_two_intervals_is_dropped_once() -> None:
+    wheel, connection = HeartbeatWheel(), Connection(10, is_silent=True)
+    wheel.add(connection)
+
+    pass_seconds(wheel, 100, connection)
+
+    assert connection.abandoned == [(20, "missed heartbeats, timeout: 10s")]
+    assert connection.beats == [5, 10, 15]
+
+
+def test_one_octet_in_time_begins_the_count_anew() -> None:
+    wheel, connection = HeartbeatWheel(), Connection(2, is_silent=True)
+    wheel.add(connection)
+    pass_seconds(wheel, SILENT_TICKS_MAX - 1, connection)
+    connection.is_silent = False
+    pass_seconds(wheel, 1, connection)
+    connection.is_silent = True
+
+    pass_seconds(wheel, SILENT_TICKS_MAX - 1, connection)
+    assert connection.abandoned == []
+    pass_seconds(wheel, 1, connection)
+    assert len(connection.abandoned) == 1
+
+
+def test_a_connection_that_is_removed_hears_nothing_more() -> None:
+    wheel, connection = HeartbeatWheel(), Connection(2, is_silent=True)
+    wheel.add(connection)
+    pass_seconds(wheel, 1, connection)
+    wheel.remove(connection)
+    wheel.remove(connection)
+
+    pass_seconds(wheel, 2 * WHEEL_SLOTS, connection)
+
+    assert (connection.beats, connection.abandoned) == ([1], [])

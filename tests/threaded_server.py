@@ -1,0 +1,127 @@
+"""A server inside the test's process, on a loop and a thread of its own.
+
+For what no process outside can show: file systems that fail, hold syncs or lose power, limits
+small enough to be reached, and a look at the broker's state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from amqp_server.config import Limits, ServerConfig
+from amqp_server.server import Server
+from appendlog.filesystem import FileSystem
+
+SECONDS_MAX = 15.0
+ResultT = TypeVar("ResultT")
+
+
+class ThreadedServer:
+    """One in-process server; as a context manager it is stopped at the end.
+
+    Args:
+        storage_path: Data directory.
+        filesystem: For logs and checkpoints.
+        limits: Bounds; the default ones when None.
+        settings: Fields of `ServerConfig`.
+    """
+
+    def __init__(
+        self,
+        storage_path: Path,
+        filesystem: FileSystem | None = None,
+        limits: Limits | None = None,
+        **settings: Any,  # noqa: ANN401 - as the dataclass has them
+    ) -> None:
+        config = ServerConfig(
+            port=0, storage_path=storage_path, limits=limits or Limits(), **settings
+        )
+        self.server = Server(config, filesystem)
+        self._loop: asyncio.AbstractEventLoop
+        self._started: Future[None] = Future()
+        self._ending = asyncio.Event()
+        self._stops_cleanly = True
+        self._thread = threading.Thread(target=self._run, name="server", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start, and return when it listens."""
+        self._thread.start()
+        self._started.result(SECONDS_MAX)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop it."""
+        self.stop()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where to connect to."""
+        return self.server.address
+
+    def call(self, function: Callable[[], ResultT]) -> ResultT:
+        """Run a function on the server's loop and return what it returns."""
+
+        async def run() -> ResultT:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(SECONDS_MAX)
+
+    def wait_until(self, is_reached: Callable[[], bool]) -> None:
+        """Return when a condition on the server's state holds; it is asked on the loop."""
+
+        async def run() -> None:
+            async with asyncio.timeout(SECONDS_MAX):
+                while not is_reached():  # noqa: ASYNC110 - any state, so there is no event
+                    await asyncio.sleep(0.002)
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result(SECONDS_MAX + 1)
+
+    def run(self, make: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Run a coroutine function on the server's loop and return its result."""
+
+        async def run() -> ResultT:
+            return await make()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(SECONDS_MAX)
+
+    def stop(self) -> None:
+        """Stop cleanly; a second call does nothing."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+            self._thread.join(SECONDS_MAX)
+            assert not self._thread.is_alive(), "the server did not stop"
+
+    def abandon(self) -> None:
+        """Stop after a failure of the disk: nobody expects the stop to be a clean one."""
+        self._stops_cleanly = False
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self.server.start()
+        self._started.set_result(None)
+        await self._ending.wait()
+        is_clean = await self.server.stop()
+        assert is_clean or not self._stops_cleanly, "the last checkpoint could not be written"
