@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,8 @@ from bench.workloads import WORKLOADS, Scale
 
 _MIB: Final = 2**20
 _LABEL_WIDTH: Final = 34
-_COLUMN_WIDTH: Final = 16
+_COLUMN_WIDTH: Final = 20
+_BUSY_CORES: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,7 @@ def format_table(outcomes: Sequence[Outcome]) -> str:
             _ratio(values[name], values[RABBITMQ]) if row.has_ratio else "" for name in others
         ]
         lines.append(_line(row.label, [*cells, *ratios]))
-    lines += [
-        f"  {outcome.broker}: THESE FIGURES DO NOT COUNT{': ' if outcome.fault else ''}"
-        f"{outcome.fault.strip().splitlines()[-1] if outcome.fault else ''}"
-        for outcome in outcomes
-        if not outcome.counts
-    ]
+    lines += [f"  {note}" for outcome in outcomes for note in _notes(outcome)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -127,6 +123,15 @@ def to_json(
 def _run_to_json(measurement: Measurement) -> dict[str, Any]:
     derived = ("published_per_second", "consumed_per_second", "server_cpu_seconds_per_million")
     return dataclasses.asdict(measurement) | {name: getattr(measurement, name) for name in derived}
+
+
+def _notes(outcome: Outcome) -> Iterator[str]:
+    """Give what a reader must know before quoting these figures."""
+    if not outcome.counts:
+        fault = outcome.fault.strip().splitlines()
+        yield ": ".join([f"{outcome.broker}: THESE FIGURES DO NOT COUNT", *fault[-1:]])
+    if any((each.others_cores or 0) > _BUSY_CORES for each in outcome.measurements):
+        yield f"{outcome.broker}: the machine was busy with other programs; measure again"
 
 
 def _combine(row: _Row, outcome: Outcome) -> float | None:

@@ -1,5 +1,4 @@
-"""A small blocking AMQP 0-9-1 client for tests: frames out, frames in, and nothing done behind
-the test's back.
+"""A small blocking AMQP 0-9-1 client for tests: nothing is done behind the test's back.
 
 It never answers, acknowledges or reconnects by itself, and it can send any octets. A test says
 what it sends and what it expects next:
@@ -323,10 +322,17 @@ class AmqpClient:
         return declared.message_count
 
     def declare(
-        self, queue: str, *, durable: bool = True, channel: int = 1, **options: Any
-    ) -> None:  # noqa: ANN401
+        self,
+        queue: str,
+        *,
+        durable: bool = True,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: Any = None,  # noqa: ANN401 - a table of any values
+        channel: int = 1,
+    ) -> None:
         """Declare a queue."""
-        method = Queue.Declare(queue=queue, durable=durable, **options)
+        method = Queue.Declare(0, queue, False, durable, exclusive, auto_delete, False, arguments)
         self.call(method, Queue.DeclareOk, channel)
 
     def close_when_told(self) -> Connection.Close:

@@ -125,9 +125,42 @@ class Broker:
 
         Until then nothing of it is confirmed: a message must not be safer than its queue.
         """
-        await self.definitions.save_queue(queue)
+        try:
+            await self.definitions.save_queue(queue)
+        except BaseException:
+            self._withdraw(queue)
+            raise
         queue.store.is_held = False
         queue.wake()
+
+    def _withdraw(self, queue: Queue) -> None:
+        """Take back a queue that could not be saved: it must not look as if it would stay."""
+        if queue.is_deleted:
+            return
+        queue.store.is_failed = True
+        self._remove_queue(queue)
+        # Whoever published to it meanwhile is told that it is lost.
+        queue.store_moved()
+        self._discard(queue)
+
+    async def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """Make an exchange durable; one that cannot be is gone."""
+        try:
+            await self.definitions.save_exchange(vhost.name, exchange)
+        except BaseException:
+            if vhost.exchanges.get(exchange.name) is exchange:
+                vhost.remove_exchange(exchange)
+            raise
+
+    async def save_binding(self, vhost: VirtualHost, binding: Binding) -> None:
+        """Make a binding durable; one that cannot be is gone."""
+        try:
+            await self.definitions.save_binding(vhost.name, binding)
+        except BaseException:
+            vhost.unbind(
+                binding.source, binding.destination, binding.routing_key, binding.arguments
+            )
+            raise
 
     async def delete_queue(self, queue: Queue) -> None:
         """Remove a queue, its bindings and its messages; returns when that is durable."""

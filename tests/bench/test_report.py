@@ -73,6 +73,13 @@ def test_a_standstill_makes_figures_worthless() -> None:
     assert Outcome("soak", "ours", [replace(MEASUREMENT, stalled_seconds=0)]).counts
 
 
+def test_a_busy_machine_is_told() -> None:
+    busy = Outcome("acks", "ours", [MEASUREMENT, replace(MEASUREMENT, others_cores=0.5)])
+
+    assert "ours: the machine was busy" in format_table([busy])
+    assert "busy" not in format_table([Outcome("acks", "ours", [MEASUREMENT])])
+
+
 def test_the_json_report_holds_every_run_and_what_it_was_measured_on() -> None:
     latency = LatencySummary(0.001, 0.002, 0.003, 0.004)
     outcome = Outcome("latency", "ours", [replace(MEASUREMENT, latency=latency), MEASUREMENT])

@@ -67,6 +67,16 @@ def test_messages_sent_behind_a_refused_declare_are_not_confirmed(server: Thread
         assert isinstance(answer, Basic.Nack | Basic.Return), describe(answer)
 
 
+def test_a_binding_that_cannot_be_saved_is_refused_and_not_there(server: ThreadedServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel()
+        bind = Exchange.Bind(destination="amq.fanout", source="amq.direct", routing_key="k")
+        client.send(bind)
+        expect_refusal(client)
+    direct = server.call(lambda: server.server.broker.vhosts["/"].exchanges["amq.direct"])
+    assert not direct.bindings
+
+
 def test_transient_definitions_need_no_disk(server: ThreadedServer) -> None:
     with connect(server.address) as client:
         client.open_channel(confirms=True)

@@ -97,6 +97,7 @@ def test_many_channels_work_side_by_side(connection: pika.BlockingConnection, na
     for number, channel in enumerate(channels):
         method, _, body = channel.basic_get(name)
         assert (method.delivery_tag, body) == (1, b"%d" % number)
+    for channel in channels:
         channel.close()
     last = connection.channel()
     assert last.queue_purge(name).method.message_count == len(channels)

@@ -11,10 +11,13 @@ from tests.servers import RunningServer
 WITNESS_QUEUE = "witness"
 
 
-@pytest.fixture(scope="module")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+@pytest.fixture(scope="module", params=["compiled", "interpreted"])
+def shared_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
     """Start a server that all tests of the file abuse; it must not log one error."""
-    with RunningServer(tmp_path_factory.mktemp("shared") / "data") as server:
+    storage_path = tmp_path_factory.mktemp("shared") / "data"
+    with RunningServer(storage_path, interpreted=request.param == "interpreted") as server:
         yield server.start()
         assert server.is_running, "".join(server.messages)
     assert not server.faults, "".join(server.messages)

@@ -2,6 +2,7 @@
 
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pamqp.commands import Channel, Connection, Queue
@@ -98,7 +99,7 @@ def test_a_malformed_plain_response_is_refused(shared_server: RunningServer, res
     with AmqpClient(shared_server.address) as client:
         client.send_raw(PROTOCOL_HEADER)
         client.expect(Connection.Start, 0)
-        properties = {"capabilities": {"authentication_failure_close": True}}
+        properties: Any = {"capabilities": {"authentication_failure_close": True}}
         client.send(Connection.StartOk(properties, "PLAIN", response, "en_US"), 0)
         close = client.expect(Connection.Close, 0)
         assert close.reply_code in (403, 502)
@@ -192,11 +193,14 @@ def test_a_client_that_stops_in_the_handshake_is_let_go(tmp_path: Path, step: st
 
 
 def test_a_connection_too_many_is_closed(tmp_path: Path) -> None:
-    with ThreadedServer(tmp_path / "data", limits=Limits(connections_max=2)) as server:
-        with connect(server.address), connect(server.address) as second:
-            with AmqpClient(server.address) as third:
-                assert read_to_end(third) == b""
-            second.close()
-            server.wait_until(lambda: len(server.server.connections) == 1)
-            with connect(server.address) as fourth:
-                fourth.open_channel()
+    with (
+        ThreadedServer(tmp_path / "data", limits=Limits(connections_max=2)) as server,
+        connect(server.address),
+        connect(server.address) as second,
+    ):
+        with AmqpClient(server.address) as third:
+            assert read_to_end(third) == b""
+        second.close()
+        server.wait_until(lambda: len(server.server.connections) == 1)
+        with connect(server.address) as fourth:
+            fourth.open_channel()

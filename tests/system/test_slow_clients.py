@@ -80,12 +80,15 @@ def test_a_deaf_client_that_makes_a_mistake_is_let_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("amqp_server.client_connection.DRAIN_SECONDS_MAX", 0.1)
-    with ThreadedServer(tmp_path / "data") as server:
-        with connect(server.address) as deaf, connect(server.address) as publisher:
-            fill_write_buffer(server, deaf, publisher)
-            deaf.send_raw(frame_octets(4, 1, b"no such frame type"))
-            server.wait_until(lambda: len(server.server.connections) == 1)
-            assert publisher.ready_count("heap") == 2_000
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address) as deaf,
+        connect(server.address) as publisher,
+    ):
+        fill_write_buffer(server, deaf, publisher)
+        deaf.send_raw(frame_octets(4, 1, b"no such frame type"))
+        server.wait_until(lambda: len(server.server.connections) == 1)
+        assert publisher.ready_count("heap") == 2_000
 
 
 def fill_write_buffer(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient) -> None:
@@ -102,13 +105,16 @@ def fill_write_buffer(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpC
 
 
 def test_a_deaf_client_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
-    with ThreadedServer(tmp_path / "data") as server:
-        with connect(server.address) as deaf, connect(server.address) as publisher:
-            fill_write_buffer(server, deaf, publisher)
-            begun = time.monotonic()
-            server.stop()
-            assert time.monotonic() - begun < 10
-            publisher.expect(Connection.Close, 0)
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address) as deaf,
+        connect(server.address) as publisher,
+    ):
+        fill_write_buffer(server, deaf, publisher)
+        begun = time.monotonic()
+        server.stop()
+        assert time.monotonic() - begun < 10
+        publisher.expect(Connection.Close, 0)
 
 
 def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(tmp_path: Path) -> None:

@@ -55,9 +55,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
     )
     vhost.add_exchange(exchange)
     if exchange.durable:
-        return answer(
-            channel, reply, channel.broker.definitions.save_exchange(vhost.name, exchange)
-        )
+        return answer(channel, reply, channel.broker.save_exchange(vhost, exchange))
     return answer(channel, reply)
 
 
@@ -89,7 +87,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
     binding = vhost.bind(source, destination, method.routing_key, method.arguments)
     reply = None if method.no_wait else ExchangeBindOk()
     if binding is not None and binding.is_durable:
-        return answer(channel, reply, channel.broker.definitions.save_binding(vhost.name, binding))
+        return answer(channel, reply, channel.broker.save_binding(vhost, binding))
     return answer(channel, reply)
 
 

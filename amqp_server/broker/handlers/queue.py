@@ -119,7 +119,7 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
     binding = vhost.bind(exchange, queue, key, method.arguments)
     reply = None if method.no_wait else QueueBindOk()
     if binding is not None and binding.is_durable:
-        return answer(channel, reply, channel.broker.definitions.save_binding(vhost.name, binding))
+        return answer(channel, reply, channel.broker.save_binding(vhost, binding))
     return answer(channel, reply)
 
 
