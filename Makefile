@@ -19,7 +19,7 @@ COMPILED := .venv/.compiled
 NODE := tests/interop/node
 
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
-	appendlog/_*_py.py appendlog/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
+	appendlog/_*_py.py appendlog/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance crash bench check check-long java node
 

@@ -15,9 +15,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 KERNELS = {
-    "amqp_server.protocol._framing_c": "amqp_server/protocol/_framing_py.py",
+    "amqp_server.protocol._scanning_c": "amqp_server/protocol/_scanning_py.py",
+    "amqp_server.protocol._writing_c": "amqp_server/protocol/_writing_py.py",
     "appendlog._records_c": "appendlog/_records_py.py",
-    "ring._sequencer_c": "ring/_sequencer_py.py",
 }
 DIRECTIVES = {
     "language_level": 3,

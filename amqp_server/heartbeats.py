@@ -74,5 +74,6 @@ class HeartbeatWheel:
         self._schedule(connection)
 
     def _schedule(self, connection: Beating) -> None:
-        wait = max(connection.heartbeat_seconds // 2, 1)
+        # Rounded up: a peer must never be dropped before two whole intervals.
+        wait = -(-connection.heartbeat_seconds // 2)
         self._slots[(self._now + wait) % WHEEL_SLOTS][connection] = (wait - 1) // WHEEL_SLOTS

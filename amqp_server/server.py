@@ -51,6 +51,8 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 
 The default of 5 ms would be added to every confirm while the loop is busy.
 """
+READ_RETRY_SECONDS = 1.0
+"""Pause after a log could not be read."""
 SHUTDOWN_SECONDS_MAX = 8.0
 """How long stopping may take before what is left is cut off."""
 
@@ -278,14 +280,17 @@ class Server:
     def _read_in_worker(
         self, read: Callable[[], ReadResult], arrived: Callable[[ReadResult | Exception], None]
     ) -> None:
+        loop = asyncio.get_running_loop()
+
         def done(future: asyncio.Future[ReadResult]) -> None:
             error = future.exception()
             if error is None:
                 arrived(future.result())
             elif isinstance(error, Exception):
-                arrived(error)
+                # Whoever asked will ask again: a broken disk must not keep the loop busy.
+                loop.call_later(READ_RETRY_SECONDS, arrived, error)
 
-        asyncio.get_running_loop().run_in_executor(None, read).add_done_callback(done)
+        loop.run_in_executor(None, read).add_done_callback(done)
 
 
 class _Gate:

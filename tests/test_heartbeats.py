@@ -40,7 +40,7 @@ def test_every_half_interval_is_a_beat(heartbeat_seconds: int) -> None:
     wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds)
     pass_seconds(wheel, 5)
     wheel.add(connection)
-    half = max(heartbeat_seconds // 2, 1)
+    half = (heartbeat_seconds + 1) // 2
 
     pass_seconds(wheel, 3 * half, connection)
 
@@ -57,7 +57,7 @@ def test_connections_of_all_intervals_share_the_wheel() -> None:
     pass_seconds(wheel, 600, *connections)
 
     for connection in connections:
-        half = max(connection.heartbeat_seconds // 2, 1)
+        half = (connection.heartbeat_seconds + 1) // 2
         assert connection.beats == list(range(half, 601, half))
 
 

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from amqp_server.broker.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
@@ -57,6 +58,7 @@ class Broker:
         self.removed_incarnations: list[UUID] = []
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint: Callable[[], Awaitable[None]]
+        self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:

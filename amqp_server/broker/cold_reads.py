@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     ReadInWorker = Callable[
         [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
     ]
-    """Runs a read in a worker and calls back on the loop."""
+    """Runs a read in a worker and calls back on the loop; after a failure with a pause."""
 
 READ_BYTES = 1024 * 1024
 """Message bytes read ahead at a time."""

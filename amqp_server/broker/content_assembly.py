@@ -12,7 +12,12 @@ from __future__ import annotations
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from amqp_server.protocol.errors import FieldSyntaxError, PreconditionFailed, UnexpectedFrame
+from amqp_server.protocol.errors import (
+    FieldSyntaxError,
+    PreconditionFailed,
+    ResourceError,
+    UnexpectedFrame,
+)
 from amqp_server.protocol.framing import delivery_mode_position, property_list_end
 from appendlog.message import HAS_EXPIRATION, HAS_HEADERS, HAS_PRIORITY, PERSISTENT, encode_message
 
@@ -23,6 +28,37 @@ _BASIC_CLASS = 60
 _PUBLISH = (60, 40)
 
 
+class AssemblyBudget:
+    """Bytes of bodies that have begun to arrive, of all connections together.
+
+    Args:
+        bytes_max: How many there may be.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        """Begin with none."""
+        self.bytes_max = bytes_max
+        self.held_bytes = 0
+
+    def take(self, count: int) -> None:
+        """Count more bytes.
+
+        Raises:
+            ResourceError: There would be too many.
+        """
+        if self.held_bytes + count > self.bytes_max:
+            raise ResourceError(
+                f"unfinished messages of all connections hold {self.held_bytes} bytes, "
+                f"at most {self.bytes_max} are allowed",
+                *_PUBLISH,
+            )
+        self.held_bytes += count
+
+    def give_back(self, count: int) -> None:
+        """Count fewer bytes."""
+        self.held_bytes -= count
+
+
 class ContentAssembly:
     """Collects the header and body frames of one publish.
 
@@ -30,17 +66,25 @@ class ContentAssembly:
         method: The publish that announced content.
         method_payload: Its octets, for the routing cache.
         message_bytes_max: Largest body that is accepted.
+        budget: What all unfinished bodies share.
     """
 
-    def __init__(self, method: BasicPublish, method_payload: bytes, message_bytes_max: int) -> None:
+    def __init__(
+        self,
+        method: BasicPublish,
+        method_payload: bytes,
+        message_bytes_max: int,
+        budget: AssemblyBudget,
+    ) -> None:
         """Wait for the content header."""
         self.method = method
         self.method_payload = method_payload
         self.property_flags = 0
         self.message_flags = 0
         self._message_bytes_max = message_bytes_max
+        self._budget = budget
         self._properties: bytes | None = None
-        self._parts: list[bytes] = []
+        self._body = bytearray()
         self._missing_bytes = 0
 
     @property
@@ -65,7 +109,7 @@ class ContentAssembly:
             method.exchange.encode("utf-8", "surrogateescape"),
             method.routing_key.encode("utf-8", "surrogateescape"),
             self._properties,
-            b"".join(self._parts),
+            bytes(self._body),
         )
 
     def take_header(self, payload: bytes) -> bool:
@@ -107,15 +151,20 @@ class ContentAssembly:
 
         Raises:
             UnexpectedFrame: No header came before, or more body than it announced.
+            ResourceError: All unfinished bodies together are too large.
         """
         if self._properties is None:
             raise self.out_of_place
-        self._missing_bytes -= len(payload)
-        if self._missing_bytes < 0:
+        if len(payload) > self._missing_bytes:
             raise UnexpectedFrame("content body is larger than its header announced", *_PUBLISH)
-        if payload:
-            self._parts.append(payload)
+        self._budget.take(len(payload))
+        self._missing_bytes -= len(payload)
+        self._body += payload
         return self._missing_bytes == 0
+
+    def release(self) -> None:
+        """Give back what the body took of the budget; it is finished or given up."""
+        self._budget.give_back(len(self._body))
 
 
 def _message_flags(payload: bytes, flags: int) -> int:

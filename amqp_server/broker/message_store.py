@@ -212,7 +212,9 @@ class MessageStore:
     async def make_durable(self) -> None:
         """Return when all that was taken in so far is on the disk, or cannot get there."""
         end = self.end_offset
-        while self.recovery_point < end and not (self.is_failed or self._is_discarded):
+        while self.recovery_point < end and not (
+            self.is_failed or self.is_held or self._is_discarded
+        ):
             self.run_journal(more_input=False)
             self.request_sync()
             waiter = asyncio.get_running_loop().create_future()
@@ -347,10 +349,12 @@ class MessageStore:
         if self._is_discarded:
             return
         if isinstance(result, Exception):
+            # Not a reason to lose anything: the messages stay ready, and the read is repeated
+            # when the queue has its next turn.
             logger.error(
                 "read failed path=%s offset=%d error=%s", self.log.directory, start, result
             )
-            self._owner.store_lost(start, self.written_end)
+            self._owner.store_moved()
             return
         first = result.offsets[0] if result.offsets else result.next_offset
         if first > start:

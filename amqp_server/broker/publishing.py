@@ -65,7 +65,9 @@ class Publishing:
 
     def close(self) -> None:
         """Forget content that was still awaited, and publishes that were not answered."""
-        self._assembly = None
+        if self._assembly is not None:
+            self._assembly.release()
+            self._assembly = None
         self.confirms = None
 
     def publish_run(
@@ -98,7 +100,9 @@ class Publishing:
         method = decode_method(payload)
         assert isinstance(method, BasicPublish), "only basic.publish carries content from a client"
         self._target(payload)
-        self._assembly = ContentAssembly(method, payload, self._broker.config.max_message_bytes)
+        self._assembly = ContentAssembly(
+            method, payload, self._broker.config.max_message_bytes, self._broker.assembly_budget
+        )
 
     def take_header(self, payload: bytes) -> None:
         """Take a content header frame that came by itself."""
@@ -150,6 +154,7 @@ class Publishing:
     def _finish_content(self) -> None:
         assembly, self._assembly = self._assembly, None
         assert assembly is not None, "no content to finish"
+        assembly.release()
         self.publish_run(
             assembly.method_payload,
             [assembly.message],

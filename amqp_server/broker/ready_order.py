@@ -109,7 +109,8 @@ class ReadyOrder:
         return taken
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return what is ready in `[start, end)`."""
+        """Remove and return what is ready in `[start, end)`; `start` is at most the cursor."""
+        assert start <= self.cursor, "what was never ready cannot be taken from the middle"
         taken: list[ReadyRange] = []
         kept: list[ReadyRange] = []
         for ready in self._requeued:
@@ -126,7 +127,7 @@ class ReadyOrder:
         self._requeued = kept
         self._requeued_count -= sum(map(len, taken))
         high = min(end, self.end)
-        if start <= self.cursor < high:
+        if self.cursor < high:
             taken.append(ReadyRange(self.cursor, high, redelivered=False))
             self.cursor = high
         return taken

@@ -1,8 +1,8 @@
 """The framing kernels, compiled where they were built, interpreted otherwise.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted source; `AMQP_SERVER_REQUIRE_COMPILED=1`
-refuses to run without the compiled one. `COMPILED` tells which is live. Both builds have the
-names and types of `_framing_py`; the parity tests hold them to it.
+`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
+refuses to run without the compiled ones. `COMPILED` tells which are live. Both builds have the
+names and types of `_scanning_py` and `_writing_py`; the parity tests hold them to it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-from amqp_server.protocol import _framing_py
-from amqp_server.protocol._framing_py import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
+from amqp_server.protocol import _scanning_py, _writing_py
+from amqp_server.protocol._scanning_py import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
 
 __all__ = [
     "ACK",
@@ -31,24 +31,23 @@ __all__ = [
 ]
 
 
-def _load_compiled() -> ModuleType | None:
-    if os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1":
-        return None
-    try:
-        return import_module("amqp_server.protocol._framing_c")
-    except ImportError:
-        if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
-            raise
-        return None
+def _load() -> tuple[ModuleType, ModuleType, bool]:
+    if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
+        try:
+            scanning = import_module("amqp_server.protocol._scanning_c")
+            writing = import_module("amqp_server.protocol._writing_c")
+        except ImportError:
+            if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
+                raise
+        else:
+            return scanning, writing, True
+    return _scanning_py, _writing_py, False
 
 
-_compiled = _load_compiled()
-_kernels = _compiled or _framing_py
+_scanning, _writing, COMPILED = _load()
 
-COMPILED = _compiled is not None
-
-FrameScanner: type[_framing_py.FrameScanner] = _kernels.FrameScanner
-encode_deliveries = _kernels.encode_deliveries
-encode_content = _kernels.encode_content
-property_list_end = _kernels.property_list_end
-delivery_mode_position = _kernels.delivery_mode_position
+FrameScanner: type[_scanning_py.FrameScanner] = _scanning.FrameScanner
+property_list_end = _scanning.property_list_end
+delivery_mode_position = _scanning.delivery_mode_position
+encode_deliveries = _writing.encode_deliveries
+encode_content = _writing.encode_content

@@ -6,18 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.content_assembly import ContentAssembly
-from amqp_server.protocol.errors import FieldSyntaxError, PreconditionFailed, UnexpectedFrame
+from amqp_server.broker.content_assembly import AssemblyBudget, ContentAssembly
+from amqp_server.protocol.errors import (
+    FieldSyntaxError,
+    PreconditionFailed,
+    ResourceError,
+    UnexpectedFrame,
+)
 from amqp_server.protocol.methods import BasicPublish, decode_method
 from appendlog.message import encode_message
 from tests.protocol import wire
 
 
-def assembly(method_payload: bytes = b"", message_bytes_max: int = 1 << 20) -> ContentAssembly:
+def assembly(
+    method_payload: bytes = b"",
+    message_bytes_max: int = 1 << 20,
+    budget: AssemblyBudget | None = None,
+) -> ContentAssembly:
     method_payload = method_payload or b"\x00\x3c\x00\x28\x00\x00\x01e\x01k\x00"
     method = decode_method(method_payload)
     assert isinstance(method, BasicPublish)
-    return ContentAssembly(method, method_payload, message_bytes_max)
+    budget = budget or AssemblyBudget(1 << 20)
+    return ContentAssembly(method, method_payload, message_bytes_max, budget)
 
 
 def header_payload(body_bytes: int, properties: bytes = b"\x00\x00", class_id: int = 60) -> bytes:
@@ -55,7 +65,6 @@ def test_empty_body_frames_neither_end_a_message_nor_pile_up() -> None:
     content.take_header(header_payload(1))
 
     assert not any(content.take_body(b"") for _ in range(100))
-    assert len(content._parts) == 0
     assert content.take_body(b"x") is True
 
 
@@ -119,3 +128,18 @@ def test_any_header_is_taken_or_refused_with_an_amqp_error(payload: bytes) -> No
     except (FieldSyntaxError, PreconditionFailed, UnexpectedFrame):
         return
     assert content.property_flags == int.from_bytes(payload[12:14], "big")
+
+
+def test_unfinished_bodies_share_a_budget_and_give_it_back() -> None:
+    budget = AssemblyBudget(100)
+    one, other = assembly(budget=budget), assembly(budget=budget)
+    one.take_header(header_payload(80))
+    other.take_header(header_payload(80))
+    one.take_body(bytes(60))
+
+    with pytest.raises(ResourceError, match="60 bytes, at most 100"):
+        other.take_body(bytes(60))
+
+    one.release()
+    assert other.take_body(bytes(80)) is True
+    assert budget.held_bytes == 80

@@ -1,11 +1,14 @@
 """What the store does when its queue is deleted, its disk slow or broken, its log damaged."""
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from amqp_server.config import Durability
+from appendlog.filesystem import FileSystem
 from tests.appendlog.faulty_filesystem import FaultyFileSystem
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
 
@@ -148,6 +151,37 @@ def test_a_failed_store_asks_the_flusher_for_nothing_more(tmp_path: Path, bench:
     queue.store.request_sync()
 
     assert not queue.store.is_flushing
+
+
+class UnreadableFileSystem(FileSystem):
+    """Every read fails with EIO while `is_broken`."""
+
+    is_broken = False
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        if self.is_broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().pread(descriptor, size, position)
+
+
+def test_a_read_that_fails_loses_nothing(bench: MakeBench) -> None:
+    """One EIO used to settle, and so to drop, everything that the log alone still had."""
+    filesystem = UnreadableFileSystem()
+    queue = bench(is_durable=True, filesystem=filesystem)
+    queue.publish(3_000)
+    queue.settle_down()
+    filesystem.is_broken = True
+    assert queue.store.read(0, 10) == []
+    moves = queue.moves
+
+    queue.take_report()
+
+    assert queue.lost == []
+    assert queue.moves > moves
+    filesystem.is_broken = False
+    assert queue.store.read(0, 10) == []
+    queue.take_report()
+    assert len(queue.store.read(0, 10)) == 10
 
 
 def test_records_that_the_log_has_lost_are_named_and_the_rest_is_read(bench: MakeBench) -> None:

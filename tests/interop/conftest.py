@@ -40,7 +40,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
 def url(address: Address) -> str:
     """Return the address with guest's credentials, as a URL."""
     host, port = address
-    return f"amqp://guest:guest@{host}:{port}/"
+    return f"amqp://guest:guest@{host}:{port}/%2F"
 
 
 @pytest.fixture

@@ -202,7 +202,7 @@ async def test_exchanges_bound_to_exchanges_pass_messages_on(
 
 async def test_header_values_come_back(channel: AbstractChannel, name: str) -> None:
     headers: aio_pika.abc.HeadersType = {
-        "float": -0.1,
+        "float": -0.25,
         "int": 1,
         "long": -(1 << 60),
         "bool": True,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pamqp import body, commands, frame, header, heartbeat
 
-from amqp_server.broker.content_assembly import ContentAssembly
+from amqp_server.broker.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
 from amqp_server.protocol.methods import BasicPublish, decode_method
 from appendlog.message import encode_message
@@ -51,7 +51,9 @@ class Teller:
         elif kind == METHOD and event[2][:4] == PUBLISH_ID:
             method = decode_method(event[2])
             assert isinstance(method, BasicPublish)
-            self._assemblies[channel] = ContentAssembly(method, event[2], self._message_bytes_max)
+            self._assemblies[channel] = ContentAssembly(
+                method, event[2], self._message_bytes_max, AssemblyBudget(self._message_bytes_max)
+            )
         elif kind == HEADER:
             self._assembled(channel, self._assemblies[channel].take_header(event[2]))
         elif kind == BODY:

@@ -1,16 +1,14 @@
-"""Frames, a whole read buffer at a time: the two kernels of the wire.
+"""Frames in: a kernel that walks a whole read buffer once.
 
-`FrameScanner` walks a read buffer once and reports *runs*: publishes that share one
-`basic.publish` frame, acknowledgements of one channel, and everything else frame by
-frame. A client sends the same method frame, and mostly the same content header, again
-and again; so the scanner remembers the octets of the last publish up to its body, and
-one comparison replaces decoding the next. `encode_deliveries` is its mirror: one run of
-messages in, the octets of their `basic.deliver` frames out.
+`FrameScanner` reports *runs*: publishes that share one `basic.publish` frame,
+acknowledgements of one channel, and everything else frame by frame. A client sends the same
+method frame, and mostly the same content header, again and again; so the scanner remembers
+the octets of the last publish up to its body, and one comparison replaces decoding the next.
 
-The file is ordinary Python. `_framing_c.pxd` gives its names C types and the build
-compiles it as `_framing_c`; `framing.py` chooses. What keeps both builds right and fast:
-lengths are proved before octets are read (a compiled index is not checked), octets are
-widened before they are shifted, and copies are slices, never loops over octets.
+The file is ordinary Python. `_scanning_c.pxd` gives its names C types and the build compiles
+it as `_scanning_c`; `framing.py` chooses. What keeps both builds right and fast: lengths are
+proved before octets are read (a compiled index is not checked), octets are widened before
+they are shifted, and copies are slices, never loops over octets.
 
 Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 """
@@ -377,127 +375,3 @@ class FrameScanner:
         self.group_prefix_bytes = prefix_end - at
         self.group_body_bytes = body_bytes
         return fresh
-
-
-def encode_deliveries(
-    messages: list[bytes],
-    channel: int,
-    consumer_tag: bytes,
-    first_tag: int,
-    redelivered: bool,
-    frame_max: int,
-) -> bytes:
-    """Return the octets of one `basic.deliver` with its content per message.
-
-    Args:
-        messages: Messages as they stand in ring and log (docs/log-format.md).
-        channel: Channel number, 1 to 65535.
-        consumer_tag: Octets of the consumer tag, at most 255.
-        first_tag: Delivery tag of the first message; the others follow without a gap.
-        redelivered: Whether the flag is set; the same for the whole run.
-        frame_max: Largest frame in octets, framing included.
-
-    Returns:
-        One bytes object, ready to be written.
-    """
-    count = len(messages)
-    tags = pack(f">{count}Q", *range(first_tag, first_tag + count))
-    return _encode(
-        messages,
-        channel,
-        b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag,
-        tags,
-        pack("B", redelivered),
-        b"",
-        frame_max,
-    )
-
-
-def encode_content(
-    message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
-) -> bytes:
-    """Return the octets of one method that carries `message`, and of its content.
-
-    Args:
-        message: The message; its exchange and routing key stand between the two parts.
-        channel: Channel number.
-        before_route: Method payload up to the exchange name.
-        after_route: Method payload after the routing key.
-        frame_max: Largest frame in octets, framing included.
-    """
-    return _encode([message], channel, before_route, b"", b"", after_route, frame_max)
-
-
-def _encode(
-    messages: list[bytes],
-    channel: int,
-    method_head: bytes,
-    tags: bytes,
-    before_route: bytes,
-    after_route: bytes,
-    frame_max: int,
-) -> bytes:
-    parts: list[bytes] = []
-    prefix = b""
-    prefix_bytes = 0
-    message_bytes = -1
-    start = b""
-    middle = b""
-    body_bytes_max = frame_max - 8
-    tag_bytes = 8 if tags else 0
-    tag_at = 0
-    for message in messages:
-        size = len(message)
-        if size != message_bytes or not message.startswith(prefix):
-            data = message
-            route_end = 2 + data[1]
-            route_end = route_end + 1 + data[route_end]
-            properties_bytes = data[route_end + 3]
-            properties_bytes = properties_bytes << 8 | data[route_end + 2]
-            properties_bytes = properties_bytes << 8 | data[route_end + 1]
-            properties_bytes = properties_bytes << 8 | data[route_end]
-            prefix_bytes = route_end + 4 + properties_bytes
-            prefix = message[:prefix_bytes]
-            message_bytes = size
-            body_bytes = size - prefix_bytes
-            route = message[1:route_end]
-            method_bytes = (
-                len(method_head) + tag_bytes + len(before_route) + len(route) + len(after_route)
-            )
-            start = pack(">BHI", 1, channel, method_bytes) + method_head
-            middle = b"".join(
-                (
-                    before_route,
-                    route,
-                    after_route,
-                    pack(">BBHIIQ", 0xCE, 2, channel, 12 + properties_bytes, 60 << 16, body_bytes),
-                    message[route_end + 4 : prefix_bytes],
-                    b"\xce" if body_bytes == 0 else pack(">BBHI", 0xCE, 3, channel, body_bytes),
-                )
-            )
-            if body_bytes > body_bytes_max:
-                middle = middle[: len(middle) - 7]
-        parts.append(start)
-        if tag_bytes != 0:
-            parts.append(tags[tag_at : tag_at + 8])
-            tag_at += 8
-        parts.append(middle)
-        if size - prefix_bytes > body_bytes_max:
-            _split_body(message, prefix_bytes, channel, body_bytes_max, parts)
-        elif size != prefix_bytes:
-            parts.append(message[prefix_bytes:])
-            parts.append(b"\xce")
-    return b"".join(parts)
-
-
-def _split_body(
-    message: bytes, at: int, channel: int, body_bytes_max: int, parts: list[bytes]
-) -> None:
-    """Append body frames of at most `body_bytes_max`; the header's end octet is written."""
-    end = len(message)
-    while at < end:
-        stop = min(at + body_bytes_max, end)
-        parts.append(pack(">BHI", 3, channel, stop - at))
-        parts.append(message[at:stop])
-        parts.append(b"\xce")
-        at = stop
