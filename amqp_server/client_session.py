@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_TX_CLASS = 90
+
 _PUBLISH_ID = b"\x00\x3c\x00\x28"
 
 
@@ -238,9 +240,7 @@ class ClientSession:
         machine = self._machine
         method = decode_method(payload)
         if method.class_id != 10:
-            raise CommandInvalid(f"method {method.name} on channel 0").with_method(
-                method.class_id, method.method_id
-            )
+            raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
         except AmqpError as error:
@@ -282,9 +282,7 @@ class ClientSession:
                 self.write(method_frame(number, ChannelCloseOk()))
             return
         if number == 0 and kind in (framing.PUBLISH, framing.ACK):
-            raise CommandInvalid("channel 0 is for methods of class connection").with_method(
-                *_failed(event)
-            )
+            raise self._machine.unexpected(*_failed(event))
         if kind in (framing.HEADER, framing.BODY):
             raise UnexpectedFrame("expected method frame, got non method frame instead")
         if not isinstance(method, ChannelOpen):
@@ -330,7 +328,10 @@ class ClientSession:
             raise CommandInvalid(f"method {method.name} on channel {channel.number}")
         handler = HANDLERS.get(type(method))
         if handler is None:
-            raise NotImplementedAmqp(f"method {method.name}")
+            if method.class_id == _TX_CLASS:
+                raise NotImplementedAmqp(f"method {method.name}")
+            # A method that only a server sends.
+            raise CommandInvalid("unimplemented method")
         return handler(channel, method)
 
     def _wait_for(self, channel: Channel, method: Method, waiting: Awaitable[None]) -> None:

@@ -24,26 +24,17 @@ class Limits:
             and end octet. A larger frame is a frame error (501).
         frame_bytes_min: Least frame-max that a client may ask for (specification, 4.2.3).
         heartbeat_seconds: Offered in `connection.tune`; the client may lower it or refuse (0).
-        table_depth_max: Nested tables and arrays in one field table; deeper: syntax error (502).
-        vhosts_max: Virtual hosts. One more is refused with not-allowed (530).
-        exchanges_max: Exchanges of all virtual hosts. One more: precondition-failed (406).
-        queues_max: Queues of all virtual hosts. One more: precondition-failed (406).
-        bindings_max: Bindings of all virtual hosts. One more: precondition-failed (406).
+        exchanges_max: Exchanges of one virtual host. One more: precondition-failed (406).
+        queues_max: Queues of one virtual host. One more: precondition-failed (406).
+        bindings_max: Bindings of one virtual host. One more: precondition-failed (406).
         consumers_per_channel_max: Consumers of one channel. One more: not-allowed (530).
         unacked_messages_per_channel_max: Deliveries waiting for an ack on one channel, whatever its
             prefetch count; at the bound nothing more is delivered until some are settled.
-        transaction_bytes_per_channel_max: Bodies published in one uncommitted transaction; past it
-            the channel is closed with precondition-failed (406).
         read_buffer_bytes: The loop's one read buffer, shared by all connections.
-        write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it nothing is
-            delivered to that client, and its requests are no longer read.
+        write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it its
+            requests are no longer read. (Deliveries stop earlier, at 1 MiB.)
         assembly_bytes_max: Parts of messages whose body has not wholly arrived, of all connections
-            together; past it the connections that are in the middle of one are read one at a time.
-        parked_publish_bytes_per_connection_max: Publishes held back under a memory or disk alarm,
-            while acks and other methods go on; past it the socket is not read.
-        journal_waiting_bytes_max: Encoded chunks handed to the flusher and not yet on disk, of all
-            queues together; past it publishing sockets are not read until it falls by half.
-        open_segments_max: Segment files open at a time, in the whole process.
+            together; a connection that would pass it is closed with resource-error (506).
     """
 
     connections_max: int = 10_000
@@ -52,17 +43,11 @@ class Limits:
     frame_bytes_max: int = 131_072
     frame_bytes_min: int = 4096
     heartbeat_seconds: int = 60
-    table_depth_max: int = 64
-    vhosts_max: int = 1_000
     exchanges_max: int = 100_000
     queues_max: int = 100_000
     bindings_max: int = 1_000_000
     consumers_per_channel_max: int = 10_000
     unacked_messages_per_channel_max: int = 2_000_000
-    transaction_bytes_per_channel_max: int = 128 * MIB
     read_buffer_bytes: int = 256 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     assembly_bytes_max: int = 1 * GIB
-    parked_publish_bytes_per_connection_max: int = 1 * MIB
-    journal_waiting_bytes_max: int = 64 * MIB
-    open_segments_max: int = 512

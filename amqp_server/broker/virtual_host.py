@@ -34,6 +34,7 @@ class VirtualHost:
     Attributes:
         exchanges: By name.
         queues: By name.
+        binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
     """
 
@@ -48,6 +49,7 @@ class VirtualHost:
         }
         self.queues: dict[str, Queue] = {}
         self.routing_version = 0
+        self.binding_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -83,6 +85,7 @@ class VirtualHost:
             return None
         binding = Binding(source, destination, key, arguments)
         source.bind(binding)
+        self.binding_count += 1
         self._bindings_to.setdefault(destination, {})[binding] = None
         self.routing_version += 1
         return binding
@@ -152,6 +155,7 @@ class VirtualHost:
 
     def _forget(self, binding: Binding) -> None:
         binding.source.unbind(binding)
+        self.binding_count -= 1
         self.routing_version += 1
         bindings = self._bindings_to[binding.destination]
         del bindings[binding]

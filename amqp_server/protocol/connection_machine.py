@@ -15,7 +15,13 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.protocol.errors import AccessRefused, CommandInvalid, FieldSyntaxError, NotAllowed
+from amqp_server.protocol.errors import (
+    AccessRefused,
+    ChannelError,
+    CommandInvalid,
+    FieldSyntaxError,
+    NotAllowed,
+)
 from amqp_server.protocol.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -46,6 +52,15 @@ class ConnectionState(Enum):
     OPEN = auto()
     CLOSING = auto()
     CLOSED = auto()
+
+
+_RABBITMQ_STATES = {
+    ConnectionState.AWAITING_START_OK: "starting",
+    ConnectionState.AWAITING_TUNE_OK: "tuning",
+    ConnectionState.AWAITING_OPEN: "opening",
+    ConnectionState.OPEN: "running",
+}
+"""Names that clients' logs know from RabbitMQ's replies."""
 
 
 class Gatekeeper(Protocol):
@@ -141,7 +156,12 @@ class ConnectionMachine:
             case ConnectionCloseOk(), ConnectionState.CLOSING:
                 self.state = ConnectionState.CLOSED
                 return None
-        raise CommandInvalid(f"unexpected method {method.name} in state {self.state.name.lower()}")
+        raise self.unexpected(method.class_id, method.method_id)
+
+    def unexpected(self, class_id: int, method_id: int) -> ChannelError:
+        """Return the error for a method on channel 0 that may not come now, or never."""
+        state = _RABBITMQ_STATES.get(self.state, "closed")
+        return ChannelError(f"unexpected method in connection state {state}", class_id, method_id)
 
     def close(self) -> None:
         """Note that connection.close was sent."""

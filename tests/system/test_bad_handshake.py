@@ -166,6 +166,14 @@ def test_methods_before_the_login_are_refused(
         assert read_to_end(client) == b""
 
 
+def test_a_step_of_the_handshake_may_not_be_left_out(shared_server: RunningServer) -> None:
+    with AmqpClient(shared_server.address) as client:
+        client.login()
+        client.send(Connection.Open("/"), 0)
+        close = client.expect_connection_close(504)
+        assert close.reply_text == "CHANNEL_ERROR - unexpected method in connection state tuning"
+
+
 def test_a_channel_before_the_virtual_host_is_refused(shared_server: RunningServer) -> None:
     with AmqpClient(shared_server.address) as client:
         client.login()

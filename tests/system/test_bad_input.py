@@ -6,6 +6,7 @@ Source: AMQP 0-9-1 specification, sections 1.2 (reply codes), 2.2 and 4.2 (frame
 """
 
 import random
+import socket
 import struct
 
 import pytest
@@ -214,15 +215,20 @@ FATAL = {
     ),
     "publish_on_channel_0": (
         frame.marshal(PUBLISH, 0) + frame_octets(HEADER, 0, struct.pack(">HHQH", 60, 0, 0, 0)),
-        503,
-        "COMMAND_INVALID",
+        504,
+        "CHANNEL_ERROR - unexpected method in connection state running",
         (60, 40),
     ),
-    "ack_on_channel_0": (frame.marshal(Basic.Ack(1), 0), 503, "COMMAND_INVALID", (60, 80)),
+    "ack_on_channel_0": (
+        frame.marshal(Basic.Ack(1), 0),
+        504,
+        "CHANNEL_ERROR - unexpected method in connection state running",
+        (60, 80),
+    ),
     "channel_open_on_channel_0": (
         frame.marshal(Channel.Open(), 0),
-        503,
-        "COMMAND_INVALID",
+        504,
+        "CHANNEL_ERROR - unexpected method in connection state running",
         (20, 10),
     ),
     "connection_method_on_a_channel": (
@@ -233,16 +239,16 @@ FATAL = {
     ),
     "connection_opened_twice": (
         frame.marshal(Connection.Open("/"), 0),
-        503,
-        "COMMAND_INVALID",
+        504,
+        "CHANNEL_ERROR - unexpected method in connection state running",
         (10, 40),
     ),
     "unknown_class": (method(99, 1), 540, "NOT_IMPLEMENTED - unimplemented method", (99, 1)),
     "unknown_method": (method(60, 999), 540, "NOT_IMPLEMENTED - unimplemented method", (60, 999)),
     "method_for_clients_only": (
         frame.marshal(Queue.DeclareOk("q", 0, 0), 1),
-        None,
-        "",
+        503,
+        "COMMAND_INVALID - unimplemented method",
         (50, 11),
     ),
     "immediate": (
@@ -283,8 +289,7 @@ def test_a_fatal_mistake_ends_the_connection_with_its_reply_code(
         client.send_raw(octets)
         close = client.expect(Connection.Close, 0)
         assert (close.class_id, close.method_id) == failing, describe(close)
-        assert code is None or close.reply_code == code, describe(close)
-        assert close.reply_code != 541, describe(close)
+        assert close.reply_code == code, describe(close)
         assert close.reply_text.startswith(text), describe(close)
         client.send(Connection.CloseOk(), 0)
         client.expect_end()
@@ -385,7 +390,7 @@ def test_a_truncated_frame_at_the_end_is_forgotten(shared_server: RunningServer)
         client.declare("truncated", durable=False)
         publish = client.publish_octets(Basic.Publish(0, "", "truncated"), b"x" * 100, PERSISTENT)
         client.send_raw(publish + publish[:-1])
-        client.socket.shutdown(1)
+        client.socket.shutdown(socket.SHUT_WR)
         client.expect_end()
     with connect(shared_server.address) as client:
         client.open_channel()
@@ -454,12 +459,13 @@ def _mutate(stream: bytearray, chance: random.Random) -> None:
 
 
 def _send_and_read_to_the_end(client: AmqpClient, octets: bytes) -> None:
+    """Send and take the answers; their names may be any octets, so nothing is decoded."""
+    received = b""
     try:
         client.send_raw(octets)
-        client.socket.shutdown(1)
+        client.socket.shutdown(socket.SHUT_WR)
         while True:
-            _, value = client.receive()
-            if isinstance(value, Connection.Close):
-                assert value.reply_code != 541, f"{describe(value)} after {octets.hex()}"
+            received += client.receive_raw()
     except (ConnectionLostError, OSError):
-        return
+        internal_error = b"\x00\x0a\x00\x32" + (541).to_bytes(2, "big")
+        assert internal_error not in received, f"after {octets.hex()}"

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.answers import answer
+from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import clean_name, find_exchange, is_reserved, refuse_default
+from amqp_server.broker.handlers.room import check_room
 from amqp_server.broker.matchers import MATCHERS
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
@@ -45,6 +47,12 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
         return answer(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    check_room(
+        f"declare exchange '{name}'",
+        f"exchange limit in vhost '{vhost.name}'",
+        len(vhost.exchanges),
+        channel.broker.config.limits.exchanges_max,
+    )
     exchange = Exchange(
         name,
         method.type,
@@ -84,11 +92,8 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
     refuse_default(method.destination)
     destination = find_exchange(vhost, clean_name(method.destination))
     source = find_exchange(vhost, clean_name(method.source))
-    binding = vhost.bind(source, destination, method.routing_key, method.arguments)
     reply = None if method.no_wait else ExchangeBindOk()
-    if binding is not None and binding.is_durable:
-        return answer(channel, reply, channel.broker.save_binding(vhost, binding))
-    return answer(channel, reply)
+    return make_binding(channel, source, destination, method.routing_key, method.arguments, reply)
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[None] | None:

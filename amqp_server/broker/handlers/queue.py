@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.arguments import check_queue_arguments
+from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
@@ -21,6 +22,7 @@ from amqp_server.broker.handlers.names import (
     queue_name,
     refuse_default,
 )
+from amqp_server.broker.handlers.room import check_room
 from amqp_server.broker.matchers.headers import match_kind
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
@@ -66,6 +68,12 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
     if is_reserved(name) and method.queue:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     check_queue_arguments(name, vhost.name, method.arguments)
+    check_room(
+        f"declare queue '{name}'",
+        f"queue limit in vhost '{vhost.name}'",
+        len(vhost.queues),
+        channel.broker.config.limits.queues_max,
+    )
     queue = channel.broker.create_queue(
         vhost,
         name,
@@ -116,11 +124,8 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
     if not method.queue and not key:
         # Source: specification, queue.bind: an unnamed queue without a key is bound by its name.
         key = queue.name
-    binding = vhost.bind(exchange, queue, key, method.arguments)
     reply = None if method.no_wait else QueueBindOk()
-    if binding is not None and binding.is_durable:
-        return answer(channel, reply, channel.broker.save_binding(vhost, binding))
-    return answer(channel, reply)
+    return make_binding(channel, exchange, queue, key, method.arguments, reply)
 
 
 def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:

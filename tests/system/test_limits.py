@@ -1,0 +1,62 @@
+"""What a client may create has a bound, and the answer says which."""
+
+from pathlib import Path
+
+from pamqp.commands import Exchange, Queue
+
+from amqp_server.config import Limits
+from amqp_server.protocol.constants import ReplyCode
+from tests.amqp_client import connect
+from tests.threaded_server import ThreadedServer
+
+
+def test_one_queue_too_many_is_refused(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, limits=Limits(queues_max=1)) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        client.declare("one")
+        client.declare("one")
+
+        client.send(Queue.Declare(queue="two"))
+
+        close = client.expect_channel_close(ReplyCode.PRECONDITION_FAILED)
+        assert close.reply_text == (
+            "PRECONDITION_FAILED - cannot declare queue 'two': "
+            "queue limit in vhost '/' (1) is reached"
+        )
+
+
+def test_one_exchange_too_many_is_refused(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, limits=Limits(exchanges_max=8)) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        client.call(Exchange.Declare(exchange="eighth"), Exchange.DeclareOk)
+
+        client.send(Exchange.Declare(exchange="ninth"))
+
+        close = client.expect_channel_close(ReplyCode.PRECONDITION_FAILED)
+        assert "exchange limit in vhost '/' (8) is reached" in close.reply_text
+
+
+def test_one_binding_too_many_is_refused_and_unbinding_makes_room(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, limits=Limits(bindings_max=1)) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        client.declare("q")
+        bind = Queue.Bind(queue="q", exchange="amq.topic", routing_key="a")
+        client.call(bind, Queue.BindOk)
+        unbind = Queue.Unbind(queue="q", exchange="amq.topic", routing_key="a")
+        client.call(unbind, Queue.UnbindOk)
+        client.call(bind, Queue.BindOk)
+        client.call(bind, Queue.BindOk)
+
+        client.send(Queue.Bind(queue="q", exchange="amq.topic", routing_key="b"))
+
+        close = client.expect_channel_close(ReplyCode.PRECONDITION_FAILED)
+        assert "binding limit in vhost '/' (1) is reached" in close.reply_text
