@@ -33,6 +33,8 @@ class RunningServer:
         interpreted: Runs the kernels uncompiled.
 
     Attributes:
+        options: As given; may be changed between restarts.
+        interpreted: As given; may be changed between restarts.
         host: Where it listens.
         port: Where it listens; another one after each restart.
         messages: Lines of standard error so far.
@@ -52,9 +54,8 @@ class RunningServer:
         self.port = 0
         self.messages: list[str] = []
         self.may_fail = False
+        self.interpreted = interpreted
         self._environment = dict(environment or {})
-        if interpreted:
-            self._environment["AMQP_SERVER_PURE_PYTHON"] = "1"
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._changed = threading.Condition()
@@ -120,6 +121,8 @@ class RunningServer:
         self._join()
         self._seen = len(self.messages)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("AMQP_SERVER_")}
+        if self.interpreted:
+            inherited["AMQP_SERVER_PURE_PYTHON"] = "1"
         command = [sys.executable, "-P", "-m", "amqp_server", "--port", "0"]
         self._process = subprocess.Popen(
             [*command, "--storage-path", str(self.storage_path), *self.options],

@@ -59,6 +59,7 @@ class Broker:
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint: Callable[[], Awaitable[None]]
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
+        self._saving: set[Exchange | Binding] = set()
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
@@ -147,15 +148,19 @@ class Broker:
 
     async def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Make an exchange durable; one that cannot be is gone."""
+        self._saving.add(exchange)
         try:
             await self.definitions.save_exchange(vhost.name, exchange)
         except BaseException:
             if vhost.exchanges.get(exchange.name) is exchange:
                 vhost.remove_exchange(exchange)
             raise
+        finally:
+            self._saving.discard(exchange)
 
     async def save_binding(self, vhost: VirtualHost, binding: Binding) -> None:
         """Make a binding durable; one that cannot be is gone."""
+        self._saving.add(binding)
         try:
             await self.definitions.save_binding(vhost.name, binding)
         except BaseException:
@@ -163,14 +168,17 @@ class Broker:
                 binding.source, binding.destination, binding.routing_key, binding.arguments
             )
             raise
+        finally:
+            self._saving.discard(binding)
+
+    def is_saving(self, entity: Exchange | Binding) -> bool:
+        """Return whether an entity is on its way to the disk: no answer may be sooner."""
+        return entity in self._saving
 
     async def delete_queue(self, queue: Queue) -> None:
         """Remove a queue, its bindings and its messages; returns when that is durable."""
         bindings, exchanges = self._remove_queue(queue)
-        await self.definitions.remove(
-            queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
-        )
-        self._discard(queue)
+        await self._finish_deletion(queue, bindings, exchanges)
 
     async def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Remove an exchange and its bindings; returns when that is durable."""
@@ -192,14 +200,7 @@ class Broker:
         if queue.is_deleted:
             return
         bindings, exchanges = self._remove_queue(queue)
-
-        async def finish() -> None:
-            await self.definitions.remove(
-                queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
-            )
-            self._discard(queue)
-
-        self._spawn(finish())
+        self._spawn(self._finish_deletion(queue, bindings, exchanges))
 
     def delete_queues_of(self, client: Client) -> None:
         """Delete the exclusive queues of a client that is gone."""
@@ -210,6 +211,20 @@ class Broker:
         """Return when nothing that is settled in `queue` now can come back after a crash."""
         await queue.store.make_durable()
         await self.write_checkpoint()
+
+    async def _finish_deletion(
+        self, queue: Queue, bindings: list[Binding], exchanges: list[Exchange]
+    ) -> None:
+        try:
+            await self.definitions.remove(
+                queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
+            )
+        except BaseException:
+            # Its definition may still be there: then its messages must be, after a restart.
+            queue.store.discard()
+            queue.store_moved()
+            raise
+        self._discard(queue)
 
     def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
         queue.is_deleted = True

@@ -83,3 +83,25 @@ def test_transient_definitions_need_no_disk(server: ThreadedServer) -> None:
         client.declare("memory", durable=False)
         publish_confirmed(client, "memory", range(3))
         assert client.ready_count("memory") == 3
+
+
+def test_a_queue_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: Path) -> None:
+    queues = tmp_path / "data" / "metadata" / "queues"
+    with ThreadedServer(tmp_path / "data") as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        client.publish(b"kept", "q")
+        client.expect_confirmed()
+        queues.rename(queues.with_name("away"))
+        queues.write_text("in the way")
+
+        client.send(Queue.Delete(queue="q"))
+
+        expect_refusal(client)
+        queues.unlink()
+        queues.with_name("away").rename(queues)
+    with ThreadedServer(tmp_path / "data") as server, connect(server.address) as client:
+        client.open_channel()
+        message = client.get("q")
+        assert message is not None
+        assert message.body == b"kept"

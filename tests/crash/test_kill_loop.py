@@ -30,6 +30,7 @@ QUEUES = ("shared", "mirror")
 CONSUMERS = ("shared", "shared", "mirror")
 CONFIRMS_MAX = 1500
 START_KILLED_SHARE = 0.25
+INTERPRETED_SHARE = 0.3
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + ROUNDS * SECONDS_A_ROUND)]
 
@@ -58,11 +59,12 @@ def test_no_confirmed_message_is_lost_over_many_kills(
     ledger = Ledger(QUEUES)
     for _ in range(ROUNDS):
         server.options = tuple(server_options(chance))
+        server.interpreted = chance.random() < INTERPRETED_SHARE
         if chance.random() < START_KILLED_SHARE:
             kill_in_its_start(server, chance)
         server.start()
         work_until_killed(server, ledger, chance)
-    server.options = ()
+    server.options, server.interpreted = (), False
     server.start()
     for queue in QUEUES:
         drain(server, queue, ledger)

@@ -9,9 +9,7 @@ from typing import Any
 
 from celery import Celery
 
-app = Celery(
-    "interop", broker=os.environ.get("CELERY_BROKER_URL", "amqp://"), backend="rpc://"
-)
+app = Celery("interop", broker=os.environ.get("CELERY_BROKER_URL", "amqp://"), backend="rpc://")
 app.conf.update(
     broker_connection_retry_on_startup=True,
     broker_transport_options={"confirm_publish": True},
@@ -21,13 +19,13 @@ app.conf.update(
 )
 
 
-@app.task
+@app.task  # type: ignore[untyped-decorator]
 def add(one: int, other: int) -> int:
     """Return the sum."""
     return one + other
 
 
-@app.task(bind=True, max_retries=5)
+@app.task(bind=True, max_retries=5)  # type: ignore[untyped-decorator]
 def succeed_after(self: Any, failures: int) -> int:  # noqa: ANN401 - Celery has no types
     """Fail so many times, be retried each time, and return how often that was."""
     retries: int = self.request.retries
@@ -36,13 +34,13 @@ def succeed_after(self: Any, failures: int) -> int:  # noqa: ANN401 - Celery has
     return retries
 
 
-@app.task
+@app.task  # type: ignore[untyped-decorator]
 def fail(text: str) -> None:
     """Raise an error."""
     raise ValueError(text)
 
 
-@app.task(acks_late=True)
+@app.task(acks_late=True)  # type: ignore[untyped-decorator]
 def ask(port: int) -> str:
     """Connect to a port of this machine, and return what it says once it says something."""
     with socket.create_connection(("127.0.0.1", port)) as asking:

@@ -29,11 +29,19 @@ class CeleryWorker:
         self.app = app
         self.name = f"{queue}@worker"
         options = [
-            f"--pool={pool}", "--concurrency=1", "--task-events", "--loglevel=INFO", "--without-mingle",
+            f"--pool={pool}", "--concurrency=1", "--task-events", "--without-mingle",
             f"--queues={queue}", f"--hostname={self.name}",
         ]  # fmt: skip
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "celery", "-A", "tests.interop.celery_tasks", "worker", *options],
+            [
+                sys.executable,
+                "-m",
+                "celery",
+                "-A",
+                "tests.interop.celery_tasks",
+                "worker",
+                *options,
+            ],
             cwd=REPOSITORY,
             env={**os.environ, "CELERY_BROKER_URL": url, "CELERY_QUEUE": queue},
             stdin=subprocess.DEVNULL,

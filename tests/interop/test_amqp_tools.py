@@ -15,7 +15,9 @@ pytestmark = pytest.mark.interop
 SECONDS_MAX = 30
 
 
-def run(program: str, url: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def run(
+    program: str, url: str, *arguments: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
     """Run one of the programs to its end."""
     path = shutil.which(program)
     assert path is not None, f"{program} is not installed (Debian: amqp-tools)"
@@ -36,7 +38,9 @@ def succeed(program: str, url: str, *arguments: str, stdin: bytes = b"") -> byte
 
 
 def test_declare_publish_get_delete(url: str, name: str) -> None:
-    assert succeed("amqp-declare-queue", url, f"--queue={name}", "--durable").strip() == name.encode()
+    assert (
+        succeed("amqp-declare-queue", url, f"--queue={name}", "--durable").strip() == name.encode()
+    )
     for body in (b"first", b""):
         succeed("amqp-publish", url, f"--routing-key={name}", "--persistent", stdin=body)
     assert succeed("amqp-get", url, f"--queue={name}") == b"first"

@@ -4,10 +4,12 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
+import kombu
 import pytest
 from celery import Celery, chain, chord, group
 from celery.exceptions import TaskRevokedError
 
+from tests.conftest import StartServer
 from tests.interop.celery_tasks import add, ask, fail, succeed_after
 from tests.interop.celery_tasks import app as celery_app
 from tests.interop.celery_worker import CeleryWorker
@@ -124,9 +126,7 @@ class TestControl:
         assert seen[sent[0]] == ["task-received", "task-started", "task-succeeded"]
 
 
-def test_a_task_that_is_acknowledged_late_survives_its_worker(
-    app: Celery, broker_url: str
-) -> None:
+def test_a_task_that_is_acknowledged_late_survives_its_worker(app: Celery, broker_url: str) -> None:
     queue = "interop-late"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(SECONDS_MAX)
@@ -141,3 +141,24 @@ def test_a_task_that_is_acknowledged_late_survives_its_worker(
             with again:
                 again.sendall(b"answered")
             assert result.get(timeout=SECONDS_MAX) == "answered"
+
+
+def test_a_worker_lives_through_a_restart_of_the_server(
+    app: Celery, start_server: StartServer
+) -> None:
+    queue = "interop-restart"
+    server = start_server()
+    server.options += ("--port", str(server.port))
+    url = f"amqp://guest:guest@{server.host}:{server.port}//"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        CeleryWorker(app, url, queue, pool="prefork"),
+    ):
+        listener.settimeout(SECONDS_MAX)
+        for _ in range(3):
+            with kombu.Connection(url) as connection:
+                ask.apply_async((listener.getsockname()[1],), queue=queue, connection=connection)
+            asked, _ = listener.accept()
+            asked.close()
+            server.kill()
+            server.restart()

@@ -297,18 +297,16 @@ def test_an_exclusive_consumer_keeps_others_out_and_comes_only_alone(
 
 
 @pytest.mark.parametrize(
-    ("action", "text"),
+    ("action", "options", "text"),
     [
-        ("recover", "NOT_IMPLEMENTED - requeue=false"),
-        ("prefetch_size", "NOT_IMPLEMENTED - prefetch_size!=0 (1)"),
+        ("basic_recover", {"requeue": False}, "NOT_IMPLEMENTED - requeue=false"),
+        ("basic_qos", {"prefetch_size": 1}, "NOT_IMPLEMENTED - prefetch_size!=0 (1)"),
+        ("tx_select", {}, "NOT_IMPLEMENTED - method tx.select"),
     ],
 )
-def test_what_rabbitmq_does_not_implement_ends_the_connection(
-    channel: BlockingChannel, action: str, text: str
+def test_what_is_not_implemented_ends_the_connection(
+    channel: BlockingChannel, action: str, options: dict[str, int], text: str
 ) -> None:
     with pytest.raises(ConnectionClosedByBroker) as caught:
-        if action == "recover":
-            channel.basic_recover(requeue=False)
-        else:
-            channel.basic_qos(prefetch_size=1)
+        getattr(channel, action)(**options)
     assert (caught.value.reply_code, caught.value.reply_text) == (540, text)

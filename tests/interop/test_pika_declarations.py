@@ -14,9 +14,9 @@ pytestmark = pytest.mark.interop
 
 Action = Callable[[BlockingChannel, str], object]
 LOCKED = (
-    "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '{name}' in vhost '/'. It could "
-    "be originally declared on another connection or the exclusive property value does not match "
-    "that of the original declaration."
+    "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '{name}' in vhost '/'. "
+    "It could be originally declared on another connection or the exclusive property value does "
+    "not match that of the original declaration."
 )
 
 
@@ -154,9 +154,7 @@ REFUSED: dict[str, tuple[Action, int, str]] = {
         "received 'false' but current is 'true'",
     ),
     "exchange_internal": (
-        lambda channel, name: channel.exchange_declare(
-            name, "direct", durable=True, internal=True
-        ),
+        lambda channel, name: channel.exchange_declare(name, "direct", durable=True, internal=True),
         406,
         "PRECONDITION_FAILED - inequivalent arg 'internal' for exchange '{name}' in vhost '/': "
         "received 'true' but current is 'false'",
@@ -192,7 +190,10 @@ REFUSED: dict[str, tuple[Action, int, str]] = {
         "ACCESS_REFUSED - operation not permitted on the default exchange",
     ),
     "publish_to_internal_exchange": (
-        lambda channel, _: (channel.confirm_delivery(), channel.basic_publish("amq.rabbitmq.trace", "", b"")),
+        lambda channel, _: (
+            channel.confirm_delivery(),
+            channel.basic_publish("amq.rabbitmq.trace", "", b""),
+        ),
         403,
         "ACCESS_REFUSED - cannot publish to internal exchange 'amq.rabbitmq.trace' in vhost '/'",
     ),
@@ -202,7 +203,7 @@ REFUSED: dict[str, tuple[Action, int, str]] = {
         ),
         406,
         'PRECONDITION_FAILED - Invalid x-match field value <<"some">>; expected all, any, '
-        'all-with-x, or any-with-x',
+        "all-with-x, or any-with-x",
     ),
 }
 

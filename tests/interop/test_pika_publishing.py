@@ -192,7 +192,8 @@ def test_a_user_id_that_is_not_the_login_closes_the_channel(
         channel.basic_publish("", name, b"", pika.BasicProperties(user_id="somebody"))
     assert (caught.value.reply_code, caught.value.reply_text) == (
         406,
-        "PRECONDITION_FAILED - user_id property set to 'somebody' but authenticated user was 'guest'",
+        "PRECONDITION_FAILED - user_id property set to 'somebody' but authenticated user was "
+        "'guest'",
     )
 
 

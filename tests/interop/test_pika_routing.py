@@ -67,9 +67,7 @@ TOPICS = {
 
 
 @pytest.mark.parametrize("pattern", TOPICS)
-def test_a_topic_exchange_matches_words(
-    channel: BlockingChannel, name: str, pattern: str
-) -> None:
+def test_a_topic_exchange_matches_words(channel: BlockingChannel, name: str, pattern: str) -> None:
     channel.exchange_declare(name, "topic")
     (queue,) = queues(channel, 1)
     channel.queue_bind(queue, name, pattern)

@@ -31,15 +31,17 @@ def make_binding(
     Raises:
         PreconditionFailed: There are as many bindings as there may be.
     """
-    vhost = channel.virtual_host
-    if binding_identity(source, destination, key, arguments) not in source.bindings:
-        check_room(
-            f"bind '{destination.name}' to '{source.name}'",
-            f"binding limit in vhost '{vhost.name}'",
-            vhost.binding_count,
-            channel.broker.config.limits.bindings_max,
-        )
+    vhost, broker = channel.virtual_host, channel.broker
+    existing = source.bindings.get(binding_identity(source, destination, key, arguments))
+    if existing is not None:
+        saving = broker.save_binding(vhost, existing) if broker.is_saving(existing) else None
+        return answer(channel, reply, saving)
+    check_room(
+        f"bind '{destination.name}' to '{source.name}'",
+        f"binding limit in vhost '{vhost.name}'",
+        vhost.binding_count,
+        broker.config.limits.bindings_max,
+    )
     binding = vhost.bind(source, destination, key, arguments)
-    if binding is not None and binding.is_durable:
-        return answer(channel, reply, channel.broker.save_binding(vhost, binding))
-    return answer(channel, reply)
+    saving = broker.save_binding(vhost, binding) if binding and binding.is_durable else None
+    return answer(channel, reply, saving)

@@ -44,6 +44,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
     exchange = vhost.exchanges.get(name)
     if exchange is not None:
         check_equivalent_exchange(vhost, exchange, method)
+        if channel.broker.is_saving(exchange):
+            return answer(channel, reply, channel.broker.save_exchange(vhost, exchange))
         return answer(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
