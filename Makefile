@@ -21,7 +21,7 @@ NODE := tests/interop/node
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/_*_py.py appendlog/_*_c.pxd)
 
-.PHONY: setup demo lint types test conformance crash bench check check-long java node
+.PHONY: setup demo lint types test conformance crash bench check check-long java tools node
 
 setup: $(COMPILED)
 
@@ -38,8 +38,11 @@ $(COMPILED): $(INSTALLED) setup.py $(KERNELS)
 java:
 	.ci/java
 
-# Packages of the clients in Node.js; absent until such a test exists.
-node: $(if $(wildcard $(NODE)/package.json),$(NODE)/node_modules/.installed)
+tools:
+	.ci/tools
+
+# Packages of the clients in Node.js.
+node: tools $(if $(wildcard $(NODE)/package.json),$(NODE)/node_modules/.installed)
 
 $(NODE)/node_modules/.installed: $(wildcard $(NODE)/package.json $(NODE)/package-lock.json)
 	cd $(NODE) && npm $(if $(wildcard $(NODE)/package-lock.json),ci,install) --no-audit --no-fund
@@ -57,16 +60,16 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-test: setup java node
+test: tools setup java node
 	$(BIN)/python -m pytest
 
-conformance: setup node
+conformance: tools setup node
 	$(BIN)/python -m pytest $(wildcard tests/conformance tests/interop)
 
 crash: setup
 	$(BIN)/python -m pytest tests/crash
 
-bench: setup java
+bench: setup
 	$(BIN)/python -m bench
 
 # One after the other, whatever -j says: the tests' closing line comes last.
@@ -78,6 +81,7 @@ check: setup
 # Random examples instead of CI's fixed ones, many of them, and the kernels interpreted as well.
 check-long: check
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --timeout=0
+	KILL_ROUNDS=500 KILL_SEED=$$RANDOM $(BIN)/python -m pytest -s tests/crash
 	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m coverage run -m pytest -m 'not spark'
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
