@@ -51,7 +51,8 @@ class Checkpointer:
         while True:
             await asyncio.sleep(self._interval_seconds)
             try:
-                await self.write_round()
+                # Stopping must not end a round half way: the last one would write beside it.
+                await asyncio.shield(self.write_round())
             except Exception:
                 logger.exception("checkpoint failed")
 

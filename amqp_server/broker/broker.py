@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -59,7 +61,7 @@ class Broker:
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint: Callable[[], Awaitable[None]]
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
-        self._saving: set[Exchange | Binding] = set()
+        self._saving: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
@@ -123,73 +125,40 @@ class Broker:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
         return queue
 
-    async def save_queue(self, queue: Queue) -> None:
+    def save_queue(self, queue: Queue) -> Awaitable[None]:
         """Make a journaled queue durable, then let its journal begin.
 
         Until then nothing of it is confirmed: a message must not be safer than its queue.
         """
-        try:
-            await self.definitions.save_queue(queue)
-        except BaseException:
-            self._withdraw(queue)
-            raise
-        queue.store.is_held = False
-        queue.wake()
+        return self._save_once(queue, partial(self._save_queue, queue))
 
-    def _withdraw(self, queue: Queue) -> None:
-        """Take back a queue that could not be saved: it must not look as if it would stay."""
-        if queue.is_deleted:
-            return
-        queue.store.is_failed = True
-        self._remove_queue(queue)
-        # Whoever published to it meanwhile is told that it is lost.
-        queue.store_moved()
-        self._discard(queue)
-
-    async def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+    def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
         """Make an exchange durable; one that cannot be is gone."""
-        self._saving.add(exchange)
-        try:
-            await self.definitions.save_exchange(vhost.name, exchange)
-        except BaseException:
-            if vhost.exchanges.get(exchange.name) is exchange:
-                vhost.remove_exchange(exchange)
-            raise
-        finally:
-            self._saving.discard(exchange)
+        return self._save_once(exchange, partial(self._save_exchange, vhost, exchange))
 
-    async def save_binding(self, vhost: VirtualHost, binding: Binding) -> None:
+    def save_binding(self, vhost: VirtualHost, binding: Binding) -> Awaitable[None]:
         """Make a binding durable; one that cannot be is gone."""
-        self._saving.add(binding)
-        try:
-            await self.definitions.save_binding(vhost.name, binding)
-        except BaseException:
-            vhost.unbind(
-                binding.source, binding.destination, binding.routing_key, binding.arguments
-            )
-            raise
-        finally:
-            self._saving.discard(binding)
+        return self._save_once(binding, partial(self._save_binding, vhost, binding))
 
     def is_saving(self, entity: Exchange | Binding) -> bool:
         """Return whether an entity is on its way to the disk: no answer may be sooner."""
         return entity in self._saving
 
-    async def delete_queue(self, queue: Queue) -> None:
-        """Remove a queue, its bindings and its messages; returns when that is durable."""
+    def delete_queue(self, queue: Queue) -> Awaitable[None]:
+        """Remove a queue, its bindings and its messages now; done when that is durable."""
         bindings, exchanges = self._remove_queue(queue)
-        await self._finish_deletion(queue, bindings, exchanges)
+        return self._finish_deletion(queue, bindings, exchanges)
 
-    async def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        """Remove an exchange and its bindings; returns when that is durable."""
+    def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
+        """Remove an exchange and its bindings now; done when that is durable."""
         bindings = vhost.remove_exchange(exchange)
         unused = self._remove_unused_exchanges(vhost, bindings)
-        await self.definitions.remove(vhost.name, exchanges=[exchange, *unused], bindings=bindings)
+        return self.definitions.remove(vhost.name, exchanges=[exchange, *unused], bindings=bindings)
 
-    async def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> None:
+    def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> Awaitable[None]:
         """Finish removing bindings, with the auto-delete exchanges they leave unused."""
         unused = self._remove_unused_exchanges(vhost, bindings)
-        await self.definitions.remove(vhost.name, exchanges=unused, bindings=bindings)
+        return self.definitions.remove(vhost.name, exchanges=unused, bindings=bindings)
 
     def delete_unused(self, queue: Queue) -> None:
         """Delete an auto-delete or exclusive queue now; its files follow in the background.
@@ -212,6 +181,50 @@ class Broker:
         await queue.store.make_durable()
         await self.write_checkpoint()
 
+    def _save_once(
+        self, entity: Queue | Exchange | Binding, save: Callable[[], Coroutine[None, None, None]]
+    ) -> Awaitable[None]:
+        """Begin to save an entity, or join whoever has begun: all of them see one outcome."""
+        saving = self._saving.get(entity)
+        if saving is None:
+            saving = self._saving[entity] = asyncio.ensure_future(save())
+            saving.add_done_callback(lambda _: self._saving.pop(entity))
+        return saving
+
+    async def _save_queue(self, queue: Queue) -> None:
+        try:
+            await self.definitions.save_queue(queue)
+        except BaseException:
+            self._withdraw(queue)
+            raise
+        queue.store.is_held = False
+        queue.wake()
+
+    async def _save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        try:
+            await self.definitions.save_exchange(vhost.name, exchange)
+        except BaseException:
+            if vhost.exchanges.get(exchange.name) is exchange:
+                vhost.remove_exchange(exchange)
+            raise
+
+    async def _save_binding(self, vhost: VirtualHost, binding: Binding) -> None:
+        try:
+            await self.definitions.save_binding(vhost.name, binding)
+        except BaseException:
+            vhost.unbind(
+                binding.source, binding.destination, binding.routing_key, binding.arguments
+            )
+            raise
+
+    def _withdraw(self, queue: Queue) -> None:
+        """Take back a queue that could not be saved: it must not look as if it would stay."""
+        if queue.is_deleted:
+            return
+        self._remove_queue(queue)
+        queue.refuse_waiting()
+        self._discard(queue)
+
     async def _finish_deletion(
         self, queue: Queue, bindings: list[Binding], exchanges: list[Exchange]
     ) -> None:
@@ -221,6 +234,8 @@ class Broker:
             )
         except BaseException:
             # Its definition may still be there: then its messages must be, after a restart.
+            # What is on its way to them can no longer be promised.
+            queue.refuse_waiting()
             queue.store.discard()
             queue.store_moved()
             raise

@@ -60,8 +60,7 @@ class Channel:
     @property
     def credit(self) -> int:
         """Deliveries that the channel as a whole may still have outstanding."""
-        limit = self.prefetch_global or self._unacked_max
-        return max(limit - self.unacked.count, 0)
+        return max(self._unacked_limit - self.unacked.count, 0)
 
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
@@ -156,12 +155,18 @@ class Channel:
         """
         if self.is_closed:
             return
+        # What is safe already is confirmed while the client still listens, as in RabbitMQ.
+        self.publishing.release_confirms()
         self.is_closed = True
         self.publishing.close()
         runs = self.unacked.take_all()
         self.requeue(runs)
         for consumer in tuple(self.consumers.values()):
             self.remove_consumer(consumer)
+
+    @property
+    def _unacked_limit(self) -> int:
+        return self.prefetch_global or self._unacked_max
 
     def _settle(self, runs: list[UnackedRun]) -> None:
         self._give_credit(runs)
@@ -174,5 +179,6 @@ class Channel:
             if run.consumer is not None:
                 run.consumer.unacked -= run.count
                 run.queue.wake()
-        if self.prefetch_global:
+        if self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit:
+            # The channel was full: its other consumers have waited too.
             self.wake_consumers()

@@ -63,18 +63,20 @@ def dispatch(queue: Queue) -> bool:
     Returns:
         Whether there is more to do in the next turn (messages and credit are left).
     """
-    able = [(consumer, credit) for consumer in queue.consumers if (credit := consumer.credit)]
-    for served, (consumer, credit) in enumerate(able):
+    able = [consumer for consumer in queue.consumers if consumer.credit]
+    for served, consumer in enumerate(able):
         count = len(queue.ready)
         if count == 0:
             return False
-        if consumer.credit == 0:
+        # Asked again: consumers of one channel may share its credit.
+        credit = consumer.credit
+        if credit == 0:
             continue
         share = -(-count // (len(able) - served))
         if not _deliver_run(queue, consumer, min(share, credit, RUN_MESSAGES_MAX)):
             # The messages are being read from the log; the queue is marked when they are here.
             return False
-    return bool(able) and len(queue.ready) > 0 and any(consumer.credit for consumer, _ in able)
+    return bool(able) and len(queue.ready) > 0 and any(consumer.credit for consumer in able)
 
 
 def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:

@@ -40,6 +40,7 @@ class Exchange:
         self.auto_delete = auto_delete
         self.internal = internal
         self.arguments = arguments
+        self.alternate = _alternate(arguments)
         self.bindings: dict[BindingIdentity, Binding] = {}
         self.matcher = MATCHERS[kind]()
 
@@ -52,3 +53,11 @@ class Exchange:
         """Forget a binding that is there."""
         del self.bindings[binding.identity]
         self.matcher.remove(binding)
+
+
+def _alternate(arguments: Table) -> str | None:
+    """Return the exchange that takes what this one cannot route, or None."""
+    value = arguments.get("alternate-exchange")
+    if value is None or not isinstance(value.value, bytes):
+        return None
+    return value.value.decode("utf-8", "surrogateescape")

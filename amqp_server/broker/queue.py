@@ -165,6 +165,11 @@ class Queue:
                 client.resume_reading(self)
         self._turn.mark(self)
 
+    def refuse_waiting(self) -> None:
+        """Refuse the publishes that wait for the disk: nothing more will get there."""
+        self.store.is_failed = True
+        self.store_moved()
+
     def store_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that nobody waits for them."""
         for taken in self.ready.take_range(start, end):

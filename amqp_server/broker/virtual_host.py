@@ -125,7 +125,13 @@ class VirtualHost:
                 if queue is not None:
                     queues[queue] = None
                 continue
-            for destination in current.matcher.match(routing_key, headers):
+            matched = current.matcher.match(routing_key, headers)
+            alternate = self._alternate_of(current)
+            if not matched and alternate is not None and alternate not in visited:
+                # Each exchange by itself: what another one of the chain matched does not count.
+                visited.add(alternate)
+                pending.append(alternate)
+            for destination in matched:
                 if not isinstance(destination, Exchange):
                     queues[destination] = None
                 elif destination not in visited:
@@ -141,11 +147,16 @@ class VirtualHost:
             current = pending.pop()
             if current.type == "headers":
                 return True
-            for binding in current.bindings.values():
-                if isinstance(binding.destination, Exchange) and binding.destination not in visited:
-                    visited.add(binding.destination)
-                    pending.append(binding.destination)
+            reached = [binding.destination for binding in current.bindings.values()]
+            for exchange in (*reached, self._alternate_of(current)):
+                if isinstance(exchange, Exchange) and exchange not in visited:
+                    visited.add(exchange)
+                    pending.append(exchange)
         return False
+
+    def _alternate_of(self, exchange: Exchange) -> Exchange | None:
+        """Return the exchange that takes what `exchange` cannot route; one not there is none."""
+        return None if exchange.alternate is None else self.exchanges.get(exchange.alternate)
 
     def _remove_bindings_to(self, destination: Destination) -> list[Binding]:
         gone = list(self._bindings_to.get(destination, ()))

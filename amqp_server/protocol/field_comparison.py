@@ -44,6 +44,11 @@ def same_value(one: FieldValue, other: FieldValue) -> bool:
     return one_class == _TYPE_CLASSES.get(other.kind, other.kind) and one.value == other.value
 
 
+def type_name(value: FieldValue) -> str:
+    """Return RabbitMQ's name of a value's kind, as in `longstr`."""
+    return _TYPE_NAMES[value.kind]
+
+
 def describe(value: FieldValue | None) -> str:
     """Return `the value '1' of type 'long'`, or `none` when there is no value."""
     if value is None:

@@ -29,10 +29,20 @@ def a_queue(name: str, *, is_journaled: bool = True) -> Queue:
 
 
 def an_exchange(
-    name: str, kind: str = "fanout", *, durable: bool = True, auto_delete: bool = False
+    name: str,
+    kind: str = "fanout",
+    *,
+    durable: bool = True,
+    auto_delete: bool = False,
+    arguments: Table | None = None,
 ) -> Exchange:
     return Exchange(
-        name, kind, durable=durable, auto_delete=auto_delete, internal=False, arguments={}
+        name,
+        kind,
+        durable=durable,
+        auto_delete=auto_delete,
+        internal=False,
+        arguments=arguments or {},
     )
 
 

@@ -218,3 +218,31 @@ def test_any_graph_of_exchanges_routes_to_what_can_be_reached(
         str(target) for source, target, to_queue in bindings if to_queue and source in reached
     }
     assert routed(vhost, exchanges[start]) == sorted(expected)
+
+
+def test_what_an_exchange_cannot_route_goes_to_its_alternate() -> None:
+    source = an_exchange("e", arguments=table_of({"alternate-exchange": "spare"}))
+    spare = an_exchange("spare", "fanout")
+    vhost, queues = host(source, spare, queues="qs")
+    vhost.bind(source, queues["q"], "k", {})
+    vhost.bind(spare, queues["s"], "", {})
+
+    assert routed(vhost, source, "k") == ["q"]
+    assert routed(vhost, source, "other") == ["s"]
+
+
+def test_an_alternate_that_is_not_there_is_none_and_a_circle_of_them_ends() -> None:
+    lonely = an_exchange("lonely", arguments=table_of({"alternate-exchange": "gone"}))
+    first = an_exchange("first", arguments=table_of({"alternate-exchange": "second"}))
+    second = an_exchange("second", arguments=table_of({"alternate-exchange": "first"}))
+    vhost, _ = host(lonely, first, second)
+
+    assert routed(vhost, lonely) == []
+    assert routed(vhost, first) == []
+
+
+def test_headers_count_behind_an_alternate_too() -> None:
+    source = an_exchange("e", arguments=table_of({"alternate-exchange": "amq.headers"}))
+    vhost, _ = host(source)
+
+    assert vhost.reads_headers(source)

@@ -6,6 +6,7 @@ the answer must wait for the disk; the connection handles nothing further until 
 
 from __future__ import annotations
 
+from amqp_server.broker.handlers.access import ACCESS_HANDLERS
 from amqp_server.broker.handlers.basic import BASIC_HANDLERS
 from amqp_server.broker.handlers.confirm import CONFIRM_HANDLERS
 from amqp_server.broker.handlers.exchange import EXCHANGE_HANDLERS
@@ -13,6 +14,7 @@ from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.queue import QUEUE_HANDLERS
 
 HANDLERS: Handlers = {
+    **ACCESS_HANDLERS,
     **EXCHANGE_HANDLERS,
     **QUEUE_HANDLERS,
     **BASIC_HANDLERS,

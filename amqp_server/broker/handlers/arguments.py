@@ -1,4 +1,8 @@
-"""Queue arguments: which are checked, and which are taken but not yet acted upon."""
+"""Arguments of queues and exchanges: checked, refused, or taken though nothing acts on them yet.
+
+An argument that decides what becomes of a message is refused while it is not served: taken in
+silence, it would lose messages or keep them for ever.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
+from amqp_server.protocol.field_comparison import type_name
 
 if TYPE_CHECKING:
     from amqp_server.protocol.field_values import FieldValue
@@ -16,9 +21,8 @@ logger = logging.getLogger(__name__)
 RETAIN_FOR = "x-retain-for"
 """Milliseconds that settled messages are kept for replay and export."""
 
-_WITHOUT_EFFECT = (
-    "x-message-ttl",
-    "x-expires",
+_WITHOUT_EFFECT = ("x-message-ttl", "x-expires")
+_NOT_SERVED = (
     "x-max-length",
     "x-max-length-bytes",
     "x-overflow",
@@ -51,9 +55,26 @@ def check_queue_arguments(queue: str, vhost: str, arguments: Table) -> None:
             f"invalid arg 'x-queue-type' for queue '{queue}' in vhost '{vhost}': "
             f"unsupported queue type '{shown}'"
         )
+    for name in _NOT_SERVED:
+        if name in arguments:
+            raise NotImplementedAmqp(f"queue argument {name}")
     idle = [name for name in _WITHOUT_EFFECT if name in arguments]
     if idle:
         logger.warning("arguments without effect queue=%s arguments=%s", queue, ",".join(idle))
+
+
+def check_alternate(exchange: str, vhost: str, arguments: Table) -> None:
+    """Check a new exchange's `alternate-exchange`, if it has one.
+
+    Raises:
+        PreconditionFailed: It is not a string.
+    """
+    value = arguments.get("alternate-exchange")
+    if value is not None and value.kind != b"S":
+        raise PreconditionFailed(
+            f"invalid type '{type_name(value)}' for arg 'alternate-exchange' "
+            f"in exchange '{exchange}' in vhost '{vhost}'"
+        )
 
 
 def retain_for_seconds(arguments: Table, default_seconds: float) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.answers import answer
+from amqp_server.broker.handlers.arguments import check_alternate
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
 from amqp_server.broker.handlers.handler import Handlers
@@ -49,6 +50,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
         return answer(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    check_alternate(name, vhost.name, method.arguments)
     check_room(
         f"declare exchange '{name}'",
         f"exchange limit in vhost '{vhost.name}'",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.protocol.tables import Table
@@ -29,6 +29,6 @@ class DirectMatcher:
         if not bindings:
             del self._by_key[binding.routing_key]
 
-    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
         """Return the destinations bound with exactly this key."""
         return [binding.destination for binding in self._by_key.get(routing_key, ())]

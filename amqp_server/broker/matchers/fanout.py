@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.protocol.tables import Table
@@ -26,6 +26,6 @@ class FanoutMatcher:
         """Forget a binding."""
         del self._bindings[binding]
 
-    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
         """Return every destination."""
         return [binding.destination for binding in self._bindings]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from amqp_server.protocol.field_comparison import same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.protocol.tables import Table
@@ -33,7 +33,7 @@ class HeadersMatcher:
         """Forget a binding."""
         del self._bindings[binding]
 
-    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
         """Return the destinations whose arguments fit the headers."""
         return [
             binding.destination

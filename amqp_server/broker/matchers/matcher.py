@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.protocol.tables import Table
@@ -20,5 +20,5 @@ class Matcher(Protocol):
     def remove(self, binding: Binding) -> None:
         """Forget a binding that is there."""
 
-    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
         """Return the destinations whose bindings fit; one may come more than once."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.protocol.tables import Table
@@ -53,7 +53,7 @@ class TopicMatcher:
                 break
             del parent.words[word]
 
-    def match(self, routing_key: str, headers: Table | None) -> Iterable[Destination]:
+    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
         """Return the destinations whose pattern fits the key."""
         words = _words(routing_key)
         found: list[Destination] = []

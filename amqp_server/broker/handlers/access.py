@@ -1,0 +1,19 @@
+"""access.*: tickets of AMQP 0-9, granted to old clients that ask for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.protocol.methods import AccessRequest, AccessRequestOk
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+
+
+def request(channel: Channel, method: AccessRequest) -> None:
+    """Grant the one ticket there is; it means nothing."""
+    channel.send(AccessRequestOk())
+
+
+ACCESS_HANDLERS: Handlers = {AccessRequest: request}
