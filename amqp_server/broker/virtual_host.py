@@ -147,11 +147,11 @@ class VirtualHost:
             current = pending.pop()
             if current.type == "headers":
                 return True
-            reached = [binding.destination for binding in current.bindings.values()]
-            for exchange in (*reached, self._alternate_of(current)):
-                if isinstance(exchange, Exchange) and exchange not in visited:
-                    visited.add(exchange)
-                    pending.append(exchange)
+            bound = [binding.destination for binding in current.bindings.values()]
+            for reached in (*bound, self._alternate_of(current)):
+                if isinstance(reached, Exchange) and reached not in visited:
+                    visited.add(reached)
+                    pending.append(reached)
         return False
 
     def _alternate_of(self, exchange: Exchange) -> Exchange | None:

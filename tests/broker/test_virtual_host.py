@@ -221,7 +221,7 @@ def test_any_graph_of_exchanges_routes_to_what_can_be_reached(
 
 
 def test_what_an_exchange_cannot_route_goes_to_its_alternate() -> None:
-    source = an_exchange("e", arguments=table_of({"alternate-exchange": "spare"}))
+    source = an_exchange("e", "direct", arguments=table_of({"alternate-exchange": "spare"}))
     spare = an_exchange("spare", "fanout")
     vhost, queues = host(source, spare, queues="qs")
     vhost.bind(source, queues["q"], "k", {})
