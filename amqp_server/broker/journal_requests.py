@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from appendlog import FlushRequest, encode_chunk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from appendlog import Log
     from ring import Ring
 
@@ -42,33 +44,34 @@ class JournalRequests:
         messages: list[bytes] = []
         for start, end in ranges:
             messages += ring.read(start, end)
-        messages = up_to(messages, REQUEST_BYTES_MAX)
+        ends_bytes = list(accumulate(map(len, messages)))
+        count = max(bisect_right(ends_bytes, REQUEST_BYTES_MAX), 1)
         first_offset = ranges[0][0]
-        if len(ranges) == 1:
-            chunks = self._encode(messages, first_offset, None)
-            return FlushRequest(self._log, chunks, first_offset + len(messages), sync)
-        offsets = [offset for start, end in ranges for offset in range(start, end)]
-        chunks = self._encode(messages, first_offset, offsets)
-        return FlushRequest(self._log, chunks, offsets[len(messages) - 1] + 1, sync)
-
-    def _encode(
-        self, messages: list[bytes], first_offset: int, offsets: list[int] | None
-    ) -> list[bytes]:
+        # The offsets are written out only where there are gaps between them.
+        offsets: Sequence[int] = range(first_offset, first_offset + count)
+        if len(ranges) > 1:
+            offsets = [offset for start, end in ranges for offset in range(start, end)]
         # Append time never goes back within a log, even when the clock does.
         self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
-        chunks = []
-        at = 0
-        while at < len(messages):
-            part = up_to(messages[at:] if at else messages, self._chunk_bytes_max)
-            base, deltas = first_offset + at, None
-            if offsets is not None:
-                base = offsets[at]
-                deltas = [offset - base for offset in offsets[at : at + len(part)]]
-            chunks.append(
-                encode_chunk(part, base, deltas, self._timestamp_ns, None, self._log.identity.salt)
-            )
-            at += len(part)
-        return chunks
+        chunks = [
+            self._encode(messages[start:end], offsets[start:end])
+            for start, end in self._chunk_borders(ends_bytes, count)
+        ]
+        return FlushRequest(self._log, chunks, offsets[count - 1] + 1, sync)
+
+    def _chunk_borders(self, ends_bytes: list[int], count: int) -> Iterator[tuple[int, int]]:
+        start = start_bytes = 0
+        while start < count:
+            fitting = bisect_right(ends_bytes, start_bytes + self._chunk_bytes_max, start, count)
+            end = max(fitting, start + 1)
+            yield start, end
+            start, start_bytes = end, ends_bytes[end - 1]
+
+    def _encode(self, messages: list[bytes], offsets: Sequence[int]) -> bytes:
+        base = offsets[0]
+        deltas = None if isinstance(offsets, range) else [offset - base for offset in offsets]
+        salt = self._log.identity.salt
+        return encode_chunk(messages, base, deltas, self._timestamp_ns, None, salt)
 
 
 def up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
