@@ -26,6 +26,8 @@ DRAIN_SECONDS_MAX = 10.0
 """How long a peer may take to read what is unsent when its socket is closed."""
 WRITE_BUFFER_HIGH_BYTES = 1024 * 1024
 """Unsent bytes above which a client gets no more deliveries."""
+_UNSENT = "unsent"
+"""Reason not to read: answers pile up at a client that asks and does not read."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -44,6 +46,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pauses: set[object] = set()
         self._has_received = False
         self._has_sent = False
+        self._unsent_bytes = 0
         self._is_lost = False
         self._peer: object = None
         self._timer: asyncio.TimerHandle | None = None
@@ -107,13 +110,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.is_writable = False
 
     def resume_writing(self) -> None:
-        """Go on with deliveries."""
+        """Go on with deliveries, and with what the client asked for meanwhile."""
         self.is_writable = True
-        self.resume_reading("write buffer")
+        self.resume_reading(_UNSENT)
         if self._session is not None:
+            self._session.resume_handling()
             self._session.wake_consumers()
 
     # For the session
+
+    @property
+    def is_clogged(self) -> bool:
+        """Whether so much is unsent that nothing more should be answered."""
+        return _UNSENT in self._pauses
 
     def handshake_done(self) -> None:
         """Stop waiting for the end of the handshake."""
@@ -151,8 +160,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             and self._transport.get_write_buffer_size()
             > self._limits.write_buffer_bytes_per_connection_max
         ):
-            # Answers pile up at a client that asks and does not read: stop listening to it.
-            self.pause_reading("write buffer")
+            self.pause_reading(_UNSENT)
 
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted."""
@@ -176,9 +184,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._has_sent = False
 
     def take_silence(self) -> bool:
-        """Return whether nothing arrived though it was listened to."""
-        silent = not self._has_received and not self._pauses
+        """Return whether nothing arrived though it was listened to.
+
+        A client that is not read because it does not read shows by reading that it lives.
+        """
+        unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        is_stuck = self._pauses == {_UNSENT} and unsent_bytes >= self._unsent_bytes
+        silent = not self._has_received and (not self._pauses or is_stuck)
         self._has_received = False
+        self._unsent_bytes = unsent_bytes
         return silent
 
     def abandon(self, reason: str) -> None:

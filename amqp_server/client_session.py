@@ -122,6 +122,10 @@ class ClientSession:
         self._handle_events()
         return at
 
+    def resume_handling(self) -> None:
+        """Go on with events: there is room for answers again."""
+        self._handle_events()
+
     def wake_consumers(self) -> None:
         """Go on with deliveries: the write buffer has room again."""
         for channel in self.channels.values():
@@ -182,8 +186,8 @@ class ClientSession:
     # Events
 
     def _handle_events(self) -> None:
-        """Handle events in order until one has to wait."""
-        while self._events and self._waiting is None:
+        """Handle events in order until one has to wait, or nobody reads the answers."""
+        while self._events and self._waiting is None and not self._connection.is_clogged:
             event = self._events.popleft()
             try:
                 self._handle(event)

@@ -7,25 +7,28 @@ import logging
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from amqp_server.broker.definitions import (
     BINDINGS,
     EXCHANGES,
     QUEUES,
     VHOSTS,
+    QueueDefinition,
     bind_from,
     exchange_from,
-    incarnation_from,
+    queue_from,
 )
 from amqp_server.broker.storage import OpenedLog
 from amqp_server.broker.virtual_host import VirtualHost
-from amqp_server.protocol.table_json import table_from_json
 from appendlog import LogError
+from metadata.errors import MetadataError
+from metadata.names import encode_name
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from uuid import UUID
 
@@ -36,7 +39,11 @@ if TYPE_CHECKING:
     from metadata.loading import LoadReport
     from offsets import QueueCheckpoint
 
+    _Opened = tuple[OpenedLog, RecoveryReport]
+
 logger = logging.getLogger(__name__)
+
+EntityT = TypeVar("EntityT")
 
 WORKERS = 4
 """Logs that are opened at a time."""
@@ -49,7 +56,7 @@ class Recovered:
     Attributes:
         queues: Queues that work again.
         ready: Messages ready in them.
-        damaged: Queues whose log could not be opened; their files are left alone.
+        damaged: Queues and exchanges that could not be brought back; their files are left alone.
     """
 
     queues: int = 0
@@ -80,13 +87,61 @@ async def recover(
         by_kind.setdefault(document.kind, []).append(document)
     for document in by_kind[VHOSTS]:
         broker.vhosts.setdefault(document.name, VirtualHost(document.name))
+    recovered = Recovered()
     for document in by_kind[EXCHANGES]:
-        _vhost(broker, document).add_exchange(exchange_from(document))
-    recovered = await _recover_queues(broker, by_kind[QUEUES], checkpoints, was_clean=was_clean)
-    for document in by_kind[BINDINGS]:
-        if bind_from(document, _vhost(broker, document)) is None:
-            logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
+        exchange = _rebuilt(document, exchange_from)
+        if exchange is None:
+            recovered.damaged.append(document.name)
+        else:
+            _vhost(broker, document).add_exchange(exchange)
+    await _recover_queues(broker, by_kind[QUEUES], checkpoints, recovered, was_clean=was_clean)
+    _note_unreadable_queues(broker, report)
+    may_remove = not report.unreadable and not recovered.damaged
+    await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
     return recovered
+
+
+def _rebuilt(document: Document, rebuild: Callable[[Document], EntityT]) -> EntityT | None:
+    """Return what a document describes, or None if its body does not hold together."""
+    try:
+        return rebuild(document)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        logger.error(  # noqa: TRY400 - one line says it all
+            "metadata malformed kind=%s vhost=%s name=%s error=%r",
+            document.kind,
+            document.vhost,
+            document.name,
+            error,
+        )
+        return None
+
+
+def _note_unreadable_queues(broker: Broker, report: LoadReport) -> None:
+    """Keep the names of queues whose documents cannot be read from being taken."""
+    vhosts = {encode_name(vhost.name): vhost for vhost in broker.vhosts.values()}
+    for unreadable in report.unreadable:
+        if unreadable.kind == QUEUES and unreadable.encoded_vhost in vhosts:
+            vhosts[unreadable.encoded_vhost].damaged_queues.add(unreadable.encoded_name)
+
+
+async def _recover_bindings(broker: Broker, documents: list[Document], *, may_remove: bool) -> None:
+    """Bind again; a binding without ends goes, or a later queue of that name would have it.
+
+    Args:
+        broker: Its exchanges and queues are there.
+        documents: Of all bindings.
+        may_remove: Whether an end that is not there cannot be one that was not readable.
+    """
+    for document in documents:
+        vhost = _vhost(broker, document)
+        if _rebuilt(document, partial(bind_from, vhost=vhost)) is not False:
+            continue
+        logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
+        if may_remove:
+            try:
+                await broker.definitions.remove_document(document)
+            except MetadataError as error:
+                logger.warning("binding not removed vhost=%s error=%s", document.vhost, error)
 
 
 def _vhost(broker: Broker, document: Document) -> VirtualHost:
@@ -97,28 +152,33 @@ async def _recover_queues(
     broker: Broker,
     documents: list[Document],
     checkpoints: Mapping[UUID, QueueCheckpoint],
+    recovered: Recovered,
     *,
     was_clean: bool,
-) -> Recovered:
-    recovered = Recovered()
+) -> None:
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(WORKERS, "recovery") as workers:
-        pending = [
-            loop.run_in_executor(
-                workers,
+        pending: list[tuple[Document, QueueDefinition, asyncio.Future[_Opened]]] = []
+        for document in documents:
+            definition = _rebuilt(document, queue_from)
+            if definition is None:
+                _note_damaged(broker, document, recovered)
+                continue
+            incarnation = definition.incarnation
+            open_queue = partial(
                 _open_queue,
                 broker.storage,
                 document,
-                checkpoints.get(incarnation_from(document)),
-                was_clean,
+                incarnation,
+                checkpoints.get(incarnation),
+                was_clean=was_clean,
             )
-            for document in documents
-        ]
-        for document, opening in zip(documents, pending, strict=True):
+            pending.append((document, definition, loop.run_in_executor(workers, open_queue)))
+        for document, definition, opening in pending:
             try:
                 opened, report = await opening
             except LogError as error:
-                recovered.damaged.append(document.name)
+                _note_damaged(broker, document, recovered)
                 logger.error(  # noqa: TRY400 - one line says it all
                     "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error
                 )
@@ -129,21 +189,30 @@ async def _recover_queues(
                 document.name,
                 durable=True,
                 exclusive_owner=None,
-                auto_delete=document.body["auto_delete"],
-                arguments=table_from_json(document.body["arguments"]),
-                incarnation=incarnation_from(document),
+                auto_delete=definition.auto_delete,
+                arguments=definition.arguments,
+                incarnation=definition.incarnation,
                 opened=opened,
             )
             recovered.queues += 1
             recovered.ready += len(queue.ready)
-    return recovered
+
+
+def _note_damaged(broker: Broker, document: Document, recovered: Recovered) -> None:
+    recovered.damaged.append(document.name)
+    _vhost(broker, document).damaged_queues.add(encode_name(document.name))
 
 
 def _open_queue(
-    storage: QueueStorage, document: Document, checkpoint: QueueCheckpoint | None, was_clean: bool
-) -> tuple[OpenedLog, RecoveryReport]:
+    storage: QueueStorage,
+    document: Document,
+    incarnation: UUID,
+    checkpoint: QueueCheckpoint | None,
+    *,
+    was_clean: bool,
+) -> _Opened:
     """Open one log and find out what of it is settled. Runs in a worker."""
-    log, report = storage.open_log(document.vhost, document.name, incarnation_from(document))
+    log, report = storage.open_log(document.vhost, document.name, incarnation)
     end = log.log_end_offset
     settlement = Settlement()
     delivered_watermark = end

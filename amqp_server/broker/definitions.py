@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -16,9 +17,19 @@ if TYPE_CHECKING:
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.tables import Table
     from metadata.store import MetadataStore
 
 VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDefinition:
+    """What a queue's document says beside its name."""
+
+    incarnation: UUID
+    auto_delete: bool
+    arguments: Table
 
 
 class Definitions:
@@ -79,6 +90,10 @@ class Definitions:
         ]
         await asyncio.gather(*(self._store.delete(kind, vhost, name) for kind, name in names))
 
+    async def remove_document(self, document: Document) -> None:
+        """Remove what was saved of an entity that does not exist."""
+        await self._store.delete(document.kind, document.vhost, document.name)
+
 
 def exchange_from(document: Document) -> Exchange:
     """Rebuild an exchange from its document."""
@@ -93,18 +108,21 @@ def exchange_from(document: Document) -> Exchange:
     )
 
 
-def incarnation_from(document: Document) -> UUID:
-    """Return the incarnation that a queue's document names."""
-    return UUID(document.body["incarnation"])
+def queue_from(document: Document) -> QueueDefinition:
+    """Return what a queue's document says."""
+    body = document.body
+    return QueueDefinition(
+        UUID(body["incarnation"]), body["auto_delete"], table_from_json(body["arguments"])
+    )
 
 
-def bind_from(document: Document, vhost: VirtualHost) -> Binding | None:
-    """Rebuild a binding if both of its ends exist."""
+def bind_from(document: Document, vhost: VirtualHost) -> bool:
+    """Rebuild a binding; return whether both of its ends exist."""
     body = document.body
     source = vhost.exchanges.get(body["source"])
     ends = vhost.queues if body["destination_kind"] == "queue" else vhost.exchanges
     destination = ends.get(body["destination"])
     if source is None or destination is None:
-        return None
-    arguments = table_from_json(body["arguments"])
-    return vhost.bind(source, destination, body["routing_key"], arguments)
+        return False
+    vhost.bind(source, destination, body["routing_key"], table_from_json(body["arguments"]))
+    return True

@@ -34,6 +34,8 @@ class VirtualHost:
     Attributes:
         exchanges: By name.
         queues: By name.
+        damaged_queues: Encoded names of queues that start-up could not bring back. Nobody may
+            take such a name: what is left of the queue's messages would be removed with it.
         binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
     """
@@ -48,6 +50,7 @@ class VirtualHost:
             for exchange, kind, internal in PREDECLARED_EXCHANGES
         }
         self.queues: dict[str, Queue] = {}
+        self.damaged_queues: set[str] = set()
         self.routing_version = 0
         self.binding_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}

@@ -1,5 +1,7 @@
 """Definitions that the disk refuses: told to the client, and nothing half-made left behind."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from tests.amqp_client import AmqpClient, connect, describe
+from tests.appendlog.faulty_filesystem import FaultyFileSystem
 from tests.crash.messages import publish_confirmed
 from tests.threaded_server import ThreadedServer
 
@@ -105,3 +108,91 @@ def test_a_queue_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: Path
         message = client.get("q")
         assert message is not None
         assert message.body == b"kept"
+
+
+class FailsOnce:
+    """Makes the first write of a document wait for a gate and then fail.
+
+    Args:
+        server: Whose metadata store.
+    """
+
+    def __init__(self, server: ThreadedServer) -> None:
+        self.is_writing = threading.Event()
+        self._server = server
+        self._gate = server.call(asyncio.Event)
+        files = server.server._metadata._rounds._files
+        self._write = files.write
+        server.call(lambda: setattr(files, "write", self._first))
+        self._files = files
+
+    def fail(self) -> None:
+        """Let the write that waits fail."""
+        self._server.call(self._gate.set)
+
+    async def _first(self, path: Path, content: bytes) -> None:
+        setattr(self._files, "write", self._write)  # noqa: B010 - a method of an instance
+        self.is_writing.set()
+        await self._gate.wait()
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [Queue.Declare(queue="name", durable=True), Exchange.Declare(exchange="name", durable=True)],
+)
+def test_two_who_declare_the_same_get_the_same_answer(
+    tmp_path: Path, declare: Queue.Declare | Exchange.Declare
+) -> None:
+    """The second one's write could succeed for what the first one's failure had removed."""
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        disk = FailsOnce(server)
+        first.send(declare)
+        assert disk.is_writing.wait(10)
+        second.send(declare)
+        # Answered, and so behind the declare of the other connection.
+        with connect(server.address) as witness:
+            witness.open_channel()
+        disk.fail()
+
+        expect_refusal(first)
+        expect_refusal(second)
+    assert not list((tmp_path / "metadata").rglob("name*"))
+
+
+def test_what_a_deletion_that_failed_cut_off_from_the_disk_is_not_confirmed(
+    tmp_path: Path,
+) -> None:
+    """It was confirmed as if the deletion had worked, and the queue came back without it."""
+    filesystem = FaultyFileSystem(tmp_path)
+    queues = tmp_path / "metadata" / "queues"
+    with (
+        ThreadedServer(tmp_path, filesystem) as server,
+        connect(server.address) as client,
+        connect(server.address) as publisher,
+    ):
+        client.open_channel()
+        client.declare("q")
+        publisher.open_channel(confirms=True)
+        filesystem.sync_gate.clear()
+        publisher.publish(b"being written", "q")
+        assert filesystem.sync_waiting.wait(10)
+        publisher.publish(b"not yet written", "q")
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        server.wait_until(lambda: queue.store.end_offset == 2)
+        queues.rename(queues.with_name("away"))
+        queues.write_text("in the way")
+
+        client.send(Queue.Delete(queue="q"))
+
+        expect_refusal(client)
+        filesystem.sync_gate.set()
+        assert publisher.expect(Basic.Nack).delivery_tag == 2
+        queues.unlink()
+        queues.with_name("away").rename(queues)

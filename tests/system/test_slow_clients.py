@@ -18,6 +18,7 @@ from tests.threaded_server import ThreadedServer
 MIB = 1024 * 1024
 GROWTH_BYTES_MAX = 50 * MIB
 BODY = bytes(range(256)) * 40
+ASKED = 15
 TRANSIENT = Basic.Properties(delivery_mode=1)
 
 pytestmark = pytest.mark.timeout(90)
@@ -130,3 +131,46 @@ def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(tmp_path: 
             beating.send(Heartbeat(), 0)
         silent.expect_end()
         beating.open_channel()
+
+
+def ask_for_much(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient) -> None:
+    """Ask in one small write for `ASKED` messages of 1 MiB, all in memory, and read none."""
+    deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB // 4)
+    publisher.open_channel(confirms=True)
+    publisher.declare("large")
+    for _ in range(ASKED):
+        publisher.publish(bytes(MIB), "large")
+    publisher.expect_confirmed()
+    deaf.open_channel()
+    deaf.send_raw(frame.marshal(Basic.Get(queue="large"), 1) * ASKED)
+    server.wait_until(lambda: any(each.is_clogged for each in server.server.connections))
+
+
+def test_what_was_asked_for_in_one_write_is_not_answered_all_at_once(tmp_path: Path) -> None:
+    """One read buffer holds 10,000 basic.get: their answers used to pile up whole."""
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address) as deaf,
+        connect(server.address) as publisher,
+    ):
+        ask_for_much(server, deaf, publisher)
+        # Some megabytes fill the buffers of the sockets, the rest stays where it is.
+        assert publisher.ready_count("large") > 3
+
+        left = ASKED
+        while left > 0:
+            _, value = deaf.receive()
+            left -= isinstance(value, Basic.GetOk)
+        assert publisher.ready_count("large") == 0
+
+
+def test_a_client_that_asks_and_hangs_is_let_go_by_its_heartbeats(tmp_path: Path) -> None:
+    """It was not listened to, for its answers piled up, and so never counted as silent."""
+    with (
+        ThreadedServer(tmp_path / "data") as server,
+        connect(server.address, heartbeat_seconds=1) as deaf,
+        connect(server.address) as publisher,
+    ):
+        ask_for_much(server, deaf, publisher)
+        server.wait_until(lambda: len(server.server.connections) == 1)
+        assert publisher.ready_count("large") == ASKED

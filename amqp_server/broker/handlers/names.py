@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import AccessRefused, NotFound, ResourceLocked
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
@@ -70,9 +71,23 @@ def find_named_queue(channel: Channel, name: str) -> Queue:
     vhost = channel.virtual_host
     queue = vhost.queues.get(name)
     if queue is None:
+        check_not_damaged(vhost, name)
         raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")
     check_not_locked(channel, queue)
     return queue
+
+
+def check_not_damaged(vhost: VirtualHost, name: str) -> None:
+    """Check that a queue that is not there is not one that start-up could not bring back.
+
+    Raises:
+        NotFound: It is; RabbitMQ has the same code for a queue that is down.
+    """
+    if vhost.damaged_queues and encode_name(name) in vhost.damaged_queues:
+        raise NotFound(
+            f"queue '{name}' in vhost '{vhost.name}' could not be recovered; "
+            "its files are kept, see the server's log"
+        )
 
 
 def check_not_locked(channel: Channel, queue: Queue) -> None:

@@ -13,6 +13,7 @@ from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
+    check_not_damaged,
     check_not_locked,
     clean_name,
     find_exchange,
@@ -67,6 +68,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
         return answer(channel, None if method.no_wait else declare_ok(existing))
     if is_reserved(name) and method.queue:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+    check_not_damaged(vhost, name)
     check_queue_arguments(name, vhost.name, method.arguments)
     check_room(
         f"declare queue '{name}'",
@@ -159,8 +161,10 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
 def delete(channel: Channel, method: QueueDelete) -> Awaitable[None] | None:
     """Delete a queue; one that is not there counts as deleted."""
     vhost = channel.virtual_host
-    queue = vhost.queues.get(queue_name(channel, method.queue))
+    name = queue_name(channel, method.queue)
+    queue = vhost.queues.get(name)
     if queue is None:
+        check_not_damaged(vhost, name)
         return answer(channel, None if method.no_wait else QueueDeleteOk(message_count=0))
     check_not_locked(channel, queue)
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"

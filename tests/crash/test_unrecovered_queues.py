@@ -1,0 +1,128 @@
+"""Queues that one start cannot bring back: nobody takes their names, and the next start can."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Exchange, Queue
+
+from appendlog.filesystem import FileSystem
+from tests.amqp_client import AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+pytestmark = pytest.mark.crash
+
+
+class UnreadableLogs(FileSystem):
+    """A disk that has trouble with the logs for a while."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Refuse log files."""
+        if path.suffix == ".log" and "logs" in path.parts:
+            raise OSError(5, "Input/output error")
+        return super().open(path, flags, mode)
+
+
+def fill(client: AmqpClient, *queues: str) -> None:
+    """Declare queues and put one confirmed message into each."""
+    client.open_channel(confirms=True)
+    for queue in queues:
+        client.declare(queue)
+        client.publish(b"kept", queue)
+    client.expect_confirmed()
+
+
+def add_one_of_each(client: AmqpClient) -> None:
+    """Make an exchange, a queue whose document sorts before `good`, and a binding between them."""
+    client.call(Exchange.Declare(exchange="x", durable=True), Exchange.DeclareOk)
+    client.declare("bad")
+    client.call(Queue.Bind(queue="bad", exchange="x"), Queue.BindOk)
+
+
+def documents(storage: Path, kind: str) -> list[Path]:
+    """Return the metadata files of one kind."""
+    return sorted((storage / "metadata" / kind).rglob("*.json"))
+
+
+def test_a_queue_whose_log_cannot_be_opened_is_neither_remade_nor_lost(tmp_path: Path) -> None:
+    """It could be declared anew, and the start after that removed the old log."""
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "q")
+    for method in (
+        Queue.Declare(queue="q", durable=True),
+        Queue.Declare(queue="q", passive=True),
+        Queue.Delete(queue="q"),
+    ):
+        with (
+            ThreadedServer(tmp_path, UnreadableLogs()) as server,
+            connect(server.address) as client,
+        ):
+            client.open_channel()
+            client.send(method)
+            assert "could not be recovered" in client.expect_channel_close(404).reply_text
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        message = client.get("q")
+        assert message is not None
+        assert message.body == b"kept"
+
+
+def test_a_queue_whose_document_cannot_be_read_is_not_remade(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "q")
+    (document,) = documents(tmp_path, "queues")
+    content = document.read_bytes()
+    document.write_bytes(b"{")
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.send(Queue.Declare(queue="q", durable=True))
+        client.expect_channel_close(404)
+    document.write_bytes(content)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.get("q") is not None
+
+
+@pytest.mark.parametrize("kind", ["queues", "exchanges", "bindings"])
+def test_a_document_that_says_nothing_stops_nothing_else(tmp_path: Path, kind: str) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "good")
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        add_one_of_each(client)
+    (document, *_) = documents(tmp_path, kind)
+    malformed = json.dumps({**json.loads(document.read_bytes()), "body": {}})
+    document.write_text(malformed)
+
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        message = client.get("good")
+        assert message is not None
+        assert message.body == b"kept"
+    assert document.read_text() == malformed
+
+
+def test_a_binding_that_a_crash_left_without_its_queue_does_not_come_back(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.call(Queue.Bind(queue="q", exchange="amq.fanout"), Queue.BindOk)
+    (document,) = documents(tmp_path, "queues")
+    document.unlink()
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+    with ThreadedServer(tmp_path) as server:
+        exchanges = server.server.broker.vhosts["/"].exchanges
+        assert not server.call(lambda: dict(exchanges["amq.fanout"].bindings))
+
+
+def test_a_binding_of_a_queue_that_could_not_be_recovered_stays(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "q")
+        client.call(Queue.Bind(queue="q", exchange="amq.fanout"), Queue.BindOk)
+    with ThreadedServer(tmp_path, UnreadableLogs()):
+        pass
+    with ThreadedServer(tmp_path) as server:
+        exchanges = server.server.broker.vhosts["/"].exchanges
+        assert len(server.call(lambda: dict(exchanges["amq.fanout"].bindings))) == 1

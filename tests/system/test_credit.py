@@ -1,0 +1,61 @@
+"""Credit that consumers of one channel share: never passed, and given back to all of them."""
+
+from pathlib import Path
+
+from pamqp import frame
+from pamqp.commands import Basic
+
+from amqp_server.config import Limits
+from tests.amqp_client import connect
+from tests.threaded_server import ThreadedServer
+
+
+def test_two_consumers_of_one_queue_do_not_pass_their_channels_prefetch(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as client,
+        connect(server.address) as publisher,
+    ):
+        publisher.open_channel(confirms=True)
+        publisher.declare("q")
+        for number in range(12):
+            publisher.publish(b"%d" % number, "q")
+        publisher.expect_confirmed()
+        client.open_channel()
+        client.call(Basic.Qos(prefetch_count=10, global_=True), Basic.QosOk)
+        # In one turn, so that both are served from what lies there.
+        consumes = (Basic.Consume(queue="q", consumer_tag=tag) for tag in "ab")
+        client.send_raw(b"".join(frame.marshal(each, 1) for each in consumes))
+        client.expect(Basic.ConsumeOk)
+        client.expect(Basic.ConsumeOk)
+
+        for _ in range(10):
+            client.expect_delivery()
+
+        # The next answer, not an eleventh delivery.
+        assert client.ready_count("q") == 2
+
+
+def test_a_channel_that_was_full_serves_its_other_consumers_after_an_ack(tmp_path: Path) -> None:
+    """Only the queue of the settled messages used to be asked again."""
+    limits = Limits(unacked_messages_per_channel_max=3)
+    with (
+        ThreadedServer(tmp_path, limits=limits) as server,
+        connect(server.address) as client,
+        connect(server.address) as publisher,
+    ):
+        publisher.open_channel(confirms=True)
+        publisher.declare("full")
+        publisher.declare("waiting")
+        client.open_channel()
+        client.consume("full")
+        client.consume("waiting")
+        for _ in range(3):
+            publisher.publish(b"fills the channel", "full")
+            client.expect_delivery()
+        publisher.publish(b"waits for room", "waiting")
+        publisher.expect_confirmed()
+
+        client.send(Basic.Ack(delivery_tag=3, multiple=True))
+
+        assert client.expect_delivery().body == b"waits for room"

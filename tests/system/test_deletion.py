@@ -1,0 +1,83 @@
+"""A queue that is deleted is gone at once: nothing that comes beside it sees half of it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pamqp.commands import Basic, Exchange, Queue
+
+from tests.amqp_client import connect
+from tests.threaded_server import SECONDS_MAX, ThreadedServer
+
+
+@contextmanager
+def held_loop(server: ThreadedServer) -> Iterator[None]:
+    """Let what clients send meanwhile arrive in one turn of the loop."""
+    is_held, may_go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        is_held.set()
+        may_go.wait(SECONDS_MAX)
+
+    holder = threading.Thread(target=server.call, args=(hold,))
+    holder.start()
+    assert is_held.wait(SECONDS_MAX)
+    try:
+        yield
+    finally:
+        may_go.set()
+        holder.join()
+
+
+def test_two_clients_may_delete_one_queue_in_the_same_turn(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        first.declare("q")
+        with held_loop(server):
+            first.send(Queue.Delete(queue="q"))
+            second.send(Queue.Delete(queue="q"))
+
+        first.expect(Queue.DeleteOk)
+        second.expect(Queue.DeleteOk)
+
+
+def test_two_clients_may_delete_one_exchange_in_the_same_turn(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        first.call(Exchange.Declare(exchange="x", durable=True), Exchange.DeclareOk)
+        with held_loop(server):
+            first.send(Exchange.Delete(exchange="x"))
+            second.send(Exchange.Delete(exchange="x"))
+
+        first.expect(Exchange.DeleteOk)
+        second.expect(Exchange.DeleteOk)
+
+
+def test_a_queue_deleted_if_empty_takes_no_message_with_it(tmp_path: Path) -> None:
+    """The queue was found empty in one turn and removed in the next: what came between was lost."""
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as client,
+        connect(server.address) as publisher,
+    ):
+        client.open_channel()
+        publisher.open_channel(confirms=True)
+        client.declare("q")
+        with held_loop(server):
+            client.send(Queue.Delete(queue="q", if_empty=True))
+            publisher.publish(b"kept or returned", "q", mandatory=True)
+
+        _, deleted = client.receive()
+        _, published = publisher.receive()
+        assert isinstance(deleted, Queue.DeleteOk) == isinstance(published, Basic.Return)
