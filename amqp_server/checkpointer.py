@@ -45,7 +45,7 @@ class Checkpointer:
         self._round = asyncio.Lock()
 
     async def run(self) -> None:
-        """Write a round every interval, for ever; at once if the interval is 0: never."""
+        """Write a round every interval, for ever; none if the interval is 0."""
         if not self._interval_seconds:
             return
         while True:
@@ -79,7 +79,9 @@ class Checkpointer:
             states = [_checkpoint(queue) for queue in dirty]
             for queue in dirty:
                 # What is settled but not yet durable had to be left out: it is due again.
-                queue.is_checkpoint_due = queue.store.recovery_point < queue.store.cursor
+                queue.is_checkpoint_due = (
+                    queue.store.recovery_point < queue.store.cursor and not queue.store.is_failed
+                )
             try:
                 await asyncio.to_thread(self._store.write_round, states, removed, clean=clean)
             except BaseException:

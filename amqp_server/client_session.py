@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 _TX_CLASS = 90
 
 _PUBLISH_ID = b"\x00\x3c\x00\x28"
+_CHANNEL_CLOSE_ID = b"\x00\x14\x00\x28"
+_CHANNEL_CLOSE_OK_ID = b"\x00\x14\x00\x29"
 
 
 class ClientSession:
@@ -277,14 +279,15 @@ class ClientSession:
 
     def _handle_without_channel(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]
-        method = decode_method(event[2]) if kind == framing.METHOD else None
         if number in self._closing_channels:
-            # Everything is ignored until close-ok; a crossing close is answered.
-            if isinstance(method, ChannelCloseOk):
+            # Everything is ignored until close-ok, undecoded; a crossing close is answered.
+            identity = event[2][:4] if kind == framing.METHOD else b""
+            if identity == _CHANNEL_CLOSE_OK_ID:
                 self._closing_channels.discard(number)
-            elif isinstance(method, ChannelClose):
+            elif identity == _CHANNEL_CLOSE_ID:
                 self.write(method_frame(number, ChannelCloseOk()))
             return
+        method = decode_method(event[2]) if kind == framing.METHOD else None
         if number == 0 and kind in (framing.PUBLISH, framing.ACK):
             raise self._machine.unexpected(*_failed(event))
         if kind in (framing.HEADER, framing.BODY):

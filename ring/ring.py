@@ -76,7 +76,8 @@ class Ring:
         """Return how many of `messages`, from the first, may be published now.
 
         Slots below `gating_sequence` are given up, oldest first, as far as the claim needs
-        them.
+        them. While all rings of the pool together hold too much, a ring that must keep
+        something grants nothing: it goes on when that is written or settled.
 
         Args:
             messages: The batch that wants in.
@@ -85,6 +86,8 @@ class Ring:
         Returns:
             0 (the ring is full) to `len(messages)`.
         """
+        if self._pool.is_over and self.cursor > gating_sequence:
+            return 0
         count = len(messages)
         if count > self.remaining_capacity:
             self.release(min(gating_sequence, self.cursor + count - self.capacity))

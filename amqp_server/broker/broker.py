@@ -79,7 +79,7 @@ class Broker:
         auto_delete: bool,
         arguments: Table,
     ) -> Queue:
-        """Make a new, empty queue; a journaled one confirms nothing until `release_hold`."""
+        """Make a new, empty queue; a journaled one confirms nothing until it is saved."""
         incarnation = uuid4()
         opened = self.storage.fresh_log(vhost.name, name, incarnation)
         queue = self.add_queue(

@@ -106,7 +106,7 @@ class Channel:
             PreconditionFailed: A tag is not outstanding; what came before it is settled.
         """
         for at in range(0, len(ranges), 2):
-            self._settle(self.take_unacked(ranges[at], ranges[at + 1]))
+            self.settle(self.take_unacked(ranges[at], ranges[at + 1]))
 
     def take_unacked(self, first_tag: int, last_tag: int) -> list[UnackedRun]:
         """Remove and return deliveries; `first_tag` 0 means all up to `last_tag`.
@@ -120,7 +120,7 @@ class Channel:
         else:
             runs, missing = self.unacked.take_range(first_tag, last_tag)
         if missing is not None:
-            self._settle(runs or [])
+            self.settle(runs or [])
             raise PreconditionFailed(f"unknown delivery tag {missing}", 60, 80)
         assert runs is not None, "either runs or a missing tag"
         return runs
@@ -132,9 +132,12 @@ class Channel:
             if not run.queue.is_deleted:
                 run.queue.requeue(run.first_offset, run.end_offset)
 
-    def drop(self, runs: list[UnackedRun]) -> None:
-        """Settle rejected deliveries."""
-        self._settle(runs)
+    def settle(self, runs: list[UnackedRun]) -> None:
+        """Be done with deliveries: acknowledged, or rejected for good."""
+        self._give_credit(runs)
+        for run in runs:
+            if not run.queue.is_deleted:
+                run.queue.settle(run.first_offset, run.end_offset)
 
     def wake_consumers(self) -> None:
         """Let the queues of all consumers look again: credit or room may have come."""
@@ -167,12 +170,6 @@ class Channel:
     @property
     def _unacked_limit(self) -> int:
         return self.prefetch_global or self._unacked_max
-
-    def _settle(self, runs: list[UnackedRun]) -> None:
-        self._give_credit(runs)
-        for run in runs:
-            if not run.queue.is_deleted:
-                run.queue.settle(run.first_offset, run.end_offset)
 
     def _give_credit(self, runs: list[UnackedRun]) -> None:
         for run in runs:

@@ -118,8 +118,13 @@ class QueueStorage:
         """Hand each answer of a flusher's round to its store. Called on the loop."""
         for result in results:
             store = self._stores.get(result.request.log)
-            if isinstance(result.request, FlushRequest) and store is not None:
+            if not isinstance(result.request, FlushRequest) or store is None:
+                continue
+            try:
                 store.flushed(result)
+            except Exception:
+                # A mistake of ours in one store must not cost the others their answers.
+                logger.exception("result not taken log=%s", store.log.directory)
 
     def relieve_memory(self) -> None:
         """Ask for a turn to give memory back, if the rings together hold too much."""

@@ -8,10 +8,13 @@ waits for a timer: its turn ends as soon as its input is drained.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
 
 
 class TurnTask(Protocol):
@@ -46,4 +49,8 @@ class Turn:
         tasks, self._marked = self._marked, {}
         self._is_scheduled = False
         for task in tasks:
-            task.run_turn()
+            try:
+                task.run_turn()
+            except Exception:
+                # A mistake of ours in one queue must not cost the others their turn.
+                logger.exception("turn failed task=%r", task)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from amqp_server.broker.turn import Turn
 
 
@@ -60,3 +62,26 @@ def test_what_is_marked_during_a_turn_runs_in_the_next() -> None:
     loop.run_once()
     assert sorted(ran[2:]) == ["first", "second"]
     assert loop.called == []
+
+
+def test_a_task_that_fails_does_not_cost_the_others_their_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    calls: list[Callable[[], None]] = []
+    turn = Turn(calls.append)
+    ran: list[str] = []
+
+    class Broken:
+        def run_turn(self) -> None:
+            raise ZeroDivisionError
+
+    class Whole:
+        def run_turn(self) -> None:
+            ran.append("whole")
+
+    turn.mark(Broken())
+    turn.mark(Whole())
+    calls.pop()()
+
+    assert ran == ["whole"]
+    assert "turn failed" in caplog.text

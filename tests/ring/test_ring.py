@@ -230,3 +230,17 @@ class RingMachine(RuleBasedStateMachine):
 
 
 TestRingMachine = RingMachine.TestCase
+
+
+def test_a_ring_that_must_keep_something_grants_nothing_while_all_rings_hold_too_much() -> None:
+    pool = PagePool(bytes_max=100)
+    ring, other = Ring(PAGE_SLOTS, 1000, pool), Ring(PAGE_SLOTS, 1000, pool)
+    ring.publish([b"unwritten"])
+    other.publish([bytes(101)])
+
+    assert ring.try_claim([b"more"], gating_sequence=0) == 0
+    # What is written need not be kept: the claim goes on.
+    assert ring.try_claim([b"more"], gating_sequence=1) == 1
+
+    other.release(1)
+    assert ring.try_claim([b"more"], gating_sequence=0) == 1

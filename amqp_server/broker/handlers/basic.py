@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.unacked import UnackedRun
 
 _GET_OK_HEAD = b"\x00\x3c\x00\x47"
-_ALL_TAGS = (1 << 62) - 1
+_HIGHEST_TAG = (1 << 62) - 1
 
 
 def qos(channel: Channel, method: BasicQos) -> None:
@@ -142,7 +142,7 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
 
 def ack(channel: Channel, method: BasicAck) -> None:
     """Settle deliveries; those with a tag come in runs, this is the rest: tag 0."""
-    channel.drop(_take(channel, method.delivery_tag, multiple=method.multiple))
+    channel.settle(_take(channel, method.delivery_tag, multiple=method.multiple))
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
@@ -151,7 +151,7 @@ def nack(channel: Channel, method: BasicNack) -> None:
     if method.requeue:
         channel.requeue(runs)
     else:
-        channel.drop(runs)
+        channel.settle(runs)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
@@ -160,7 +160,7 @@ def reject(channel: Channel, method: BasicReject) -> None:
     if method.requeue:
         channel.requeue(runs)
     else:
-        channel.drop(runs)
+        channel.settle(runs)
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:
@@ -183,7 +183,7 @@ def _requeue_all(channel: Channel, *, requeue: bool) -> None:
 def _take(channel: Channel, tag: int, *, multiple: bool) -> list[UnackedRun]:
     if tag == 0 and multiple:
         return channel.unacked.take_all()
-    if tag == 0 or tag > _ALL_TAGS:
+    if tag == 0 or tag > _HIGHEST_TAG:
         raise PreconditionFailed(f"unknown delivery tag {tag}")
     return channel.take_unacked(0 if multiple else tag, tag)
 
