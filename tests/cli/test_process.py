@@ -117,3 +117,32 @@ def test_a_data_directory_of_a_running_server_is_refused_with_its_process(
 
     assert str(path) in complaint
     assert str(os.getpid()) in complaint
+
+
+@pytest.mark.parametrize(
+    ("command", "extra"), [("export", "spark"), ("demo", "demo")], ids=["export", "demo"]
+)
+def test_without_the_libraries_of_an_extra_the_command_says_what_to_install(
+    tmp_path: Path, command: str, extra: str
+) -> None:
+    """Whichever of them is met first: py4j, which no one installs by name, gave a traceback."""
+    hidden = "pyspark py4j pyarrow" if extra == "spark" else "pika"
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(sys.argv[1].split()));"
+        "from cli.main import main; sys.exit(main(sys.argv[2:]))"
+    )
+    arguments = ["--storage-path", str(tmp_path / "data")]
+    if command == "export":
+        arguments += ["--queue", "q", "--out", str(tmp_path / "out")]
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, hidden, command, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("amqp-server: error: this command needs ")
+    assert done.stderr.endswith(f": pip install 'amqp-server[{extra}]'\n")
+    assert done.stderr.count("\n") == 1
