@@ -30,6 +30,7 @@ cpdef bytes encode_content(
     body_bytes_max=cython.Py_ssize_t,
     tag_bytes=cython.Py_ssize_t,
     tag_at=cython.Py_ssize_t,
+    tag_octets=octets,
     message=bytes,
     size=cython.Py_ssize_t,
     data=octets,

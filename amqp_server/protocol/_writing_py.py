@@ -81,10 +81,11 @@ def _encode(
     body_bytes_max = frame_max - 8
     tag_bytes = 8 if tags else 0
     tag_at = 0
+    tag_octets = tags
     for message in messages:
         size = len(message)
+        data = message
         if size != message_bytes or not message.startswith(prefix):
-            data = message
             route_end = 2 + data[1]
             route_end = route_end + 1 + data[route_end]
             properties_bytes = data[route_end + 3]
@@ -114,13 +115,13 @@ def _encode(
                 middle = middle[: len(middle) - 7]
         parts.append(start)
         if tag_bytes != 0:
-            parts.append(tags[tag_at : tag_at + 8])
+            parts.append(tag_octets[tag_at : tag_at + 8])
             tag_at += 8
         parts.append(middle)
         if size - prefix_bytes > body_bytes_max:
             _split_body(message, prefix_bytes, channel, body_bytes_max, parts)
         elif size != prefix_bytes:
-            parts.append(message[prefix_bytes:])
+            parts.append(data[prefix_bytes:size])
             parts.append(b"\xce")
     return b"".join(parts)
 

@@ -5,6 +5,7 @@ clients; nothing here is special to this broker.
 """
 
 import logging
+from abc import ABC, abstractmethod
 from typing import Any, Final
 
 import pika
@@ -22,7 +23,7 @@ STALL_SECONDS_MAX: Final = 60.0
 logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
-class DemoClient:
+class DemoClient(ABC):
     """One connection with one channel, from `run` to `finish`.
 
     Args:
@@ -53,9 +54,9 @@ class DemoClient:
         if self._failure is not None:
             raise DemoError(self._failure)
 
+    @abstractmethod
     def begin(self) -> None:
-        """Do the work; the channel is open. For subclasses."""
-        raise NotImplementedError
+        """Do the work; the channel is open."""
 
     def finish(self) -> None:
         """End: what was sent reaches the broker, then the connection is closed."""
