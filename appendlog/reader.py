@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Final, Self
 
 from appendlog.descriptors import Descriptors
-from appendlog.durable_end import DurableEnd, read_durable_end
+from appendlog.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
 from appendlog.errors import CorruptRecordError, LogError, OffsetOutOfRangeError
 from appendlog.filesystem import FileSystem
+from appendlog.format import SEGMENT_MAGIC
 from appendlog.identity import LogIdentity
 from appendlog.index import IndexEntry, read_index
 from appendlog.recovery import newest_generations, read_sealed
@@ -34,6 +35,8 @@ from appendlog.summary import SegmentSummary
 SPLIT_BYTES: Final = 16 << 20
 BATCH_RECORDS: Final = 8192
 BATCH_BYTES: Final = 4 << 20
+
+_MAGIC_OCTETS: Final = SEGMENT_MAGIC.to_bytes(4, "little")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,10 @@ class LogReader:
 
     def _load(self, names: list[SegmentName]) -> None:
         header = self._first_header(names)
+        if header is None:
+            if len(names) == 1 and self._is_beginning(names[0]):
+                return
+            raise LogError(f"{self.directory}: {len(names)} segments, none with a readable header")
         self.identity = header.identity
         durable = read_durable_end(self._filesystem, self.directory, header.identity.incarnation)
         if durable is not None:
@@ -219,14 +226,24 @@ class LogReader:
         if self._segments:
             self.log_end_offset = self._find_end(self._segments[-1], durable)
 
-    def _first_header(self, names: list[SegmentName]) -> SegmentHeader:
+    def _first_header(self, names: list[SegmentName]) -> SegmentHeader | None:
         for name in names:
             path = self.directory / name.file_name
             data = self._filesystem.read_file(path, SEGMENT_HEADER_BYTES_MAX)
             header = decode_segment_header(data, path)
             if header is not None:
                 return header
-        raise LogError(f"{self.directory}: {len(names)} segments, none with a readable header")
+        return None
+
+    def _is_beginning(self, name: SegmentName) -> bool:
+        """Tell whether the writer has just begun, or was cut off in, its first segment.
+
+        Nothing of such a log was ever on the disk, or there would be an `end`.
+        """
+        octets = self._filesystem.read_file(self.directory / name.file_name, len(_MAGIC_OCTETS))
+        return _MAGIC_OCTETS.startswith(octets) and not self._filesystem.exists(
+            self.directory / END_FILE_NAME
+        )
 
     def _sealed(self, name: SegmentName) -> Segment | None:
         assert self.identity is not None

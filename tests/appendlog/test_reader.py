@@ -24,6 +24,30 @@ def test_an_empty_or_missing_log_reads_as_empty(tmp_path: Path) -> None:
     assert found(reader) == {}
 
 
+@pytest.mark.parametrize("written", [0, 1, 20], ids=["nothing", "an octet", "half a header"])
+def test_a_log_whose_first_segment_is_being_created_reads_as_empty(
+    tmp_path: Path, written: int
+) -> None:
+    """An export that came in just then used to fail, as if a header were damaged."""
+    first = tmp_path / "00000000000000000000.log"
+    log, _ = open_log(tmp_path)
+    append(log, 0, 5)
+    whole = first.read_bytes()
+    (tmp_path / "end").unlink()
+    first.write_bytes(whole[:written])
+
+    assert found(LogReader(tmp_path)) == {}
+
+
+def test_an_unreadable_header_of_a_log_that_was_durable_is_an_error(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 5)
+    (tmp_path / "00000000000000000000.log").write_bytes(b"")
+
+    with pytest.raises(LogError, match="none with a readable header"):
+        LogReader(tmp_path)
+
+
 def test_a_reader_sees_what_is_durable_and_no_more(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path, segment_bytes=3_000)
     append(log, 0, 60)
