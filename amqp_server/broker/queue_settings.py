@@ -1,0 +1,104 @@
+"""What a queue's arguments ask for, as plain values: checked once, read everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.tables import Table
+
+DELIVERY_LIMIT_DEFAULT = 20
+"""Redeliveries that a quorum queue allows a message, as in RabbitMQ since 4.0."""
+
+
+class QueueType(StrEnum):
+    """Kinds of queue; all have the same log below them."""
+
+    CLASSIC = "classic"
+    QUORUM = "quorum"
+
+
+class Overflow(StrEnum):
+    """What happens to a publish for which a queue has no room."""
+
+    DROP_HEAD = "drop-head"
+    REJECT_PUBLISH = "reject-publish"
+    REJECT_PUBLISH_DLX = "reject-publish-dlx"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """The arguments of one queue. None means that the queue has no such rule.
+
+    Attributes:
+        type: Kind of queue.
+        message_ttl_ms: How long a message may be ready, in milliseconds, >= 0.
+        expires_ms: How long the queue may be unused before it is deleted, >= 1.
+        max_length: Ready messages at most, >= 0.
+        max_length_bytes: Octets of their bodies at most, >= 0.
+        overflow: What goes when one of the two is passed.
+        dead_letter_exchange: Where messages go that are rejected, expired or dropped.
+        dead_letter_routing_key: With this key instead of their own.
+        dead_letters_at_least_once: Whether a dead letter that nobody takes is kept and tried again.
+        max_priority: Highest priority told apart, 1 to 255.
+        single_active_consumer: Whether one consumer at a time is served.
+        delivery_limit: How often a message may come back before it is dropped, >= 0.
+        consumer_timeout_ms: How long a delivery may stay unacknowledged, >= 1.
+    """
+
+    type: QueueType = QueueType.CLASSIC
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    overflow: Overflow = Overflow.DROP_HEAD
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    dead_letters_at_least_once: bool = False
+    max_priority: int | None = None
+    single_active_consumer: bool = False
+    delivery_limit: int | None = None
+    consumer_timeout_ms: int | None = None
+
+
+def queue_settings(arguments: Table) -> QueueSettings:
+    """Return what arguments that were checked ask for; what is not understood is no rule."""
+    kind = QueueType.QUORUM if _text(arguments, "x-queue-type") == "quorum" else QueueType.CLASSIC
+    delivery_limit = _integer(arguments, "x-delivery-limit")
+    if kind is QueueType.QUORUM and delivery_limit is None:
+        delivery_limit = DELIVERY_LIMIT_DEFAULT
+    overflow = _text(arguments, "x-overflow")
+    return QueueSettings(
+        type=kind,
+        message_ttl_ms=_integer(arguments, "x-message-ttl"),
+        expires_ms=_integer(arguments, "x-expires"),
+        max_length=_integer(arguments, "x-max-length"),
+        max_length_bytes=_integer(arguments, "x-max-length-bytes"),
+        overflow=Overflow(overflow) if overflow in set(Overflow) else Overflow.DROP_HEAD,
+        dead_letter_exchange=_text(arguments, "x-dead-letter-exchange"),
+        dead_letter_routing_key=_text(arguments, "x-dead-letter-routing-key"),
+        dead_letters_at_least_once=_text(arguments, "x-dead-letter-strategy") == "at-least-once",
+        max_priority=_integer(arguments, "x-max-priority") or None,
+        single_active_consumer=_truth(arguments, "x-single-active-consumer"),
+        delivery_limit=delivery_limit if delivery_limit is None or delivery_limit >= 0 else None,
+        consumer_timeout_ms=_integer(arguments, "x-consumer-timeout") or None,
+    )
+
+
+def _integer(arguments: Table, name: str) -> int | None:
+    value = arguments.get(name)
+    return value.value if value is not None and isinstance(value.value, int) else None
+
+
+def _text(arguments: Table, name: str) -> str | None:
+    value = arguments.get(name)
+    if value is None or not isinstance(value.value, bytes):
+        return None
+    return value.value.decode("utf-8", "surrogateescape")
+
+
+def _truth(arguments: Table, name: str) -> bool:
+    value = arguments.get(name)
+    return value is not None and value.value is True
