@@ -176,7 +176,7 @@ class Server:
         except (OSError, MetadataError, OffsetsError) as error:
             raise StartupError(f"cannot read the data directory {path}: {error}") from error
         self._checkpoints, checkpoints, was_clean = opened
-        turn = Turn(loop.call_soon)
+        turn = Turn(loop.call_soon, loop.call_later)
         self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
         self._storage = QueueStorage(
             self.config, self._flusher, self._read_in_worker, turn, self._filesystem

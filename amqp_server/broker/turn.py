@@ -9,6 +9,7 @@ waits for a timer: its turn ends as soon as its input is drained.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -24,16 +25,29 @@ class TurnTask(Protocol):
         """Do it; may mark more, which then runs in the next turn."""
 
 
+class Timer(Protocol):
+    """Something that will happen later, unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Let it not happen; without effect when it has happened."""
+
+
 class Turn:
     """Collects tasks and runs each once when the loop has read what there was to read.
 
     Args:
         call_soon: The event loop's own, so that the broker needs no asyncio.
+        call_later: The event loop's own; takes seconds first.
     """
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        call_later: Callable[[float, Callable[[], None]], Timer],
+    ) -> None:
         """Begin with nothing marked."""
         self._call_soon = call_soon
+        self._call_later = call_later
         # A dict, for its order: first marked, first run.
         self._marked: dict[TurnTask, None] = {}
         self._is_scheduled = False
@@ -44,6 +58,13 @@ class Turn:
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
+
+    def mark_after(self, seconds: float, task: TurnTask) -> Timer:
+        """Mark `task` when `seconds` have passed: never sooner, perhaps a little later.
+
+        The timer belongs to the caller, who cancels it when the task is no longer wanted.
+        """
+        return self._call_later(seconds, partial(self.mark, task))
 
     def _run(self) -> None:
         tasks, self._marked = self._marked, {}

@@ -7,14 +7,33 @@ import pytest
 from amqp_server.broker.turn import Turn
 
 
+class Timer:
+    """Something that the loop was asked to call later."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+    def come_due(self) -> None:
+        if self.callback is not None:
+            self.callback()
+
+
 class Loop:
-    """An event loop of which only `call_soon` is asked."""
+    """An event loop of which only `call_soon` and `call_later` are asked."""
 
     def __init__(self) -> None:
         self.called: list[Callable[[], None]] = []
+        self.timers: dict[float, Timer] = {}
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.called.append(callback)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        timer = self.timers[seconds] = Timer(callback)
+        return timer
 
     def run_once(self) -> None:
         called, self.called = self.called, []
@@ -38,7 +57,7 @@ class Task:
 
 def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark() -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon)
+    turn = Turn(loop.call_soon, loop.call_later)
     first, second = Task("first", ran), Task("second", ran)
     for task in (first, second, first):
         turn.mark(task)
@@ -51,7 +70,7 @@ def test_what_is_marked_twice_runs_once_in_the_order_of_the_first_mark() -> None
 
 def test_what_is_marked_during_a_turn_runs_in_the_next() -> None:
     loop, ran = Loop(), list[str]()
-    turn = Turn(loop.call_soon)
+    turn = Turn(loop.call_soon, loop.call_later)
     first, second = Task("first", ran), Task("second", ran)
     first.marks = [lambda: turn.mark(first), lambda: turn.mark(second)]
     turn.mark(first)
@@ -67,9 +86,8 @@ def test_what_is_marked_during_a_turn_runs_in_the_next() -> None:
 def test_a_task_that_fails_does_not_cost_the_others_their_turn(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    calls: list[Callable[[], None]] = []
-    turn = Turn(calls.append)
-    ran: list[str] = []
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
 
     class Broken:
         def run_turn(self) -> None:
@@ -81,7 +99,23 @@ def test_a_task_that_fails_does_not_cost_the_others_their_turn(
 
     turn.mark(Broken())
     turn.mark(Whole())
-    calls.pop()()
+    loop.run_once()
 
     assert ran == ["whole"]
     assert "turn failed" in caplog.text
+
+
+def test_what_is_marked_for_later_runs_at_the_end_of_the_turn_in_which_its_time_comes() -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+    kept, cancelled = Task("kept", ran), Task("cancelled", ran)
+    turn.mark_after(2.5, kept)
+    turn.mark_after(3.5, cancelled).cancel()
+    assert loop.called == []
+
+    for timer in loop.timers.values():
+        timer.come_due()
+    turn.mark(kept)
+
+    loop.run_once()
+    assert ran == ["kept"]
