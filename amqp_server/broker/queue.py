@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.dispatch import ConsumerRotation, dispatch
 from amqp_server.broker.message_store import MessageStore
-from amqp_server.broker.ready_order import ReadyOrder
+from amqp_server.broker.plain_order import PlainOrder
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Queue:
         self._had_consumer = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         end = opened.log.log_end_offset
-        self.ready = ReadyOrder(end)
+        self.ready = PlainOrder(end)
         for start, stop in self.settlement.unsettled_ranges(opened.ack_floor, end):
             self._recover(start, stop, opened.delivered_watermark)
         self.store: MessageStore = storage.make_store(

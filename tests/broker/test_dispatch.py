@@ -13,8 +13,8 @@ from amqp_server.broker.dispatch import (
     ConsumerRotation,
     dispatch,
 )
+from amqp_server.broker.plain_order import PlainOrder
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.ready_order import ReadyOrder
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class TakingConsumer:
 class ReadyQueue:
     """A queue whose message N says N; below `cold_end` nothing is at hand."""
 
-    ready: ReadyOrder = field(default_factory=ReadyOrder)
+    ready: PlainOrder = field(default_factory=PlainOrder)
     consumers: ConsumerRotation = field(default_factory=ConsumerRotation)
     message_bytes: int = 8
     at_hand_max: int = 1 << 30
@@ -193,7 +193,7 @@ def test_every_message_goes_once_in_order_as_far_as_credit_reaches(
     allowances: list[int], count: int, requeued: set[int], at_hand_max: int
 ) -> None:
     consumers = [TakingConsumer(credit) for credit in allowances]
-    queue = ReadyQueue(ReadyOrder(20), at_hand_max=at_hand_max)
+    queue = ReadyQueue(PlainOrder(20), at_hand_max=at_hand_max)
     for offset in requeued:
         queue.ready.give_back(offset, offset + 1)
     queue.ready.extend(20 + count)

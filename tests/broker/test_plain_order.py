@@ -1,21 +1,22 @@
-"""The ready order against a plain dictionary of what is ready."""
+"""The plain order against a plain dictionary of what is ready."""
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.ready_order import ReadyOrder, ReadyRange
+from amqp_server.broker.plain_order import PlainOrder
+from amqp_server.broker.ready_ranges import ReadyRange
 
 
 def test_an_order_begins_empty_at_its_cursor() -> None:
-    order = ReadyOrder(7)
+    order = PlainOrder(7)
 
     assert (order.cursor, order.end, len(order), order.peek()) == (7, 7, 0, None)
     assert order.take_all() == []
 
 
 def test_new_messages_go_in_the_order_of_publishing() -> None:
-    order = ReadyOrder()
+    order = PlainOrder()
     order.extend(5)
 
     assert order.take(2) == ReadyRange(0, 2, redelivered=False)
@@ -24,7 +25,7 @@ def test_new_messages_go_in_the_order_of_publishing() -> None:
 
 
 def test_what_comes_back_goes_first_lowest_first() -> None:
-    order = ReadyOrder()
+    order = PlainOrder()
     order.extend(10)
     order.take(10)
     order.give_back(7, 8)
@@ -37,7 +38,7 @@ def test_what_comes_back_goes_first_lowest_first() -> None:
 
 
 def test_neighbours_that_come_back_are_one_range_again() -> None:
-    order = ReadyOrder()
+    order = PlainOrder()
     order.extend(6)
     order.take(6)
     for offset in (0, 2, 4, 3, 1, 5):
@@ -48,7 +49,7 @@ def test_neighbours_that_come_back_are_one_range_again() -> None:
 
 
 def test_ranges_that_differ_in_redelivery_stay_apart() -> None:
-    order = ReadyOrder(10)
+    order = PlainOrder(10)
     order.give_back(5, 10, redelivered=False)
     order.give_back(0, 5, redelivered=True)
 
@@ -57,7 +58,7 @@ def test_ranges_that_differ_in_redelivery_stay_apart() -> None:
 
 
 def test_a_part_of_a_range_can_be_taken() -> None:
-    order = ReadyOrder(10)
+    order = PlainOrder(10)
     order.give_back(0, 10)
 
     assert order.take(3) == ReadyRange(0, 3, redelivered=True)
@@ -66,7 +67,7 @@ def test_a_part_of_a_range_can_be_taken() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(0, 4), (3, 5), (2, 3), (0, 10)])
 def test_giving_back_what_is_ready_already_is_a_mistake(start: int, end: int) -> None:
-    order = ReadyOrder(10)
+    order = PlainOrder(10)
     order.give_back(2, 4)
 
     with pytest.raises(AssertionError, match="ready already"):
@@ -74,7 +75,7 @@ def test_giving_back_what_is_ready_already_is_a_mistake(start: int, end: int) ->
 
 
 def test_giving_back_what_was_never_taken_is_a_mistake() -> None:
-    order = ReadyOrder()
+    order = PlainOrder()
     order.extend(10)
     order.take(5)
 
@@ -84,7 +85,7 @@ def test_giving_back_what_was_never_taken_is_a_mistake() -> None:
 
 @pytest.mark.parametrize("count", [0, 4])
 def test_taking_more_than_the_first_range_is_a_mistake(count: int) -> None:
-    order = ReadyOrder(10)
+    order = PlainOrder(10)
     order.give_back(0, 3)
     order.extend(20)
 
@@ -93,7 +94,7 @@ def test_taking_more_than_the_first_range_is_a_mistake(count: int) -> None:
 
 
 def test_a_purge_takes_everything_in_order() -> None:
-    order = ReadyOrder(10)
+    order = PlainOrder(10)
     order.give_back(0, 3)
     order.extend(20)
 
@@ -102,7 +103,7 @@ def test_a_purge_takes_everything_in_order() -> None:
 
 
 def test_a_range_that_is_lost_leaves_what_is_around_it() -> None:
-    order = ReadyOrder(10)
+    order = PlainOrder(10)
     order.give_back(0, 6)
     order.give_back(8, 9)
     order.extend(20)
@@ -125,12 +126,12 @@ counts = st.integers(1, 12)
 shares = st.floats(0, 1)
 
 
-class ReadyOrderMachine(RuleBasedStateMachine):
+class PlainOrderMachine(RuleBasedStateMachine):
     """What is ready maps to whether it was delivered before; the lowest offset goes first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.order = ReadyOrder()
+        self.order = PlainOrder()
         self.ready: dict[int, bool] = {}
         self.unacked: set[int] = set()
         self.delivered: set[int] = set()
@@ -180,9 +181,8 @@ class ReadyOrderMachine(RuleBasedStateMachine):
         assert not self.ready
 
     @rule(low=shares, count=counts)
-    def lose(self, low: float, count: int) -> None:
-        # A loss is found when its first offset is wanted, so it begins at the cursor at most.
-        start = int(low * self.order.cursor)
+    def leave_from_anywhere(self, low: float, count: int) -> None:
+        start = int(low * self.end)
         for taken in self.order.take_range(start, start + count):
             for offset in range(taken.start, taken.end):
                 assert start <= offset < start + count
@@ -206,4 +206,4 @@ class ReadyOrderMachine(RuleBasedStateMachine):
         assert first == ReadyRange(start, end, redelivered)
 
 
-TestReadyOrderMachine = ReadyOrderMachine.TestCase
+TestPlainOrderMachine = PlainOrderMachine.TestCase

@@ -1,0 +1,118 @@
+"""Ready messages as disjoint ranges of offsets: what came back, or was left behind a hole."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+_USED_UP_MAX = 1024
+"""Ranges at the front that were taken and still take room, before the list is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRange:
+    """Offsets `[start, end)` that are ready, alike in whether they were delivered before."""
+
+    start: int
+    end: int
+    redelivered: bool
+
+    def __len__(self) -> int:
+        """Return how many offsets the range holds."""
+        return self.end - self.start
+
+
+class ReadyRanges:
+    """Disjoint ranges in ascending order; neighbours that are alike are one."""
+
+    def __init__(self) -> None:
+        """Begin with nothing ready."""
+        self._count = 0
+        # The ranges before the head are gone: deleting each at once would move all others.
+        self._ranges: list[ReadyRange] = []
+        self._head = 0
+
+    def __len__(self) -> int:
+        """Return how many offsets the ranges hold."""
+        return self._count
+
+    def ranges(self) -> list[ReadyRange]:
+        """Return all of them, in order. O(ranges)."""
+        return self._ranges[self._head :]
+
+    def first(self) -> ReadyRange | None:
+        """Return the lowest range. O(1)."""
+        return self._ranges[self._head] if self._count else None
+
+    def first_undelivered(self) -> int | None:
+        """Return the lowest offset that was never delivered. O(ranges)."""
+        for at in range(self._head, len(self._ranges)):
+            if not self._ranges[at].redelivered:
+                return self._ranges[at].start
+        return None
+
+    def take(self, count: int) -> ReadyRange:
+        """Remove and return the first `count` offsets of `first()`, which must hold as many."""
+        first = self._ranges[self._head]
+        assert 0 < count <= len(first), "took more than the first range holds"
+        self._count -= count
+        if count < len(first):
+            self._ranges[self._head] = ReadyRange(first.start + count, first.end, first.redelivered)
+            return ReadyRange(first.start, first.start + count, first.redelivered)
+        self._head += 1
+        if self._head > _USED_UP_MAX or not self._count:
+            del self._ranges[: self._head]
+            self._head = 0
+        return first
+
+    def add(self, start: int, end: int, *, redelivered: bool) -> None:
+        """Put `[start, end)` in its place; none of it may be there."""
+        ranges = self._ranges
+        self._count += end - start
+        at = bisect_left(ranges, start, self._head, key=_start)
+        if at < len(ranges):
+            after = ranges[at]
+            assert end <= after.start, "gave back what is ready already"
+            if after.start == end and after.redelivered == redelivered:
+                end = after.end
+                del ranges[at]
+        if at > self._head:
+            before = ranges[at - 1]
+            assert before.end <= start, "gave back what is ready already"
+            if before.end == start and before.redelivered == redelivered:
+                ranges[at - 1] = ReadyRange(before.start, end, redelivered)
+                return
+        ranges.insert(at, ReadyRange(start, end, redelivered))
+
+    def cut(self, start: int, end: int) -> list[ReadyRange]:
+        """Remove and return, in order, what is there of `[start, end)`."""
+        ranges = self._ranges
+        first = bisect_right(ranges, start, self._head, key=_end)
+        last = bisect_left(ranges, end, first, key=_start)
+        taken: list[ReadyRange] = []
+        kept: list[ReadyRange] = []
+        for ready in ranges[first:last]:
+            low, high = max(start, ready.start), min(end, ready.end)
+            taken.append(ReadyRange(low, high, ready.redelivered))
+            kept += [
+                ReadyRange(left, right, ready.redelivered)
+                for left, right in ((ready.start, low), (high, ready.end))
+                if left < right
+            ]
+        ranges[first:last] = kept
+        self._count -= sum(map(len, taken))
+        return taken
+
+    def take_all(self) -> list[ReadyRange]:
+        """Remove and return everything, in order."""
+        taken = self.ranges()
+        self._ranges, self._head, self._count = [], 0, 0
+        return taken
+
+
+def _start(ready: ReadyRange) -> int:
+    return ready.start
+
+
+def _end(ready: ReadyRange) -> int:
+    return ready.end

@@ -1,0 +1,155 @@
+"""Priorities, and the octets that are ready, against a plain dictionary of what is ready."""
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from amqp_server.broker.measured_order import MeasuredOrder
+from amqp_server.broker.offset_array import OffsetArray
+from amqp_server.broker.plain_order import PlainOrder
+from amqp_server.broker.priority_order import PriorityOrder
+from amqp_server.broker.ready_ranges import ReadyRange
+
+
+def prioritised(*priorities: int, max_priority: int = 9) -> PriorityOrder:
+    known = OffsetArray("B", 0)
+    known.extend(priorities)
+    order = PriorityOrder(known, max_priority)
+    order.extend(len(priorities))
+    return order
+
+
+def measured(*sizes: int) -> MeasuredOrder:
+    known = OffsetArray("I", 0)
+    known.extend(sizes)
+    order = MeasuredOrder(PlainOrder(), known)
+    order.extend(len(sizes))
+    return order
+
+
+def all_taken(order: PriorityOrder) -> list[int]:
+    ranges = [order.take(len(ready)) for ready in iter(order.peek, None)]
+    return [offset for taken in ranges for offset in range(taken.start, taken.end)]
+
+
+def test_the_highest_priority_goes_first_and_each_in_order_of_publishing() -> None:
+    assert all_taken(prioritised(0, 5, 0, 5, 9)) == [4, 1, 3, 0, 2]
+
+
+def test_a_priority_above_the_highest_is_the_highest() -> None:
+    assert all_taken(prioritised(3, 200, 4, 4, max_priority=4)) == [1, 2, 3, 0]
+
+
+def test_what_comes_back_is_before_its_equals_and_behind_its_betters() -> None:
+    order = prioritised(1, 1, 2)
+    order.take(1)
+    order.take(1)
+    order.give_back(0, 1)
+
+    assert order.take(1) == ReadyRange(0, 1, redelivered=True)
+
+
+def test_a_purge_of_a_queue_with_priorities_leaves_nothing() -> None:
+    order = prioritised(1, 2, 1)
+
+    assert sum(map(len, order.take_all())) == 3
+    assert (len(order), order.peek()) == (0, None)
+
+
+def test_octets_follow_what_is_ready() -> None:
+    order = measured(10, 20, 30)
+
+    assert order.ready_bytes == 60
+    order.take(2)
+    assert order.ready_bytes == 30
+    order.give_back(1, 2)
+    assert order.ready_bytes == 50
+    assert order.take_range(2, 3) == [ReadyRange(2, 3, redelivered=False)]
+    assert order.ready_bytes == 20
+    order.take_all()
+    assert order.ready_bytes == 0
+
+
+@pytest.mark.parametrize(("octets", "count"), [(1, 1), (10, 1), (11, 2), (30, 2), (31, 3), (99, 3)])
+def test_as_many_go_as_hold_the_octets(octets: int, count: int) -> None:
+    assert measured(10, 20, 30).count_to_free(octets) == count
+
+
+def test_numbers_below_the_floor_are_forgotten_and_the_others_kept() -> None:
+    numbers = OffsetArray("I", 100)
+    numbers.extend(range(10_000))
+
+    numbers.forget(9_000)
+
+    assert list(numbers.numbers(9_000, 9_003)) == [8_900, 8_901, 8_902]
+    with pytest.raises(AssertionError, match="no number"):
+        numbers.numbers(100, 101)
+
+
+def test_offsets_without_a_message_have_the_number_zero() -> None:
+    numbers = OffsetArray("I", 5)
+    numbers.fill(7)
+    numbers.extend([3])
+
+    assert list(numbers.numbers(5, 8)) == [0, 0, 3]
+
+
+shares = st.floats(0, 1)
+
+
+class PriorityOrderMachine(RuleBasedStateMachine):
+    """The ready offset with the highest priority goes first, the lowest of those."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.priorities = OffsetArray("B", 0)
+        self.sizes = OffsetArray("I", 0)
+        self.order = MeasuredOrder(PriorityOrder(self.priorities, 3), self.sizes)
+        self.known: list[int] = []
+        self.ready: dict[int, bool] = {}
+        self.unacked: set[int] = set()
+
+    @rule(priorities=st.lists(st.integers(0, 5), min_size=1, max_size=8))
+    def publish(self, priorities: list[int]) -> None:
+        start = len(self.known)
+        self.priorities.extend(priorities)
+        self.sizes.extend(range(start, start + len(priorities)))
+        self.known += priorities
+        self.order.extend(len(self.known))
+        self.ready.update(dict.fromkeys(range(start, len(self.known)), False))
+
+    @precondition(lambda self: self.ready)
+    @rule(share=shares)
+    def deliver(self, share: float) -> None:
+        first = self.order.peek()
+        assert first is not None
+        taken = self.order.take(1 + int(share * (len(first) - 1)))
+        for offset in range(taken.start, taken.end):
+            assert offset == min(self.ready, key=lambda ready: (-min(self.known[ready], 3), ready))
+            assert self.ready.pop(offset) == taken.redelivered
+            self.unacked.add(offset)
+
+    @precondition(lambda self: self.unacked)
+    @rule(share=shares)
+    def requeue(self, share: float) -> None:
+        offset = sorted(self.unacked)[int(share * (len(self.unacked) - 1))]
+        self.unacked.remove(offset)
+        self.ready[offset] = True
+        self.order.give_back(offset, offset + 1)
+
+    @rule(low=shares, count=st.integers(1, 9))
+    def leave_from_anywhere(self, low: float, count: int) -> None:
+        start = int(low * len(self.known))
+        taken = self.order.take_range(start, start + count)
+        offsets = [offset for ready in taken for offset in range(ready.start, ready.end)]
+        assert offsets == sorted(o for o in self.ready if start <= o < start + count)
+        for offset in offsets:
+            del self.ready[offset]
+
+    @invariant()
+    def counts_and_octets_agree(self) -> None:
+        assert len(self.order) == len(self.ready)
+        assert self.order.ready_bytes == sum(self.ready)
+
+
+TestPriorityOrder = PriorityOrderMachine.TestCase
