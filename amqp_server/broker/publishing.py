@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.confirms import Barrier, PublisherConfirms
+from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.content_assembly import ContentAssembly
+from amqp_server.broker.enqueue import enqueue
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -18,7 +19,7 @@ from amqp_server.protocol.errors import (
 from amqp_server.protocol.framing import encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
 from amqp_server.protocol.properties import decode_properties
-from appendlog.message import PERSISTENT, decode_message
+from appendlog.message import decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,16 +85,15 @@ class Publishing:
         target = self._target(method_payload)
         if property_flags & _USER_ID_FLAG:
             self._check_user_id(target, messages)
-        persistent = bool(message_flags & PERSISTENT)
         if not target.reads_headers:
-            self._enqueue(target, target.queues, messages, persistent=persistent)
+            self._enqueue(target, target.queues, messages, message_flags)
             return
         for message in messages:
             properties = decode_properties(decode_message(message).properties)
             queues = self._virtual_host.route(
                 target.exchange, target.routing_key, properties.headers
             )
-            self._enqueue(target, queues, [message], persistent=persistent)
+            self._enqueue(target, queues, [message], message_flags)
 
     def begin_content(self, payload: bytes) -> None:
         """Begin a publish whose content comes frame by frame."""
@@ -207,25 +207,13 @@ class Publishing:
                 )
 
     def _enqueue(
-        self,
-        target: PublishTarget,
-        queues: Sequence[Queue],
-        messages: list[bytes],
-        *,
-        persistent: bool,
+        self, target: PublishTarget, queues: Sequence[Queue], messages: list[bytes], flags: int
     ) -> None:
-        barriers = []
-        refused = False
+        barriers, refused = enqueue(queues, messages, flags)
         for queue in queues:
-            if queue.store.is_failed:
-                refused = True
-                continue
-            end_offset = queue.publish(messages, persistent=persistent)
             if queue.store.is_stalled:
                 queue.stalled_publishers.add(self._client)
                 self._client.pause_reading(queue)
-            if persistent and queue.is_journaled and queue.store.confirmed_end < end_offset:
-                barriers.append(Barrier(queue, end_offset))
         if target.mandatory and not queues:
             self._return(messages)
         if self.confirms is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.dispatch import ConsumerRotation, dispatch
 from amqp_server.broker.message_store import MessageStore
 from amqp_server.broker.plain_order import PlainOrder
+from appendlog.message import PERSISTENT
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -95,12 +96,17 @@ class Queue:
         """All offsets that were ever delivered are below this one."""
         return self.ready.delivered_end
 
-    def publish(self, messages: list[bytes], *, persistent: bool) -> int:
+    def publish(self, messages: list[bytes], flags: int) -> int:
         """Take messages in, in order; return the offset after them.
 
         A transient message of a durable queue is in the log too, but nobody waits for it.
+
+        Args:
+            messages: At least one; shared with other queues, not changed.
+            flags: The flags octet that all of them have.
         """
-        end_offset = self.store.append(messages, persistent=persistent and self.is_journaled)
+        is_persistent = bool(flags & PERSISTENT) and self.is_journaled
+        end_offset = self.store.append(messages, persistent=is_persistent)
         self.ready.extend(self.store.cursor)
         self._turn.mark(self)
         self._storage.relieve_memory()
