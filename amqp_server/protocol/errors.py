@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 from amqp_server.protocol.constants import ReplyCode
 
 REPLY_TEXT_BYTES_MAX = 255
+_CUT_MARK = b"..."
 _CONTINUATION_MASK = 0xC0
 _CONTINUATION_BITS = 0x80
 _CHARACTER_BYTES_MAX = 4
@@ -38,8 +39,8 @@ class AmqpError(Exception):
         """Keep the explanation and the method that failed.
 
         Args:
-            explanation: What, where, found, expected; cut where the reply text would pass 255
-                bytes.
+            explanation: What, where, found, expected; cut, and `...` put at its end, where the
+                reply text would pass 255 bytes.
             class_id: Class of the method that failed, 0 when none did.
             method_id: The method that failed, 0 when none did.
         """
@@ -182,18 +183,18 @@ class InternalError(HardError):
 
 
 def _truncate(text: str) -> str:
-    """Cut text to 255 bytes of UTF-8 without halving a character."""
+    """Cut text to 255 bytes of UTF-8 that end in `...`, without halving a character."""
     # Text made from names off the wire may hold escaped bytes. Any other lone surrogate cannot be
     # sent at all, and an error about an error would hide the first one.
     try:
         encoded = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         encoded = text.encode("utf-8", "replace")
-    end = len(encoded)
-    if end > REPLY_TEXT_BYTES_MAX:
-        end = REPLY_TEXT_BYTES_MAX
+    if len(encoded) > REPLY_TEXT_BYTES_MAX:
+        end = REPLY_TEXT_BYTES_MAX - len(_CUT_MARK)
         for back in range(_CHARACTER_BYTES_MAX):
             if encoded[end - back] & _CONTINUATION_MASK != _CONTINUATION_BITS:
                 end -= back
                 break
-    return encoded[:end].decode("utf-8", "surrogateescape")
+        encoded = encoded[:end] + _CUT_MARK
+    return encoded.decode("utf-8", "surrogateescape")

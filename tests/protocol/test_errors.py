@@ -60,7 +60,8 @@ def test_a_long_text_is_cut_between_characters(character: str) -> None:
         text = NotFound("x" * padding + character * 300).reply_text
         encoded = text.encode("utf-8")
         assert 255 - len(character.encode("utf-8")) < len(encoded) <= 255
-        assert text.rstrip(character) == "NOT_FOUND - " + "x" * padding
+        assert text.endswith("...")
+        assert text.removesuffix("...").rstrip(character) == "NOT_FOUND - " + "x" * padding
 
 
 def test_a_text_of_exactly_255_bytes_is_not_cut() -> None:
@@ -72,7 +73,7 @@ def test_a_text_of_exactly_255_bytes_is_not_cut() -> None:
 def test_any_bytes_off_the_wire_can_stand_in_a_text(explanation: str) -> None:
     encoded = NotFound(explanation).reply_text.encode("utf-8", "surrogateescape")
     whole = f"NOT_FOUND - {explanation}".encode("utf-8", "surrogateescape")
-    assert whole.startswith(encoded)
+    assert whole == encoded or whole.startswith(encoded.removesuffix(b"..."))
     assert len(encoded) >= min(len(whole), 252)
 
 
