@@ -3,7 +3,8 @@
 #   setup        .venv with the package (editable), its kernels compiled, and all tools
 #   demo         the whole way, from a publish to rows counted by Spark
 #   lint types test      formatting and rules; mypy --strict; every test
-#   conformance crash bench      parts of the tests alone; the benchmarks
+#   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
+#   interop crash bench      parts of the tests alone; the benchmarks
 #   check        lint, types, test
 #   check-long   check, and then what takes hours
 
@@ -21,7 +22,7 @@ NODE := tests/interop/node
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/_*_py.py appendlog/_*_c.pxd)
 
-.PHONY: setup demo lint types test conformance crash bench check check-long java tools node
+.PHONY: setup demo lint types test conformance interop crash bench check check-long java tools node
 
 setup: $(COMPILED)
 
@@ -63,8 +64,11 @@ types: setup
 test: tools setup java node
 	$(BIN)/python -m pytest
 
-conformance: tools setup node
-	$(BIN)/python -m pytest $(wildcard tests/conformance tests/interop)
+conformance: setup
+	AMQP_URL='$(AMQP_URL)' $(BIN)/python -m pytest tests/conformance
+
+interop: tools setup node
+	$(BIN)/python -m pytest tests/interop
 
 crash: setup
 	$(BIN)/python -m pytest tests/crash

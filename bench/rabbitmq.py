@@ -1,7 +1,7 @@
 """Starts an installed RabbitMQ for a benchmark, beside any that the system runs.
 
 Node name, ports, data, logs, cookie and port mapper (epmd) are its own, in a directory that is
-given; nothing of the system's RabbitMQ is read or written. No plugin is enabled.
+given; nothing of the system's RabbitMQ is read or written. No plugin is enabled but those named.
 """
 
 import os
@@ -28,12 +28,15 @@ _SERVER_SCRIPTS: Final = (
 
 
 @contextmanager
-def start_rabbitmq(name: str, directory: Path) -> Iterator[RunningBroker]:
+def start_rabbitmq(
+    name: str, directory: Path, *, plugins: Sequence[str] = ()
+) -> Iterator[RunningBroker]:
     """Run RabbitMQ on free ports of the loopback interface.
 
     Args:
         name: What it is called in the report.
         directory: An empty directory for all that it writes.
+        plugins: Names of plugins to enable, of those that it comes with.
 
     Raises:
         BrokerStartError: It is not installed, or did not start.
@@ -41,6 +44,7 @@ def start_rabbitmq(name: str, directory: Path) -> Iterator[RunningBroker]:
     server = _find_program(name, _SERVER_SCRIPTS)
     epmd = _find_program(name, ("epmd",))
     port, distribution_port, epmd_port = _free_ports(3)
+    (directory / "enabled_plugins").write_text(f"[{','.join(plugins)}].\n")
     environment = _environment(directory, port, distribution_port, epmd_port)
     url = BrokerUrl("127.0.0.1", port, "guest", "guest", "/")
     with (
@@ -71,8 +75,6 @@ def _environment(
 ) -> dict[str, str]:
     """Give the environment of a RabbitMQ that shares nothing with another one."""
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("RABBITMQ_")}
-    plugins = directory / "enabled_plugins"
-    plugins.write_text("[].\n")
     no_settings = directory / "rabbitmq-env.conf"
     no_settings.touch()
     return inherited | {
@@ -82,7 +84,7 @@ def _environment(
         "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq"),
         "RABBITMQ_CONF_ENV_FILE": str(no_settings),
         "RABBITMQ_DIST_PORT": str(distribution_port),
-        "RABBITMQ_ENABLED_PLUGINS_FILE": str(plugins),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
         "RABBITMQ_LOG_BASE": str(directory / "log"),
         "RABBITMQ_MNESIA_BASE": str(directory / "data"),
         "RABBITMQ_NODENAME": f"bench-{secrets.token_hex(4)}@localhost",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from pamqp import body, commands, frame, header, heartbeat
+from pamqp import body, commands, constants, frame, header, heartbeat
 from pamqp.base import Frame
 from pamqp.commands import Basic, Channel, Connection, Queue
 
@@ -96,6 +96,9 @@ class AmqpClient:
     Attributes:
         socket: To be shut down, slowed or stalled by a test.
         frame_max: Negotiated; bodies are cut to it.
+        channel_max: Negotiated.
+        vhost: That it was opened with.
+        server_properties: What the server said of itself, from `start` on.
         published: Messages published by `publish` on each channel.
     """
 
@@ -103,6 +106,9 @@ class AmqpClient:
         self.socket = socket.create_connection(address, timeout=seconds_max)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.frame_max = 131_072
+        self.channel_max = 2047
+        self.vhost = "/"
+        self.server_properties: dict[str, Any] = {}
         self.published: Counter[int] = Counter()
         self._reader = FrameReader()
         self._frames: deque[tuple[int, AnyFrame]] = deque()
@@ -136,6 +142,10 @@ class AmqpClient:
     def send(self, value: AnyFrame, channel: int = 1) -> None:
         """Send one frame."""
         self.send_raw(frame.marshal(value, channel))
+
+    def send_method(self, payload: bytes, channel: int = 1) -> None:
+        """Send a method frame with any payload."""
+        self.send_raw(frame_octets(constants.FRAME_METHOD, channel, payload))
 
     def receive(self) -> tuple[int, AnyFrame]:
         """Return channel and frame of the next frame, heartbeats included.
@@ -190,15 +200,19 @@ class AmqpClient:
         password: str = "guest",
         vhost: str = "/",
         capabilities: dict[str, Any] | None = None,
+        properties: dict[str, Any] | None = None,
         frame_max: int | None = None,
         channel_max: int | None = None,
         heartbeat_seconds: int = 0,
     ) -> None:
         """Go through the whole handshake; None takes what the server offers."""
-        tune = self.login(user=user, password=password, capabilities=capabilities)
+        tune = self.login(
+            user=user, password=password, capabilities=capabilities, properties=properties
+        )
         self.frame_max = tune.frame_max if frame_max is None else frame_max
-        channels = tune.channel_max if channel_max is None else channel_max
-        self.send(Connection.TuneOk(channels, self.frame_max, heartbeat_seconds), 0)
+        self.channel_max = tune.channel_max if channel_max is None else channel_max
+        self.vhost = vhost
+        self.send(Connection.TuneOk(self.channel_max, self.frame_max, heartbeat_seconds), 0)
         self.call(Connection.Open(virtual_host=vhost), Connection.OpenOk, 0)
 
     def login(
@@ -207,9 +221,10 @@ class AmqpClient:
         user: str = "guest",
         password: str = "guest",
         capabilities: dict[str, Any] | None = None,
+        properties: dict[str, Any] | None = None,
     ) -> Connection.Tune:
         """Go through the first half of the handshake and return what the server proposes."""
-        self.start(user=user, password=password, capabilities=capabilities)
+        self.start(user=user, password=password, capabilities=capabilities, properties=properties)
         return self.expect(Connection.Tune, 0)
 
     def start(
@@ -218,15 +233,28 @@ class AmqpClient:
         user: str = "guest",
         password: str = "guest",
         mechanism: str = "PLAIN",
+        response: str | None = None,
         capabilities: dict[str, Any] | None = None,
+        properties: dict[str, Any] | None = None,
     ) -> None:
-        """Greet, and answer connection.start; the server's verdict is the next frame."""
+        """Greet, and answer connection.start; the server's verdict is the next frame.
+
+        Args:
+            user: For the response of PLAIN.
+            password: For the response of PLAIN.
+            mechanism: Name of the mechanism.
+            response: Sent instead of PLAIN's.
+            capabilities: Of the client; None for those that change errors and cancellations.
+            properties: Of the client, beside the capabilities.
+        """
         self.send_raw(PROTOCOL_HEADER)
-        self.expect(Connection.Start, 0)
+        start = self.expect(Connection.Start, 0)
+        self.server_properties = dict(start.server_properties or {})
         known = {"authentication_failure_close": True, "consumer_cancel_notify": True}
-        properties: Any = {"capabilities": known if capabilities is None else capabilities}
-        response = f"\0{user}\0{password}"
-        self.send(Connection.StartOk(properties, mechanism, response, "en_US"), 0)
+        told: Any = {"capabilities": known if capabilities is None else capabilities}
+        told |= properties or {}
+        answer = f"\0{user}\0{password}" if response is None else response
+        self.send(Connection.StartOk(told, mechanism, answer, "en_US"), 0)
 
     def open_channel(self, number: int = 1, *, confirms: bool = False) -> None:
         """Open a channel, if asked with publisher confirms."""

@@ -1,0 +1,119 @@
+"""The broker under test, connections to it, names that are free, and what `differs` means."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pamqp.commands import Connection
+
+from bench.broker_url import BrokerUrl
+from tests.amqp_client import AmqpClient, ConnectionLostError
+from tests.amqp_client import connect as open_connection
+from tests.conformance.broker import Broker, is_rabbitmq, named_url, remove
+from tests.servers import RunningServer
+
+Dial = Callable[[], AmqpClient]
+Connect = Callable[..., AmqpClient]
+NewName = Callable[[], str]
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Give the broker that AMQP_URL names, or a server of ours, which must not log one error."""
+    url = named_url()
+    if url is not None:
+        yield Broker(url)
+        return
+    with RunningServer(tmp_path_factory.mktemp("conformance") / "data") as server:
+        server.start()
+        yield Broker(BrokerUrl(server.host, server.port, "guest", "guest", "/"))
+        assert server.is_running, "".join(server.messages)
+    assert not server.faults, "".join(server.messages)
+
+
+@pytest.fixture
+def new_name(broker: Broker) -> Iterator[NewName]:
+    """Return a function that gives names nobody uses.
+
+    Queues and exchanges with these names are deleted after the test, when its connections are
+    closed.
+    """
+    given: list[str] = []
+
+    def give() -> str:
+        given.append(f"conformance-{uuid4().hex[:12]}")
+        return given[-1]
+
+    yield give
+    if given:
+        with open_connection(broker.address, **_credentials(broker)) as client:
+            remove(client, given)
+            client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+
+
+@pytest.fixture
+def name(new_name: NewName) -> str:
+    """Return one name of `new_name`, for a queue, an exchange, or one of each."""
+    return new_name()
+
+
+@pytest.fixture
+def dial(broker: Broker, new_name: NewName) -> Iterator[Dial]:
+    """Return a function that opens sockets to the broker, for tests of the handshake itself."""
+    with ExitStack() as dialled:
+        yield lambda: dialled.enter_context(AmqpClient(broker.address))
+
+
+@pytest.fixture
+def connect(broker: Broker, dial: Dial) -> Connect:
+    """Return a function that opens connections: `connect(channels=1, confirms=False, **options)`.
+
+    Channels 1 to `channels` are open. The options are those of `AmqpClient.open`; user, password
+    and virtual host are the broker's unless given. All are dropped after the test.
+    """
+
+    def open_client(
+        *,
+        channels: int = 1,
+        confirms: bool = False,
+        **options: Any,  # noqa: ANN401 - as the client takes them
+    ) -> AmqpClient:
+        client = dial()
+        client.open(**(_credentials(broker) | options))
+        for number in range(1, channels + 1):
+            client.open_channel(number, confirms=confirms)
+        return client
+
+    return open_client
+
+
+@pytest.fixture
+def client(connect: Connect) -> AmqpClient:
+    """Open a connection with channel 1."""
+    return connect()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Against RabbitMQ, expect `differs` to fail and leave `ours_only` out."""
+    here = Path(__file__).parent
+    conformance = [item for item in items if here in item.path.parents]
+    if not conformance or not is_rabbitmq():
+        return
+    foreign = [item for item in conformance if item.get_closest_marker("ours_only")]
+    config.hook.pytest_deselected(items=foreign)
+    items[:] = [item for item in items if item not in foreign]
+    for item in conformance:
+        for mark in item.iter_markers("differs"):
+            # A mistake in the test itself is no difference.
+            raises = (AssertionError, ConnectionLostError, TimeoutError)
+            item.add_marker(
+                pytest.mark.xfail(reason=mark.kwargs["rabbitmq"], raises=raises, strict=True)
+            )
+
+
+def _credentials(broker: Broker) -> dict[str, str]:
+    url = broker.url
+    return {"user": url.user, "password": url.password, "vhost": url.vhost}
