@@ -7,10 +7,12 @@ worst a `.tmp` file that the next start removes.
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
 
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
+from metadata.errors import UnstorableDocumentError
 from metadata.loading import LoadReport, load_documents
 from metadata.paths import document_path
 from metadata.write_rounds import WriteRounds
@@ -44,30 +46,38 @@ class MetadataStore:
         """
         return await load_documents(self._root, self._files)
 
-    async def put(self, document: Document) -> None:
-        """Create or replace a document; returns when it is durable.
+    def put(self, document: Document) -> Coroutine[None, None, None]:
+        """Begin to create or replace a document; what is returned, awaited, makes sure of it.
 
-        Changes of one document happen in the order of the calls: the last one stays. Cancelling
-        the call stops the wait, not the write.
+        Changes of one document happen in the order of the calls, not of the awaits: the last one
+        stays. Cancelling stops the wait, not the write.
 
         Args:
-            document: Encoded before the first suspension, so its body may change afterwards.
+            document: Encoded at once, so its body may change afterwards.
 
         Raises:
             UnstorableDocumentError: JSON cannot hold it exactly; nothing was written.
             DocumentWriteError: The disk refused; the stored document is the old or the new one.
         """
         path = document_path(self._root, document.kind, document.vhost, document.name)
-        await self._rounds.submit(path, encode_document(document))
+        try:
+            content = encode_document(document)
+        except UnstorableDocumentError as error:
+            return _refused(error)
+        return self._rounds.submit(path, content)
 
-    async def delete(self, kind: str, vhost: str, name: str) -> None:
-        """Remove a document if it exists; returns when that is durable.
+    def delete(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None]:
+        """Begin to remove a document if it exists; await what is returned, as in `put`.
 
         Raises:
             DocumentWriteError: The disk refused; the document may still be there.
         """
-        await self._rounds.submit(document_path(self._root, kind, vhost, name), None)
+        return self._rounds.submit(document_path(self._root, kind, vhost, name), None)
 
     async def close(self) -> None:
         """Return when every change submitted so far is durable or has failed."""
         await self._rounds.drain()
+
+
+async def _refused(error: UnstorableDocumentError) -> None:
+    raise error

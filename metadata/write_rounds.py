@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +35,15 @@ class WriteRounds:
         self._durable_directories: set[Path] = set()
         self._task: asyncio.Task[None] | None = None
 
-    async def submit(self, path: Path, content: bytes | None) -> None:
-        """Replace the file at `path`, or remove it, and return when that is durable.
+    def submit(self, path: Path, content: bytes | None) -> Coroutine[None, None, None]:
+        """Take in a change now: the file at `path` is to be replaced, or removed.
 
         Args:
             path: Two directories below the root.
             content: The new content; None to remove the file.
+
+        Returns:
+            What to await: it returns when the change, or a later one of the file, is durable.
 
         Raises:
             DocumentWriteError: The disk refused.
@@ -50,7 +54,7 @@ class WriteRounds:
         change.waiters.append(done)
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
-        await done
+        return _outcome(done)
 
     async def drain(self) -> None:
         """Return when no change is waiting or at work."""
@@ -120,6 +124,10 @@ class WriteRounds:
                 is_moot = change.content is None and isinstance(cause, FileNotFoundError)
                 if change.error is None and not is_moot:
                     change.error = cause
+
+
+async def _outcome(done: asyncio.Future[None]) -> None:
+    await done
 
 
 class _Change:

@@ -130,15 +130,25 @@ class Broker:
 
         Until then nothing of it is confirmed: a message must not be safer than its queue.
         """
-        return self._save_once(queue, partial(self._save_queue, queue))
+        return self._save_once(
+            queue, partial(self.definitions.save_queue, queue), partial(self._save_queue, queue)
+        )
 
     def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
         """Make an exchange durable; one that cannot be is gone."""
-        return self._save_once(exchange, partial(self._save_exchange, vhost, exchange))
+        return self._save_once(
+            exchange,
+            partial(self.definitions.save_exchange, vhost.name, exchange),
+            partial(self._save_exchange, vhost, exchange),
+        )
 
     def save_binding(self, vhost: VirtualHost, binding: Binding) -> Awaitable[None]:
         """Make a binding durable; one that cannot be is gone."""
-        return self._save_once(binding, partial(self._save_binding, vhost, binding))
+        return self._save_once(
+            binding,
+            partial(self.definitions.save_binding, vhost.name, binding),
+            partial(self._save_binding, vhost, binding),
+        )
 
     def is_saving(self, entity: Exchange | Binding) -> bool:
         """Return whether an entity is on its way to the disk: no answer may be sooner."""
@@ -146,8 +156,7 @@ class Broker:
 
     def delete_queue(self, queue: Queue) -> Awaitable[None]:
         """Remove a queue, its bindings and its messages now; done when that is durable."""
-        bindings, exchanges = self._remove_queue(queue)
-        return self._finish_deletion(queue, bindings, exchanges)
+        return self._finish_deletion(queue, self._begin_deletion(queue))
 
     def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
         """Remove an exchange and its bindings now; done when that is durable."""
@@ -168,8 +177,7 @@ class Broker:
         """
         if queue.is_deleted:
             return
-        bindings, exchanges = self._remove_queue(queue)
-        self._spawn(self._finish_deletion(queue, bindings, exchanges))
+        self._spawn(self._finish_deletion(queue, self._begin_deletion(queue)))
 
     def delete_queues_of(self, client: Client) -> None:
         """Delete the exclusive queues of a client that is gone."""
@@ -182,35 +190,46 @@ class Broker:
         await self.write_checkpoint()
 
     def _save_once(
-        self, entity: Queue | Exchange | Binding, save: Callable[[], Coroutine[None, None, None]]
+        self,
+        entity: Queue | Exchange | Binding,
+        submit: Callable[[], Awaitable[None]],
+        finish: Callable[[Awaitable[None]], Coroutine[None, None, None]],
     ) -> Awaitable[None]:
-        """Begin to save an entity, or join whoever has begun: all of them see one outcome."""
+        """Begin to save an entity, or join whoever has begun: all of them see one outcome.
+
+        It is submitted before this returns: what another client changes in the same turn of
+        the loop, such as deleting it, must come after it on the disk as well.
+        """
         saving = self._saving.get(entity)
         if saving is None:
-            saving = self._saving[entity] = asyncio.ensure_future(save())
+            saving = self._saving[entity] = asyncio.ensure_future(finish(submit()))
             saving.add_done_callback(lambda _: self._saving.pop(entity))
         return saving
 
-    async def _save_queue(self, queue: Queue) -> None:
+    async def _save_queue(self, queue: Queue, written: Awaitable[None]) -> None:
         try:
-            await self.definitions.save_queue(queue)
+            await written
         except BaseException:
             self._withdraw(queue)
             raise
         queue.store.is_held = False
         queue.wake()
 
-    async def _save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+    async def _save_exchange(
+        self, vhost: VirtualHost, exchange: Exchange, written: Awaitable[None]
+    ) -> None:
         try:
-            await self.definitions.save_exchange(vhost.name, exchange)
+            await written
         except BaseException:
             if vhost.exchanges.get(exchange.name) is exchange:
                 vhost.remove_exchange(exchange)
             raise
 
-    async def _save_binding(self, vhost: VirtualHost, binding: Binding) -> None:
+    async def _save_binding(
+        self, vhost: VirtualHost, binding: Binding, written: Awaitable[None]
+    ) -> None:
         try:
-            await self.definitions.save_binding(vhost.name, binding)
+            await written
         except BaseException:
             vhost.unbind(
                 binding.source, binding.destination, binding.routing_key, binding.arguments
@@ -225,13 +244,20 @@ class Broker:
         queue.refuse_waiting()
         self._discard(queue)
 
-    async def _finish_deletion(
-        self, queue: Queue, bindings: list[Binding], exchanges: list[Exchange]
-    ) -> None:
+    def _begin_deletion(self, queue: Queue) -> Awaitable[None]:
+        """Remove a queue, and submit the removal of its definitions before anything else.
+
+        The name is free now: if the same queue is declared again in this turn of the loop, its
+        new definition must come after this on the disk.
+        """
+        bindings, exchanges = self._remove_queue(queue)
+        return self.definitions.remove(
+            queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
+        )
+
+    async def _finish_deletion(self, queue: Queue, removed: Awaitable[None]) -> None:
         try:
-            await self.definitions.remove(
-                queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
-            )
+            await removed
         except BaseException:
             # Its definition may still be there: then its messages must be, after a restart.
             # What is on its way to them can no longer be promised.

@@ -12,7 +12,7 @@ from amqp_server.protocol.table_json import table_from_json, table_to_json
 from metadata.document import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Coroutine, Iterable
 
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.queue import Queue
@@ -33,17 +33,21 @@ class QueueDefinition:
 
 
 class Definitions:
-    """Saves and removes definitions; each call returns when the disk has it."""
+    """Saves and removes definitions.
+
+    Each call begins at once, so that changes of one entity happen in the order of the calls;
+    what it returns, awaited, is done when the disk has it.
+    """
 
     def __init__(self, store: MetadataStore) -> None:
         """Write through `store`."""
         self._store = store
 
-    async def save_vhost(self, name: str) -> None:
+    def save_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Save a virtual host."""
-        await self._store.put(Document(VHOSTS, "", name, {}))
+        return self._store.put(Document(VHOSTS, "", name, {}))
 
-    async def save_exchange(self, vhost: str, exchange: Exchange) -> None:
+    def save_exchange(self, vhost: str, exchange: Exchange) -> Coroutine[None, None, None]:
         """Save an exchange."""
         body = {
             "type": exchange.type,
@@ -51,18 +55,18 @@ class Definitions:
             "internal": exchange.internal,
             "arguments": table_to_json(exchange.arguments),
         }
-        await self._store.put(Document(EXCHANGES, vhost, exchange.name, body))
+        return self._store.put(Document(EXCHANGES, vhost, exchange.name, body))
 
-    async def save_queue(self, queue: Queue) -> None:
+    def save_queue(self, queue: Queue) -> Coroutine[None, None, None]:
         """Save a queue and its incarnation."""
         body = {
             "incarnation": str(queue.incarnation),
             "auto_delete": queue.auto_delete,
             "arguments": table_to_json(queue.arguments),
         }
-        await self._store.put(Document(QUEUES, queue.virtual_host.name, queue.name, body))
+        return self._store.put(Document(QUEUES, queue.virtual_host.name, queue.name, body))
 
-    async def save_binding(self, vhost: str, binding: Binding) -> None:
+    def save_binding(self, vhost: str, binding: Binding) -> Coroutine[None, None, None]:
         """Save a binding."""
         identity = binding.identity
         body = {
@@ -72,27 +76,31 @@ class Definitions:
             "routing_key": identity.routing_key,
             "arguments": table_to_json(binding.arguments),
         }
-        await self._store.put(Document(BINDINGS, vhost, identity.document_name, body))
+        return self._store.put(Document(BINDINGS, vhost, identity.document_name, body))
 
-    async def remove(
+    def remove(
         self,
         vhost: str,
         *,
         queues: Iterable[Queue] = (),
         exchanges: Iterable[Exchange] = (),
         bindings: Iterable[Binding] = (),
-    ) -> None:
+    ) -> Awaitable[None]:
         """Remove what was saved of these; what never was is passed over."""
         names = [(QUEUES, queue.name) for queue in queues if queue.is_journaled]
         names += [(EXCHANGES, exchange.name) for exchange in exchanges if exchange.durable]
         names += [
             (BINDINGS, binding.identity.document_name) for binding in bindings if binding.is_durable
         ]
-        await asyncio.gather(*(self._store.delete(kind, vhost, name) for kind, name in names))
+        return _all([self._store.delete(kind, vhost, name) for kind, name in names])
 
-    async def remove_document(self, document: Document) -> None:
+    def remove_document(self, document: Document) -> Coroutine[None, None, None]:
         """Remove what was saved of an entity that does not exist."""
-        await self._store.delete(document.kind, document.vhost, document.name)
+        return self._store.delete(document.kind, document.vhost, document.name)
+
+
+async def _all(changes: list[Coroutine[None, None, None]]) -> None:
+    await asyncio.gather(*changes)
 
 
 def exchange_from(document: Document) -> Exchange:

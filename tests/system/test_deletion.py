@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pamqp.commands import Basic, Exchange, Queue
+from pamqp.commands import Basic, Connection, Exchange, Queue
 
 from tests.amqp_client import connect
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
@@ -81,3 +81,66 @@ def test_a_queue_deleted_if_empty_takes_no_message_with_it(tmp_path: Path) -> No
         _, deleted = client.receive()
         _, published = publisher.receive()
         assert isinstance(deleted, Queue.DeleteOk) == isinstance(published, Basic.Return)
+
+
+def test_a_queue_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        first.declare("q")
+        with held_loop(server):
+            first.send(Queue.Delete(queue="q"))
+            second.send(Queue.Declare(queue="q", durable=True))
+        first.expect(Queue.DeleteOk)
+        second.expect(Queue.DeclareOk)
+
+        is_there = server.call(lambda: "q" in server.server.broker.vhosts["/"].queues)
+        assert is_there == (tmp_path / "metadata" / "queues" / "%2f" / "q.json").exists()
+
+
+def test_a_queue_declared_again_as_its_last_consumer_leaves_is_on_the_disk(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        declare = Queue.Declare(queue="q", durable=True, auto_delete=True)
+        first.call(declare, Queue.DeclareOk)
+        first.consume("q")
+        with held_loop(server):
+            first.send(Connection.Close(200, "bye", 0, 0), 0)
+            second.send(declare)
+        second.expect(Queue.DeclareOk)
+
+        is_there = server.call(lambda: "q" in server.server.broker.vhosts["/"].queues)
+        server.run(server.server._metadata.close)
+        assert is_there == (tmp_path / "metadata" / "queues" / "%2f" / "q.json").exists()
+
+
+def test_an_exchange_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(
+    tmp_path: Path,
+) -> None:
+    """The removal of the old definition came after the new one and took it along."""
+    declare = Exchange.Declare(exchange="x", durable=True)
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        first.call(declare, Exchange.DeclareOk)
+        with held_loop(server):
+            first.send(Exchange.Delete(exchange="x"))
+            second.send(declare)
+        first.expect(Exchange.DeleteOk)
+        second.expect(Exchange.DeclareOk)
+
+        is_there = server.call(lambda: "x" in server.server.broker.vhosts["/"].exchanges)
+        assert is_there == (tmp_path / "metadata" / "exchanges" / "%2f" / "x.json").exists()

@@ -64,7 +64,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
         channel.last_queue_name = name
         if existing.store.is_held:
             # Its definition is on its way to the disk; this answer must not be sooner.
-            return declared(channel, existing, method)
+            return declared(channel, existing, method, channel.broker.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
     if is_reserved(name) and method.queue:
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
@@ -86,13 +86,15 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
     )
     channel.last_queue_name = name
     if queue.is_journaled:
-        return declared(channel, queue, method)
+        return declared(channel, queue, method, channel.broker.save_queue(queue))
     return answer(channel, None if method.no_wait else declare_ok(queue))
 
 
-async def declared(channel: Channel, queue: Queue, method: QueueDeclare) -> None:
+async def declared(
+    channel: Channel, queue: Queue, method: QueueDeclare, saving: Awaitable[None]
+) -> None:
     """Answer a declare when the definition is durable."""
-    await channel.broker.save_queue(queue)
+    await saving
     if not method.no_wait and not channel.is_closed:
         channel.send(declare_ok(queue))
 
