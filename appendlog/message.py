@@ -66,6 +66,13 @@ def body_position(message: bytes) -> int:
     return start + int.from_bytes(message[start - 4 : start], "little")
 
 
+def with_properties(message: bytes, properties: bytes) -> bytes:
+    """Return a message with other properties; they must agree with its flags."""
+    at = properties_position(message)
+    body_at = body_position(message)
+    return b"".join((message[: at - 4], _U32.pack(len(properties)), properties, message[body_at:]))
+
+
 @dataclass(frozen=True, slots=True)
 class MessageView:
     """The parts of one message, cut from it; all are copies.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.content_assembly import ContentAssembly
 from amqp_server.broker.enqueue import enqueue
+from amqp_server.broker.envelope import Envelope
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -19,7 +21,7 @@ from amqp_server.protocol.errors import (
 from amqp_server.protocol.framing import encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
 from amqp_server.protocol.properties import decode_properties
-from appendlog.message import decode_message
+from appendlog.message import HAS_HEADERS, decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +43,7 @@ class PublishTarget:
     exchange: Exchange
     routing_key: str
     mandatory: bool
-    reads_headers: bool
+    routes_singly: bool
     queues: Sequence[Queue]
     method: BasicPublish
 
@@ -85,15 +87,11 @@ class Publishing:
         target = self._target(method_payload)
         if property_flags & _USER_ID_FLAG:
             self._check_user_id(target, messages)
-        if not target.reads_headers:
+        has_copies = message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
+        if target.routes_singly or has_copies:
+            self._publish_singly(target, messages, message_flags)
+        else:
             self._enqueue(target, target.queues, messages, message_flags)
-            return
-        for message in messages:
-            properties = decode_properties(decode_message(message).properties)
-            queues = self._virtual_host.route(
-                target.exchange, target.routing_key, properties.headers
-            )
-            self._enqueue(target, queues, [message], message_flags)
 
     def begin_content(self, payload: bytes) -> None:
         """Begin a publish whose content comes frame by frame."""
@@ -189,11 +187,26 @@ class Publishing:
             )
         if method.immediate:
             raise NotImplementedAmqp("immediate=true", 60, 40)
-        reads_headers = vhost.reads_headers(exchange)
-        queues = () if reads_headers else vhost.route(exchange, method.routing_key, None)
-        return PublishTarget(
-            exchange, method.routing_key, method.mandatory, reads_headers, queues, method
-        )
+        singly = vhost.routing.routes_singly(exchange)
+        key = method.routing_key
+        queues = () if singly else vhost.routing.route(exchange, Envelope((key,)))
+        return PublishTarget(exchange, key, method.mandatory, singly, queues, method)
+
+    def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
+        """Publish messages that may each go another way, one after the other.
+
+        Raises:
+            AmqpError: One cannot be routed; those before it were taken in.
+        """
+        route = self._virtual_host.routing.route
+        for message in messages:
+            copies: tuple[str, ...] = ()
+            stored, queues = message, target.queues
+            if flags & HAS_HEADERS and may_have_copies(message):
+                copies, stored = take_copies(message)
+            if copies or target.routes_singly:
+                queues = route(target.exchange, Envelope((target.routing_key, *copies), stored))
+            self._enqueue(target, queues, [stored], flags)
 
     def _check_user_id(self, target: PublishTarget, messages: list[bytes]) -> None:
         for message in messages:

@@ -1,7 +1,7 @@
 """A virtual host: a namespace of exchanges, queues and the bindings between them.
 
-Holds what exists and finds where a message goes. Whether a client may make a change, and
-what it is told, is decided by the handlers; this only keeps the parts consistent.
+Holds what exists; `routing` finds where a message goes in it. Whether a client may make a
+change, and what it is told, is decided by the handlers; this only keeps the parts consistent.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.routing import Routing
 
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Destination
@@ -38,6 +39,7 @@ class VirtualHost:
             take such a name: what is left of the queue's messages would be removed with it.
         binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
+        routing: Where messages go.
     """
 
     def __init__(self, name: str) -> None:
@@ -52,6 +54,7 @@ class VirtualHost:
         self.queues: dict[str, Queue] = {}
         self.damaged_queues: set[str] = set()
         self.routing_version = 0
+        self.routing = Routing(self)
         self.binding_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
 
@@ -112,54 +115,6 @@ class VirtualHost:
             and not source.bindings
             and self.exchanges.get(source.name) is source
         ]
-
-    def route(self, exchange: Exchange, routing_key: str, headers: Table | None) -> list[Queue]:
-        """Return the queues that a message goes to, each once.
-
-        Exchange-to-exchange bindings are followed with a visited set, so cycles end.
-        """
-        queues: dict[Queue, None] = {}
-        visited = {exchange}
-        pending = [exchange]
-        while pending:
-            current = pending.pop()
-            if current.name == "":
-                queue = self.queues.get(routing_key)
-                if queue is not None:
-                    queues[queue] = None
-                continue
-            matched = current.matcher.match(routing_key, headers)
-            alternate = self._alternate_of(current)
-            if not matched and alternate is not None and alternate not in visited:
-                # Each exchange by itself: what another one of the chain matched does not count.
-                visited.add(alternate)
-                pending.append(alternate)
-            for destination in matched:
-                if not isinstance(destination, Exchange):
-                    queues[destination] = None
-                elif destination not in visited:
-                    visited.add(destination)
-                    pending.append(destination)
-        return list(queues)
-
-    def reads_headers(self, exchange: Exchange) -> bool:
-        """Return whether routing from `exchange` may depend on a message's headers."""
-        visited = {exchange}
-        pending = [exchange]
-        while pending:
-            current = pending.pop()
-            if current.type == "headers":
-                return True
-            bound = [binding.destination for binding in current.bindings.values()]
-            for reached in (*bound, self._alternate_of(current)):
-                if isinstance(reached, Exchange) and reached not in visited:
-                    visited.add(reached)
-                    pending.append(reached)
-        return False
-
-    def _alternate_of(self, exchange: Exchange) -> Exchange | None:
-        """Return the exchange that takes what `exchange` cannot route; one not there is none."""
-        return None if exchange.alternate is None else self.exchanges.get(exchange.alternate)
 
     def _remove_bindings_to(self, destination: Destination) -> list[Binding]:
         gone = list(self._bindings_to.get(destination, ()))

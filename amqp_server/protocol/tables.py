@@ -50,6 +50,7 @@ __all__ = [
     "table_from_json",
     "table_of",
     "table_to_json",
+    "table_without",
 ]
 
 _LENGTH = Struct(">I")
@@ -115,6 +116,30 @@ def encode_table(table: Table) -> bytes:
         return _encode_entries(table, 1)
     except (struct.error, OverflowError) as error:
         raise FieldSyntaxError(f"field table value out of range: {error}") from error
+
+
+def table_without(table: bytes, name: str) -> bytes:
+    """Return a length-prefixed table without one entry; the octets of all others are kept.
+
+    Args:
+        table: The whole table, and nothing after it.
+        name: Key of the entry; if it is there more than once, all of them go.
+
+    Raises:
+        FieldSyntaxError: As `decode_table`.
+    """
+    kept: list[bytes] = []
+    try:
+        position, end = _extent(table, 0)
+        while position < end:
+            start = position
+            key, position = decode_shortstr(table, position)
+            _, position = _decode_value(table, position, 1)
+            if key != name:
+                kept.append(table[start:position])
+    except struct.error as error:
+        raise FieldSyntaxError("field table is cut short") from error
+    return encode_longstr(b"".join(kept))
 
 
 def _extent(data: bytes, position: int) -> tuple[int, int]:

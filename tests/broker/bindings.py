@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.broker.binding import Binding
+from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.exchange import Exchange
+from amqp_server.protocol.properties import Properties
+from appendlog.message import HAS_HEADERS, encode_message
 
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Destination
@@ -43,6 +46,14 @@ def an_exchange(
         auto_delete=auto_delete,
         internal=False,
         arguments=arguments or {},
+    )
+
+
+def sent(key: str = "", headers: Table | None = None) -> Envelope:
+    """Return the envelope of a message without a body."""
+    properties = Properties(headers=headers).encode()
+    return Envelope(
+        (key,), encode_message(HAS_HEADERS if headers else 0, b"", b"", properties, b"")
     )
 
 

@@ -14,7 +14,7 @@ from amqp_server.broker.matchers import (
 from amqp_server.broker.matchers.headers import match_kind
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.tables import VOID, table_of
-from tests.broker.bindings import a_queue, bind
+from tests.broker.bindings import a_queue, bind, sent
 
 
 def names(destinations: object) -> set[str]:
@@ -32,8 +32,8 @@ def test_direct_takes_the_equal_key_only() -> None:
         matcher.add(bind(key))
 
     for key in keys:
-        assert names(matcher.match(key, None)) == {key}
-    assert names(matcher.match("A", None)) == set()
+        assert names(matcher.match(sent(key))) == {key}
+    assert names(matcher.match(sent("A"))) == set()
 
 
 def test_fanout_takes_every_key() -> None:
@@ -41,7 +41,7 @@ def test_fanout_takes_every_key() -> None:
     for key in ("", "a"):
         matcher.add(bind(key))
 
-    assert names(matcher.match("whatever", None)) == {"", "a"}
+    assert names(matcher.match(sent("whatever"))) == {"", "a"}
 
 
 @pytest.mark.parametrize("kind", sorted(MATCHERS))
@@ -53,11 +53,11 @@ def test_a_binding_that_is_removed_fits_no_more_and_its_twin_stays(kind: str) ->
 
     matcher.remove(first)
 
-    assert second.destination in list(matcher.match("a.b", {}))
-    assert first.destination not in list(matcher.match("a.b", {}))
+    assert second.destination in list(matcher.match(sent("a.b")))
+    assert first.destination not in list(matcher.match(sent("a.b")))
     matcher.remove(second)
     matcher.remove(other)
-    assert list(matcher.match("a.b", {})) == []
+    assert list(matcher.match(sent("a.b"))) == []
 
 
 # Topic
@@ -121,7 +121,7 @@ def topic(*patterns: str) -> TopicMatcher:
 )
 def test_topic_patterns(pattern: str, key: str, expected: bool) -> None:
     assert fits(words_of(pattern), words_of(key)) is expected
-    assert bool(topic(pattern).match(key, None)) is expected
+    assert bool(topic(pattern).match(sent(key))) is expected
 
 
 keys = st.lists(st.sampled_from(["a", "b", "", "*", "#"]), max_size=7).map(".".join)
@@ -144,7 +144,7 @@ def test_topic_finds_what_the_recursion_finds(
         for at, pattern in enumerate(patterns)
         if at not in removed and fits(words_of(pattern), words_of(key))
     }
-    assert names(matcher.match(key, None)) == expected
+    assert names(matcher.match(sent(key))) == expected
 
 
 @given(patterns=st.lists(patterns, max_size=8))
@@ -163,11 +163,11 @@ def test_a_topic_trie_without_bindings_is_empty_again(patterns: list[str]) -> No
 # Headers
 
 
-def headers(arguments: dict[str, PythonValue], **sent: PythonValue) -> bool:
+def headers(arguments: dict[str, PythonValue], **given_headers: PythonValue) -> bool:
     matcher = HeadersMatcher()
     matcher.add(bind(arguments=table_of(arguments)))
-    named = {name.replace("_", "-"): value for name, value in sent.items()}
-    return bool(matcher.match("any key", table_of(named)))
+    named = {name.replace("_", "-"): value for name, value in given_headers.items()}
+    return bool(matcher.match(sent("any key", table_of(named))))
 
 
 @pytest.mark.parametrize("kind", [{}, {"x-match": "all"}])
@@ -222,7 +222,7 @@ def test_a_message_without_headers_has_none() -> None:
     matcher.add(bind("one", table_of({"a": 1})))
     matcher.add(bind("two"))
 
-    assert names(matcher.match("", None)) == {"two"}
+    assert names(matcher.match(sent(""))) == {"two"}
 
 
 @pytest.mark.parametrize(

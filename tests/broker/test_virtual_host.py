@@ -11,7 +11,7 @@ from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
 from amqp_server.protocol.tables import table_of
-from tests.broker.bindings import a_queue, an_exchange
+from tests.broker.bindings import a_queue, an_exchange, sent
 
 
 def host(*exchanges: Exchange, queues: str = "") -> tuple[VirtualHost, dict[str, Queue]]:
@@ -25,7 +25,7 @@ def host(*exchanges: Exchange, queues: str = "") -> tuple[VirtualHost, dict[str,
 
 
 def routed(vhost: VirtualHost, exchange: Exchange, key: str = "") -> list[str]:
-    return sorted(queue.name for queue in vhost.route(exchange, key, None))
+    return sorted(queue.name for queue in vhost.routing.route(exchange, sent(key)))
 
 
 def test_the_exchanges_of_the_specification_are_there() -> None:
@@ -123,14 +123,14 @@ def test_headers_matter_wherever_a_headers_exchange_can_be_reached() -> None:
     vhost, queues = host(first, second, by_headers, queues="q")
     vhost.bind(first, second, "", {})
     vhost.bind(second, first, "", {})
-    assert not vhost.reads_headers(first)
+    assert not vhost.routing.routes_singly(first)
 
     vhost.bind(second, by_headers, "", {})
     vhost.bind(by_headers, queues["q"], "", table_of({"a": 1}))
 
-    assert vhost.reads_headers(first)
-    assert vhost.route(first, "", table_of({"a": 1})) == [queues["q"]]
-    assert vhost.route(first, "", table_of({"a": 2})) == []
+    assert vhost.routing.routes_singly(first)
+    assert vhost.routing.route(first, sent("", table_of({"a": 1}))) == (queues["q"],)
+    assert vhost.routing.route(first, sent("", table_of({"a": 2}))) == ()
 
 
 def test_a_queue_that_goes_takes_its_bindings_along() -> None:
@@ -245,4 +245,4 @@ def test_headers_count_behind_an_alternate_too() -> None:
     source = an_exchange("e", arguments=table_of({"alternate-exchange": "amq.headers"}))
     vhost, _ = host(source)
 
-    assert vhost.reads_headers(source)
+    assert vhost.routing.routes_singly(source)

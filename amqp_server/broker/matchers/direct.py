@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
-    from amqp_server.protocol.tables import Table
+    from amqp_server.broker.envelope import Envelope
 
 
 class DirectMatcher:
     """Bindings by key: one dictionary lookup a match."""
+
+    routes_singly = False
 
     def __init__(self) -> None:
         """Begin without bindings."""
@@ -29,6 +31,10 @@ class DirectMatcher:
         if not bindings:
             del self._by_key[binding.routing_key]
 
-    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
-        """Return the destinations bound with exactly this key."""
-        return [binding.destination for binding in self._by_key.get(routing_key, ())]
+    def match(self, envelope: Envelope) -> Sequence[Destination]:
+        """Return the destinations bound with exactly one of the keys."""
+        return [
+            binding.destination
+            for key in envelope.routing_keys
+            for binding in self._by_key.get(key, ())
+        ]

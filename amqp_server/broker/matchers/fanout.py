@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
-    from amqp_server.protocol.tables import Table
+    from amqp_server.broker.envelope import Envelope
 
 
 class FanoutMatcher:
     """All bindings, whatever their keys."""
+
+    routes_singly = False
 
     def __init__(self) -> None:
         """Begin without bindings."""
@@ -26,6 +28,6 @@ class FanoutMatcher:
         """Forget a binding."""
         del self._bindings[binding]
 
-    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
+    def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return every destination."""
         return [binding.destination for binding in self._bindings]

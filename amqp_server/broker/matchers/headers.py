@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.envelope import Envelope
     from amqp_server.protocol.tables import Table
 
 
 class HeadersMatcher:
     """All bindings, tried one after the other."""
+
+    routes_singly = True
 
     def __init__(self) -> None:
         """Begin without bindings."""
@@ -33,12 +36,11 @@ class HeadersMatcher:
         """Forget a binding."""
         del self._bindings[binding]
 
-    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
+    def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose arguments fit the headers."""
+        headers = envelope.headers
         return [
-            binding.destination
-            for binding in self._bindings
-            if _fits(binding.arguments, headers or {})
+            binding.destination for binding in self._bindings if _fits(binding.arguments, headers)
         ]
 
 

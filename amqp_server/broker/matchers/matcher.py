@@ -8,11 +8,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
-    from amqp_server.protocol.tables import Table
+    from amqp_server.broker.envelope import Envelope
 
 
 class Matcher(Protocol):
-    """The bindings of one exchange, arranged for matching."""
+    """The bindings of one exchange, arranged for matching.
+
+    Attributes:
+        routes_singly: Whether messages with the same keys may fit different bindings.
+    """
+
+    routes_singly: bool
 
     def add(self, binding: Binding) -> None:
         """Take in a binding that is not there yet."""
@@ -20,5 +26,5 @@ class Matcher(Protocol):
     def remove(self, binding: Binding) -> None:
         """Forget a binding that is there."""
 
-    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
-        """Return the destinations whose bindings fit; one may come more than once."""
+    def match(self, envelope: Envelope) -> Sequence[Destination]:
+        """Return the destinations whose bindings fit any of the keys; one may come twice."""

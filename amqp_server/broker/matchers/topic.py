@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.binding import Binding, Destination
-    from amqp_server.protocol.tables import Table
+    from amqp_server.broker.envelope import Envelope
 
 
 class _Node:
@@ -29,6 +29,8 @@ class _Node:
 
 class TopicMatcher:
     """A trie of binding keys."""
+
+    routes_singly = False
 
     def __init__(self) -> None:
         """Begin without bindings."""
@@ -53,8 +55,14 @@ class TopicMatcher:
                 break
             del parent.words[word]
 
-    def match(self, routing_key: str, headers: Table | None) -> Sequence[Destination]:
-        """Return the destinations whose pattern fits the key."""
+    def match(self, envelope: Envelope) -> Sequence[Destination]:
+        """Return the destinations whose pattern fits one of the keys."""
+        found: list[Destination] = []
+        for key in envelope.routing_keys:
+            found += self._match_key(key)
+        return found
+
+    def _match_key(self, routing_key: str) -> Sequence[Destination]:
         words = _words(routing_key)
         found: list[Destination] = []
         seen: set[tuple[int, int]] = set()

@@ -1,0 +1,59 @@
+"""CC and BCC: headers with more routing keys for the same message.
+
+Both are arrays of long strings. `BCC` is taken out before anyone gets the message; all else of
+it stays octet for octet.
+
+Source: RabbitMQ, sender-selected distribution; `rabbit_basic:header_routes` and its error text.
+"""
+
+from __future__ import annotations
+
+from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.field_comparison import type_name
+from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
+from amqp_server.protocol.tables import Table, decode_table, table_without
+from appendlog.message import body_position, properties_position, with_properties
+
+_SHORT_MESSAGE_BYTES = 512
+"""Up to here it is quicker to look through a body too than to find where it begins."""
+
+
+def may_have_copies(message: bytes) -> bool:
+    """Return whether it is worth to decode the headers: `CC` or `BCC` may be among them."""
+    end = len(message)
+    if end > _SHORT_MESSAGE_BYTES:
+        end = body_position(message)
+    return message.find(b"\x02CC", 0, end) >= 0 or message.find(b"\x03BCC", 0, end) >= 0
+
+
+def take_copies(message: bytes) -> tuple[tuple[str, ...], bytes]:
+    """Return the additional routing keys of a message with headers, and it without `BCC`.
+
+    Raises:
+        PreconditionFailed: One of the two headers is no array.
+        FieldSyntaxError: The headers do not hold together.
+    """
+    properties = message[properties_position(message) : body_position(message)]
+    start, end = find_property(properties, HEADERS)
+    headers, _ = decode_table(properties, start)
+    keys = _keys(headers, "CC") + _keys(headers, "BCC")
+    if "BCC" in headers:
+        table = table_without(properties[start:end], "BCC")
+        message = with_properties(message, replace_property(properties, HEADERS, table))
+    return keys, message
+
+
+def _keys(headers: Table, name: str) -> tuple[str, ...]:
+    value = headers.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value.value, list):
+        raise PreconditionFailed(
+            f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name(value)}}}', 60, 40
+        )
+    # What is no long string among the items is passed over, as in RabbitMQ.
+    return tuple(
+        item.value.decode("utf-8", "surrogateescape")
+        for item in value.value
+        if item.kind == b"S" and isinstance(item.value, bytes)
+    )

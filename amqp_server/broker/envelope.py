@@ -1,0 +1,51 @@
+"""An envelope: what routing sees of a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.protocol.properties import Properties, decode_properties
+from appendlog.message import body_position, properties_position
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.tables import Table
+
+
+class Envelope:
+    """The routing keys of one message, and its properties if anyone asks for them.
+
+    Args:
+        routing_keys: At least one: that of the publish, then those of `CC` and `BCC`.
+        message: The message; None if nothing on its way looks at more than the keys.
+    """
+
+    __slots__ = ("_message", "_properties", "routing_keys")
+
+    def __init__(self, routing_keys: tuple[str, ...], message: bytes | None = None) -> None:
+        """Decode nothing yet."""
+        self.routing_keys = routing_keys
+        self._message = message
+        self._properties: Properties | None = None
+
+    @property
+    def properties(self) -> Properties:
+        """The message's properties; decoded once, when first asked for.
+
+        Raises:
+            FieldSyntaxError: They do not hold together.
+        """
+        if self._properties is None:
+            message = self._message
+            self._properties = (
+                Properties()
+                if message is None
+                else decode_properties(
+                    message[properties_position(message) : body_position(message)]
+                )
+            )
+        return self._properties
+
+    @property
+    def headers(self) -> Table:
+        """The message's headers; empty if it has none."""
+        return self.properties.headers or {}
