@@ -56,7 +56,11 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
         channel.last_queue_name = queue.name
         return answer(channel, None if method.no_wait else declare_ok(queue))
     vhost = channel.virtual_host
-    name = clean_name(method.queue) or generated_name()
+    named = clean_name(method.queue)
+    if is_reserved(named):
+        # RabbitMQ refuses it even when there is such a queue, and it is the client's own.
+        raise AccessRefused(f"queue name '{named}' contains reserved prefix 'amq.*'")
+    name = named or generated_name()
     existing = vhost.queues.get(name)
     if existing is not None:
         check_not_locked(channel, existing)
@@ -66,8 +70,6 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
             # Its definition is on its way to the disk; this answer must not be sooner.
             return declared(channel, existing, method, channel.broker.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
-    if is_reserved(name) and method.queue:
-        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
     check_not_damaged(vhost, name)
     check_queue_arguments(name, vhost.name, method.arguments)
     check_room(

@@ -1,0 +1,70 @@
+"""What tests of queues say again and again."""
+
+from typing import Any
+
+from pamqp.base import Frame
+from pamqp.commands import Basic, Channel, Queue
+
+from tests.amqp_client import AmqpClient, Message
+from tests.conformance.errors import expect_channel_error
+from tests.conformance.polling import eventually
+
+Arguments = dict[str, Any]
+LOCKED = (
+    "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '{}' in vhost '/'. It could "
+    "be originally declared on another connection or the exclusive property value does not match "
+    "that of the original declaration."
+)
+
+
+def expect_refused(
+    client: AmqpClient, explanation: str, method: type[Frame] = Queue.Declare
+) -> None:
+    """Return when the channel was closed with 406 and this explanation, and is open again."""
+    expect_channel_error(client, 406, f"PRECONDITION_FAILED - {explanation}", method)
+    client.open_channel()
+
+
+def expect_declaration_refused(
+    client: AmqpClient,
+    queue: str,
+    explanation: str,
+    *,
+    durable: bool = True,
+    exclusive: bool = False,
+    auto_delete: bool = False,
+    arguments: Arguments | None = None,
+) -> None:
+    """Declare a queue and return when that was refused; `{}` in the explanation is its name."""
+    client.send(Queue.Declare(0, queue, False, durable, exclusive, auto_delete, False, arguments))
+    expect_refused(client, explanation.format(f"queue '{queue}' in vhost '/'"))
+
+
+def exists(client: AmqpClient, queue: str) -> bool:
+    """Whether there is such a queue: a passive declaration, on a channel of its own."""
+    client.open_channel(number=2047)
+    client.send(Queue.Declare(queue=queue, passive=True), 2047)
+    _, answer = client.receive()
+    if isinstance(answer, Channel.Close):
+        assert answer.reply_code == 404, f"{answer.reply_code} {answer.reply_text}"
+        client.send(Channel.CloseOk(), 2047)
+        return False
+    client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, 2047)
+    return True
+
+
+def take(client: AmqpClient, queue: str, *, no_ack: bool = True) -> Message:
+    """Get one message as soon as there is one."""
+    message = eventually(lambda: client.get(queue, no_ack=no_ack))
+    assert message is not None
+    return message
+
+
+def await_ready_count(client: AmqpClient, queue: str, count: int) -> None:
+    """Return when so many messages are ready."""
+    eventually(lambda: client.ready_count(queue) == count)
+
+
+def reject(client: AmqpClient, message: Message, *, requeue: bool = False) -> None:
+    """Reject one delivery."""
+    client.send(Basic.Reject(message.tag, requeue))
