@@ -7,7 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.arguments import retain_for_seconds
+from amqp_server.broker.handlers.queue_arguments import retain_for_seconds
 from appendlog import RemoveSettledRequest
 from offsets import QueueCheckpoint
 

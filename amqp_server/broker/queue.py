@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.dispatch import ConsumerRotation, dispatch
 from amqp_server.broker.message_store import MessageStore
 from amqp_server.broker.plain_order import PlainOrder
+from amqp_server.broker.queue_settings import queue_settings
 from appendlog.message import PERSISTENT
 from offsets.settlement import Settlement
 
@@ -67,6 +68,7 @@ class Queue:
         self.exclusive_owner = exclusive_owner
         self.auto_delete = auto_delete
         self.arguments = arguments
+        self.settings = queue_settings(arguments)
         self.incarnation = incarnation
         self.consumers = ConsumerRotation()
         self.is_deleted = False

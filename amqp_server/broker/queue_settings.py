@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from amqp_server.protocol.field_comparison import INTEGER_KINDS
+
 if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
@@ -66,30 +68,53 @@ class QueueSettings:
 def queue_settings(arguments: Table) -> QueueSettings:
     """Return what arguments that were checked ask for; what is not understood is no rule."""
     kind = QueueType.QUORUM if _text(arguments, "x-queue-type") == "quorum" else QueueType.CLASSIC
-    delivery_limit = _integer(arguments, "x-delivery-limit")
-    if kind is QueueType.QUORUM and delivery_limit is None:
-        delivery_limit = DELIVERY_LIMIT_DEFAULT
-    overflow = _text(arguments, "x-overflow")
+    overflow = _overflow(arguments, kind)
+    dead_letter_exchange = _text(arguments, "x-dead-letter-exchange")
     return QueueSettings(
         type=kind,
         message_ttl_ms=_integer(arguments, "x-message-ttl"),
         expires_ms=_integer(arguments, "x-expires"),
         max_length=_integer(arguments, "x-max-length"),
         max_length_bytes=_integer(arguments, "x-max-length-bytes"),
-        overflow=Overflow(overflow) if overflow in set(Overflow) else Overflow.DROP_HEAD,
-        dead_letter_exchange=_text(arguments, "x-dead-letter-exchange"),
+        overflow=overflow,
+        dead_letter_exchange=dead_letter_exchange,
         dead_letter_routing_key=_text(arguments, "x-dead-letter-routing-key"),
-        dead_letters_at_least_once=_text(arguments, "x-dead-letter-strategy") == "at-least-once",
+        # As in RabbitMQ: a queue that may drop its head cannot promise to keep dead letters.
+        dead_letters_at_least_once=(
+            _text(arguments, "x-dead-letter-strategy") == "at-least-once"
+            and dead_letter_exchange is not None
+            and overflow is Overflow.REJECT_PUBLISH
+        ),
         max_priority=_integer(arguments, "x-max-priority") or None,
         single_active_consumer=_truth(arguments, "x-single-active-consumer"),
-        delivery_limit=delivery_limit if delivery_limit is None or delivery_limit >= 0 else None,
+        delivery_limit=_delivery_limit(arguments, kind),
         consumer_timeout_ms=_integer(arguments, "x-consumer-timeout") or None,
     )
 
 
+def _overflow(arguments: Table, kind: QueueType) -> Overflow:
+    asked = _text(arguments, "x-overflow")
+    overflow = Overflow(asked) if asked in set(Overflow) else Overflow.DROP_HEAD
+    if kind is QueueType.QUORUM and overflow is Overflow.REJECT_PUBLISH_DLX:
+        # As in RabbitMQ, which takes the argument and does not act on it.
+        return Overflow.DROP_HEAD
+    return overflow
+
+
+def _delivery_limit(arguments: Table, kind: QueueType) -> int | None:
+    if kind is not QueueType.QUORUM:
+        return None
+    limit = _integer(arguments, "x-delivery-limit")
+    if limit is None:
+        return DELIVERY_LIMIT_DEFAULT
+    return limit if limit >= 0 else None
+
+
 def _integer(arguments: Table, name: str) -> int | None:
     value = arguments.get(name)
-    return value.value if value is not None and isinstance(value.value, int) else None
+    if value is None or value.kind not in INTEGER_KINDS or not isinstance(value.value, int):
+        return None
+    return value.value
 
 
 def _text(arguments: Table, name: str) -> str | None:

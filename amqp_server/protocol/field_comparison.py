@@ -26,7 +26,9 @@ _TYPE_NAMES = {
     b"F": "table",
     b"V": "void",
 }
-_TYPE_CLASSES = dict.fromkeys((b"b", b"B", b"s", b"u", b"I", b"i", b"l", b"L"), "integer") | {
+INTEGER_KINDS = frozenset((b"b", b"B", b"s", b"u", b"I", b"i", b"l", b"L"))
+"""Kinds that RabbitMQ takes for an integer, of any width."""
+_TYPE_CLASSES = dict.fromkeys(INTEGER_KINDS, "integer") | {
     b"f": "float",
     b"d": "float",
 }

@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.names import locked
+from amqp_server.broker.handlers.queue_arguments import compared_arguments
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import describe_difference, same_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
@@ -20,18 +23,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 _EXCHANGE_ARGUMENTS = ("alternate-exchange",)
-_QUEUE_ARGUMENTS = (
-    "x-expires",
-    "x-message-ttl",
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-overflow",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-priority",
-    "x-single-active-consumer",
-    "x-queue-type",
-)
 
 
 def check_equivalent_exchange(
@@ -64,7 +55,8 @@ def check_equivalent_queue(queue: Queue, method: QueueDeclare) -> None:
         # An exclusive queue goes with its connection, durable or not: RabbitMQ does not compare.
         _same("durable", where, _truth(method.durable), _truth(queue.durable))
     _same("auto_delete", where, _truth(method.auto_delete), _truth(queue.auto_delete))
-    _same_arguments(_QUEUE_ARGUMENTS, where, method.arguments, queue.arguments)
+    names = compared_arguments(queue.settings.type)
+    _same_arguments(names, where, method.arguments, queue.arguments)
 
 
 def _same(argument: str, where: str, received: str, current: str) -> None:
@@ -75,7 +67,7 @@ def _same(argument: str, where: str, received: str, current: str) -> None:
         )
 
 
-def _same_arguments(names: tuple[str, ...], where: str, received: Table, current: Table) -> None:
+def _same_arguments(names: Sequence[str], where: str, received: Table, current: Table) -> None:
     for name in names:
         ours, theirs = current.get(name), received.get(name)
         if ours is None and theirs is None:

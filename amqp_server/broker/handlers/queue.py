@@ -8,7 +8,6 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.answers import answer
-from amqp_server.broker.handlers.arguments import check_queue_arguments
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
@@ -23,6 +22,7 @@ from amqp_server.broker.handlers.names import (
     queue_name,
     refuse_default,
 )
+from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.handlers.room import check_room
 from amqp_server.broker.matchers.headers import match_kind
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
@@ -71,7 +71,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
             return declared(channel, existing, method, channel.broker.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
     check_not_damaged(vhost, name)
-    check_queue_arguments(name, vhost.name, method.arguments)
+    check_queue_arguments(name, vhost.name, method)
     check_room(
         f"declare queue '{name}'",
         f"queue limit in vhost '{vhost.name}'",

@@ -1,0 +1,285 @@
+"""Arguments of queues: which there are, for which kind of queue, and what they may be.
+
+One table drives all that is asked of an argument when a queue is declared: it is checked, it
+belongs to the kind of queue or is refused, and it is compared when the queue is declared again.
+What is not in the table is the client's own note: remembered, without effect.
+
+Source: RabbitMQ `rabbit_amqqueue:declare_args` (checks, texts and their order) and the
+`queue_arguments` that each kind of queue says it has.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.queue_settings import Overflow, QueueType
+from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
+from amqp_server.protocol.field_comparison import INTEGER_KINDS, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amqp_server.protocol.field_values import FieldValue
+    from amqp_server.protocol.methods import QueueDeclare
+    from amqp_server.protocol.tables import Table
+
+logger = logging.getLogger(__name__)
+
+RETAIN_FOR = "x-retain-for"
+"""Milliseconds that settled messages are kept for replay and export."""
+TIMEOUT_MS_MAX = 315_360_000_000
+"""Ten years, RabbitMQ's limit: the highest `x-expires` and `x-message-ttl`."""
+PRIORITY_MAX = 255
+QUEUE_VERSIONS = (1, 2)
+"""Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
+
+_WITHOUT_EFFECT = ("x-message-ttl", "x-expires", "x-delivery-limit")
+_NOT_SERVED = (
+    "x-max-length",
+    "x-max-length-bytes",
+    "x-overflow",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-priority",
+    "x-single-active-consumer",
+)
+_MODULES = {
+    QueueType.CLASSIC: "rabbit_classic_queue",
+    QueueType.QUORUM: "rabbit_quorum_queue",
+}
+"""What RabbitMQ's texts call a kind of queue."""
+_CLASSIC = frozenset((QueueType.CLASSIC,))
+_QUORUM = frozenset((QueueType.QUORUM,))
+_EVERY = _CLASSIC | _QUORUM
+_NONE: frozenset[QueueType] = frozenset()
+
+
+def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
+    """Check the arguments of a new queue, and whether its kind can be what is asked for.
+
+    Raises:
+        PreconditionFailed: An argument has a value that it cannot have, or the kind of queue
+            does not have it, or cannot be exclusive, transient or auto-delete.
+        NotImplementedAmqp: A kind of queue, or an argument, that is not served.
+    """
+    arguments = method.arguments
+    where = f"queue '{queue}' in vhost '{vhost}'"
+    _check_dead_letter_exchange(where, arguments)
+    _check_value("x-queue-type", where, arguments)
+    kind = queue_type(arguments)
+    if kind is None:
+        raise NotImplementedAmqp("x-queue-type=stream")
+    for name, argument in QUEUE_ARGUMENTS.items():
+        if kind in argument.types:
+            _check_value(name, where, arguments)
+    for name, argument in QUEUE_ARGUMENTS.items():
+        if name in arguments and kind not in argument.types:
+            raise PreconditionFailed(
+                f"invalid arg '{name}' for {where} of queue type {_MODULES[kind]}"
+            )
+    if kind is QueueType.QUORUM:
+        _check_replicable(where, method)
+    _check_served(queue, arguments)
+
+
+def compared_arguments(kind: QueueType) -> list[str]:
+    """Return what two declares of a queue of this kind must agree in, in the order of checks."""
+    return [
+        name
+        for name, argument in QUEUE_ARGUMENTS.items()
+        if argument.is_compared and kind in argument.types
+    ]
+
+
+def queue_type(arguments: Table) -> QueueType | None:
+    """Return the kind of queue that checked arguments ask for; None if it is not served."""
+    value = arguments.get("x-queue-type")
+    if value is None:
+        return QueueType.CLASSIC
+    return next((kind for kind in QueueType if value.value == kind.encode()), None)
+
+
+def retain_for_seconds(arguments: Table, default_seconds: float) -> float:
+    """Return how long the queue keeps settled messages, in seconds."""
+    value = arguments.get(RETAIN_FOR)
+    if value is None or not isinstance(value.value, int):
+        return default_seconds
+    return value.value / 1000
+
+
+def _check_served(queue: str, arguments: Table) -> None:
+    """Refuse what decides a message's fate and is not served: silence would lose messages."""
+    for name in _NOT_SERVED:
+        if name in arguments:
+            raise NotImplementedAmqp(f"queue argument {name}")
+    idle = [name for name in _WITHOUT_EFFECT if name in arguments]
+    if idle:
+        logger.warning("arguments without effect queue=%s arguments=%s", queue, ",".join(idle))
+
+
+def _check_value(name: str, where: str, arguments: Table) -> None:
+    value = arguments.get(name)
+    fault = QUEUE_ARGUMENTS[name].fault(value, arguments) if value is not None else None
+    if fault is not None:
+        raise PreconditionFailed(f"invalid arg '{name}' for {where}: {fault}")
+
+
+def _check_dead_letter_exchange(where: str, arguments: Table) -> None:
+    # RabbitMQ looks at it first, to ask for the user's permissions, and has another text.
+    value = arguments.get("x-dead-letter-exchange")
+    if value is not None and value.kind != b"S":
+        raise PreconditionFailed(
+            f"invalid type '{type_name(value)}' for arg 'x-dead-letter-exchange' in {where}"
+        )
+
+
+def _check_replicable(where: str, method: QueueDeclare) -> None:
+    """Check what a quorum queue cannot be, in RabbitMQ's order."""
+    for is_asked, name in (
+        (method.auto_delete, "auto-delete"),
+        (method.exclusive, "exclusive-owner"),
+        (not method.durable, "non-durable"),
+    ):
+        if is_asked:
+            raise PreconditionFailed(f"invalid property '{name}' for {where}")
+
+
+# Checks of single values: the fault in RabbitMQ's words, or None.
+
+
+def _any(_value: FieldValue, _arguments: Table) -> str | None:
+    return None
+
+
+def _integer(value: FieldValue, _arguments: Table) -> str | None:
+    return None if value.kind in INTEGER_KINDS else f'"expected integer, got {type_name(value)}"'
+
+
+def _not_negative(value: FieldValue, arguments: Table) -> str | None:
+    fault = _integer(value, arguments)
+    if fault is None and _number(value) < 0:
+        return f"{{value_negative,{_number(value)}}}"
+    return fault
+
+
+def _positive(value: FieldValue, arguments: Table) -> str | None:
+    fault = _not_negative(value, arguments)
+    return "{value_zero,0}" if fault is None and value.value == 0 else fault
+
+
+def _duration(value: FieldValue, arguments: Table) -> str | None:
+    fault = _not_negative(value, arguments)
+    if fault is None and _number(value) > TIMEOUT_MS_MAX:
+        return f"{{value_too_large,{_number(value)}}}"
+    return fault
+
+
+def _positive_duration(value: FieldValue, arguments: Table) -> str | None:
+    return _duration(value, arguments) or _positive(value, arguments)
+
+
+def _priority(value: FieldValue, arguments: Table) -> str | None:
+    fault = _not_negative(value, arguments)
+    if fault is None and _number(value) > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{_number(value)}}}"
+    return fault
+
+
+def _truth(value: FieldValue, _arguments: Table) -> str | None:
+    return None if value.kind == b"t" else _unacceptable(value)
+
+
+def _text(value: FieldValue, _arguments: Table) -> str | None:
+    return None if value.kind == b"S" else _unacceptable(value)
+
+
+def _dead_letter_key(value: FieldValue, arguments: Table) -> str | None:
+    fault = _text(value, arguments)
+    if fault is None and "x-dead-letter-exchange" not in arguments:
+        return "routing_key_but_no_dlx_defined"
+    return fault
+
+
+def _one_of(*choices: str, otherwise: str) -> Callable[[FieldValue, Table], str | None]:
+    """Return a check for one of a few texts; `otherwise` is the fault, with `{}` for the text."""
+
+    def fault(value: FieldValue, _arguments: Table) -> str | None:
+        if value.kind != b"S" or not isinstance(value.value, bytes):
+            return _unacceptable(value)
+        text = value.value.decode("utf-8", "replace")
+        return None if text in choices else otherwise.format(text)
+
+    return fault
+
+
+def _version(value: FieldValue, arguments: Table) -> str | None:
+    fault = _not_negative(value, arguments)
+    if fault is None and value.value not in QUEUE_VERSIONS:
+        return f"\"unsupported queue version '{_number(value)}'\""
+    return fault
+
+
+def _unacceptable(value: FieldValue) -> str:
+    return f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _number(value: FieldValue) -> int:
+    assert isinstance(value.value, int), "not checked to be an integer"
+    return value.value
+
+
+@dataclass(frozen=True, slots=True)
+class QueueArgument:
+    """What one argument may be, which kinds of queue have it, and whether a redeclare must agree.
+
+    `fault` returns what is wrong with a value, in RabbitMQ's words, or None.
+    """
+
+    fault: Callable[[FieldValue, Table], str | None]
+    types: frozenset[QueueType] = _EVERY
+    is_compared: bool = True
+
+
+QUEUE_ARGUMENTS = {
+    "x-expires": QueueArgument(_positive_duration),
+    "x-message-ttl": QueueArgument(_duration),
+    "x-dead-letter-exchange": QueueArgument(_any),
+    "x-dead-letter-routing-key": QueueArgument(_dead_letter_key),
+    "x-dead-letter-strategy": QueueArgument(
+        _one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy"), _QUORUM
+    ),
+    "x-max-length": QueueArgument(_not_negative),
+    "x-max-length-bytes": QueueArgument(_not_negative),
+    "x-max-in-memory-length": QueueArgument(_not_negative, _QUORUM),
+    "x-max-in-memory-bytes": QueueArgument(_not_negative, _QUORUM),
+    "x-max-priority": QueueArgument(_priority, _CLASSIC),
+    "x-overflow": QueueArgument(_one_of(*Overflow, otherwise="invalid_overflow")),
+    "x-queue-mode": QueueArgument(
+        _one_of("default", "lazy", otherwise="\"unsupported queue mode '{}'\""), _CLASSIC
+    ),
+    "x-queue-version": QueueArgument(_version, _CLASSIC),
+    "x-single-active-consumer": QueueArgument(_truth),
+    "x-queue-type": QueueArgument(
+        _one_of(*QueueType, "stream", otherwise="\"unsupported queue type '{}'\"")
+    ),
+    "x-quorum-initial-group-size": QueueArgument(_positive, _QUORUM),
+    "x-max-age": QueueArgument(_any, _NONE),
+    "x-stream-max-segment-size-bytes": QueueArgument(_any, _NONE),
+    "x-initial-cluster-size": QueueArgument(_any, _NONE),
+    "x-queue-leader-locator": QueueArgument(
+        _one_of(
+            "client-local",
+            "balanced",
+            "random",
+            "least-leaders",
+            otherwise="invalid_queue_locator_arg",
+        )
+    ),
+    "x-queue-master-locator": QueueArgument(_any, _CLASSIC),
+    "x-delivery-limit": QueueArgument(_integer, _QUORUM),
+    "x-consumer-timeout": QueueArgument(_not_negative, is_compared=False),
+    RETAIN_FOR: QueueArgument(_not_negative, is_compared=False),
+}
+"""By name, in RabbitMQ's order of checks: of two faults the first one here is told."""
