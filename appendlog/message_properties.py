@@ -58,9 +58,10 @@ def _parse(properties: bytes) -> tuple[int, int]:
             at += 1 + properties[at]
     if not present & _EXPIRATION:
         return priority, NO_EXPIRATION
-    text = properties[at + 1 : at + 1 + properties[at]]
+    text = properties[at + 1 : at + 1 + properties[at]].removeprefix(b"+")
     if not text.isdigit():
         return priority, NO_EXPIRATION
+    text = text.lstrip(b"0") or b"0"
     if len(text) > len(str(EXPIRATION_MILLISECONDS_MAX)):
         return priority, EXPIRATION_MILLISECONDS_MAX
     return priority, min(int(text), EXPIRATION_MILLISECONDS_MAX)

@@ -10,18 +10,17 @@ from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.content_assembly import ContentAssembly
 from amqp_server.broker.enqueue import enqueue
 from amqp_server.broker.envelope import Envelope
+from amqp_server.broker.publish_checks import CHECKED_PROPERTIES, good_ones
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotFound,
     NotImplementedAmqp,
-    PreconditionFailed,
     UnexpectedFrame,
 )
 from amqp_server.protocol.framing import encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
-from amqp_server.protocol.properties import decode_properties
-from appendlog.message import HAS_HEADERS, decode_message
+from appendlog.message import HAS_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 TARGETS_MAX = 4096
 """Publish frames whose routing a channel remembers."""
-_USER_ID_FLAG = 1 << 4
 _RETURN_HEAD = b"\x00\x3c\x00\x32"
 
 
@@ -79,19 +77,23 @@ class Publishing:
         """Route and take in messages that share one publish frame and their kinds of properties.
 
         Raises:
-            AmqpError: The exchange is missing or refuses; nothing of the run was taken in.
+            AmqpError: The exchange is missing or refuses, and nothing of the run was taken in;
+                or one of the messages cannot be, and only those before it were.
             UnexpectedFrame: Another message's content was still awaited.
         """
         if self._assembly is not None:
             raise self._assembly.out_of_place
         target = self._target(method_payload)
-        if property_flags & _USER_ID_FLAG:
-            self._check_user_id(target, messages)
+        fault = None
+        if property_flags & CHECKED_PROPERTIES:
+            messages, fault = good_ones(messages, property_flags, self._client)
         has_copies = message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
         if target.routes_singly or has_copies:
             self._publish_singly(target, messages, message_flags)
-        else:
+        elif messages:
             self._enqueue(target, target.queues, messages, message_flags)
+        if fault is not None:
+            raise fault
 
     def begin_content(self, payload: bytes) -> None:
         """Begin a publish whose content comes frame by frame."""
@@ -207,17 +209,6 @@ class Publishing:
             if copies or target.routes_singly:
                 queues = route(target.exchange, Envelope((target.routing_key, *copies), stored))
             self._enqueue(target, queues, [stored], flags)
-
-    def _check_user_id(self, target: PublishTarget, messages: list[bytes]) -> None:
-        for message in messages:
-            user_id = decode_properties(decode_message(message).properties).user_id
-            if user_id != self._client.user:
-                raise PreconditionFailed(
-                    f"user_id property set to '{user_id}' but authenticated user was "
-                    f"'{self._client.user}'",
-                    60,
-                    40,
-                )
 
     def _enqueue(
         self, target: PublishTarget, queues: Sequence[Queue], messages: list[bytes], flags: int

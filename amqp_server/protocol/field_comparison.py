@@ -68,6 +68,11 @@ def describe_difference(received: FieldValue | None, current: FieldValue | None)
     return f"received {_quoted(received)} but current is {_quoted(current)}"
 
 
+def erlang_string(raw: bytes) -> str:
+    """Write octets as Erlang prints a string: quoted, or as a list when they are not printable."""
+    return _erlang_quoted(raw) or f"[{','.join(map(str, raw))}]"
+
+
 def _quoted(value: FieldValue) -> str:
     if isinstance(value.value, bytes):
         return f"'{value.value.decode('utf-8', 'surrogateescape')}'"
@@ -112,7 +117,14 @@ def _erlang_float(number: float) -> str:
 
 
 def _erlang_binary(raw: bytes) -> str:
-    if all(octet in _PRINTABLE for octet in raw):
-        text = raw.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')
-        return f'<<"{text}">>' if raw else "<<>>"
-    return f"<<{','.join(map(str, raw))}>>"
+    if not raw:
+        return "<<>>"
+    quoted = _erlang_quoted(raw)
+    return f"<<{','.join(map(str, raw))}>>" if quoted is None else f"<<{quoted}>>"
+
+
+def _erlang_quoted(raw: bytes) -> str | None:
+    if any(octet not in _PRINTABLE for octet in raw):
+        return None
+    text = raw.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'

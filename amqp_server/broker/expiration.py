@@ -1,0 +1,50 @@
+"""The `expiration` of a message: milliseconds in decimal digits, checked when it is published.
+
+Source: RabbitMQ, `rabbit_basic:parse_expiration` and its texts; `+5` is a number there, too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.field_comparison import erlang_string
+
+EXPIRATION_MS_MAX = 315_360_000_000
+"""Ten years of 365 days, RabbitMQ's bound on all times to live."""
+
+_NUMBER = re.compile(rb"[+-]?[0-9]+")
+_DIGITS_ALWAYS_BELOW_MAX = len(str(EXPIRATION_MS_MAX)) - 1
+
+
+def check_expiration(octets: bytes) -> None:
+    """Check the value of the property.
+
+    Args:
+        octets: Its octets, without the length.
+
+    Raises:
+        PreconditionFailed: It is no number, negative, or too large.
+    """
+    if octets.isdigit() and len(octets) <= _DIGITS_ALWAYS_BELOW_MAX:
+        return
+    fault = _fault(octets)
+    if fault is not None:
+        shown = octets.decode("utf-8", "surrogateescape")
+        raise PreconditionFailed(f"invalid expiration '{shown}': {fault}", 60, 40)
+
+
+def _fault(octets: bytes) -> str | None:
+    number = _NUMBER.match(octets)
+    if number is None:
+        return "no_integer"
+    rest = octets[number.end() :]
+    if rest:
+        return f"{{leftover_string,{erlang_string(rest)}}}"
+    # A short string: at most 255 digits.
+    value = int(number.group())
+    if octets.startswith(b"-"):
+        return f"{{value_negative,{value}}}"
+    if value > EXPIRATION_MS_MAX:
+        return f"{{value_too_large,{value}}}"
+    return None
