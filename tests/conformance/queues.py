@@ -3,7 +3,7 @@
 from typing import Any
 
 from pamqp.base import Frame
-from pamqp.commands import Basic, Channel, Queue
+from pamqp.commands import Basic, Channel, Connection, Queue
 
 from tests.amqp_client import AmqpClient, Message
 from tests.conformance.errors import expect_channel_error
@@ -51,6 +51,11 @@ def exists(client: AmqpClient, queue: str) -> bool:
         return False
     client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, 2047)
     return True
+
+
+def leave(client: AmqpClient) -> None:
+    """Close the connection; all that goes with it is gone when this returns."""
+    client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
 
 
 def take(client: AmqpClient, queue: str, *, no_ack: bool = True) -> Message:

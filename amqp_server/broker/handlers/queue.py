@@ -7,6 +7,7 @@ from base64 import urlsafe_b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
@@ -142,13 +143,14 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
     exchange = vhost.exchanges.get(clean_name(method.exchange))
     if queue is None or exchange is None:
         return answer(channel, QueueUnbindOk())
-    check_not_locked(channel, queue)
     key = method.routing_key
     if not method.queue and not key:
         key = queue.name
-    binding = vhost.unbind(exchange, queue, key, method.arguments)
-    if binding is None:
+    if binding_identity(exchange, queue, key, method.arguments) not in exchange.bindings:
         return answer(channel, QueueUnbindOk())
+    check_not_locked(channel, queue)
+    binding = vhost.unbind(exchange, queue, key, method.arguments)
+    assert binding is not None, "it is among the exchange's"
     return answer(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
 
 
@@ -172,10 +174,10 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[None] | None:
         return answer(channel, None if method.no_wait else QueueDeleteOk(message_count=0))
     check_not_locked(channel, queue)
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
-    if method.if_unused and len(queue.consumers):
-        raise PreconditionFailed(f"{where} in use")
     if method.if_empty and len(queue.ready):
         raise PreconditionFailed(f"{where} not empty")
+    if method.if_unused and len(queue.consumers):
+        raise PreconditionFailed(f"{where} in use")
     reply = None if method.no_wait else QueueDeleteOk(message_count=len(queue.ready))
     return answer(channel, reply, channel.broker.delete_queue(queue))
 

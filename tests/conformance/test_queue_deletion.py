@@ -1,0 +1,223 @@
+"""Section 4: auto-delete, delete and purge."""
+
+import pytest
+from pamqp.commands import Basic, Channel, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect
+from tests.conformance.errors import expect_channel_error
+from tests.conformance.polling import eventually
+from tests.conformance.queues import exists, expect_refused, leave, take
+
+TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+
+
+def fill(client: AmqpClient, queue: str, count: int) -> None:
+    """Publish and see that all of it is there."""
+    for number in range(count):
+        client.publish(str(number).encode(), queue)
+    eventually(lambda: client.ready_count(queue) == count)
+
+
+# Auto-delete
+
+
+def test_an_auto_delete_queue_that_never_had_a_consumer_stays(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    owner = connect()
+    owner.declare(name, auto_delete=True)
+    owner.publish(b"x", name)
+    assert owner.get(name) is not None
+    leave(owner)
+    assert exists(client, name)
+
+
+def test_an_auto_delete_queue_goes_with_the_cancel_of_its_last_consumer(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name, auto_delete=True)
+    for tag in ("one", "other"):
+        client.call(Basic.Consume(queue=name, consumer_tag=tag), Basic.ConsumeOk)
+    client.call(Basic.Cancel("one"), Basic.CancelOk)
+    assert exists(client, name)
+    client.call(Basic.Cancel("other"), Basic.CancelOk)
+    eventually(lambda: not exists(client, name))
+
+
+def test_an_auto_delete_queue_goes_with_the_channel_of_its_last_consumer(
+    connect: Connect, name: str
+) -> None:
+    client = connect(channels=2)
+    client.declare(name, auto_delete=True)
+    client.consume(name, channel=2)
+    client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, 2)
+    eventually(lambda: not exists(client, name))
+
+
+def test_an_auto_delete_queue_goes_with_the_connection_of_its_last_consumer(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name, auto_delete=True)
+    consumer = connect()
+    consumer.consume(name)
+    consumer.socket.close()
+    eventually(lambda: not exists(client, name))
+
+
+def test_an_auto_delete_queue_goes_with_what_is_in_it(client: AmqpClient, name: str) -> None:
+    client.declare(name, auto_delete=True)
+    fill(client, name, 3)
+    client.call(Basic.Qos(prefetch_count=1), Basic.QosOk)
+    client.call(Basic.Consume(queue=name, consumer_tag="c"), Basic.ConsumeOk)
+    client.expect_delivery()
+    client.call(Basic.Cancel("c"), Basic.CancelOk)
+    eventually(lambda: not exists(client, name))
+    client.declare(name, auto_delete=True)
+    assert client.ready_count(name) == 0
+
+
+# Transient
+
+
+def test_a_transient_queue_may_be_shared(connect: Connect, client: AmqpClient, name: str) -> None:
+    client.declare(name, durable=False)
+    client.publish(b"x", name)
+    assert take(connect(), name).body == b"x"
+
+
+def test_a_transient_queue_outlives_its_connection(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    owner = connect()
+    owner.declare(name, durable=False)
+    fill(owner, name, 2)
+    leave(owner)
+    assert client.ready_count(name) == 2
+
+
+# Delete
+
+
+@TYPES
+def test_a_deletion_tells_how_much_was_ready(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": queue_type})
+    fill(client, name, 3)
+    client.get(name, no_ack=False)
+    assert client.call(Queue.Delete(queue=name), Queue.DeleteOk).message_count == 2
+    assert not exists(client, name)
+
+
+def test_deleting_what_is_not_there_is_no_error(client: AmqpClient, name: str) -> None:
+    method = Queue.Delete(queue=name, if_unused=True, if_empty=True)
+    assert client.call(method, Queue.DeleteOk).message_count == 0
+
+
+def test_a_queue_with_a_consumer_is_not_deleted_if_only_unused(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name)
+    client.call(Basic.Consume(queue=name, consumer_tag="c"), Basic.ConsumeOk)
+    client.open_channel(2)
+    client.send(Queue.Delete(queue=name, if_unused=True), 2)
+    text = f"PRECONDITION_FAILED - queue '{name}' in vhost '/' in use"
+    expect_channel_error(client, 406, text, Queue.Delete, 2)
+    client.call(Basic.Cancel("c"), Basic.CancelOk)
+    client.call(Queue.Delete(queue=name, if_unused=True), Queue.DeleteOk)
+
+
+def test_a_queue_with_messages_is_not_deleted_if_only_empty(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    fill(client, name, 1)
+    client.send(Queue.Delete(queue=name, if_empty=True))
+    expect_refused(client, f"queue '{name}' in vhost '/' not empty", Queue.Delete)
+    client.call(Queue.Purge(queue=name), Queue.PurgeOk)
+    client.call(Queue.Delete(queue=name, if_empty=True), Queue.DeleteOk)
+
+
+def test_a_queue_with_only_unacked_messages_is_empty(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    fill(client, name, 1)
+    client.get(name, no_ack=False)
+    client.call(Queue.Delete(queue=name, if_empty=True), Queue.DeleteOk)
+
+
+def test_of_both_conditions_emptiness_is_told_first(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    fill(client, name, 2)
+    client.open_channel(2)
+    client.consume(name, prefetch=1, channel=2)
+    client.expect_delivery(2)
+    client.send(Queue.Delete(queue=name, if_empty=True, if_unused=True))
+    text = f"PRECONDITION_FAILED - queue '{name}' in vhost '/' not empty"
+    expect_channel_error(client, 406, text, Queue.Delete)
+
+
+@TYPES
+def test_consumers_of_a_deleted_queue_are_told(
+    connect: Connect, client: AmqpClient, name: str, queue_type: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": queue_type})
+    consumer = connect()
+    consumer.call(Basic.Consume(queue=name, consumer_tag="mine"), Basic.ConsumeOk)
+    client.call(Queue.Delete(queue=name), Queue.DeleteOk)
+    cancel = consumer.expect(Basic.Cancel)
+    assert (cancel.consumer_tag, cancel.nowait) == ("mine", True)
+
+
+def test_consumers_that_cannot_be_told_of_a_deletion_are_not(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name)
+    consumer = connect(capabilities={})
+    consumer.consume(name)
+    client.call(Queue.Delete(queue=name), Queue.DeleteOk)
+    assert not exists(consumer, name)
+
+
+def test_messages_of_a_deleted_queue_can_still_be_acked(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name)
+    fill(client, name, 1)
+    message = client.get(name, no_ack=False)
+    assert message is not None
+    connect().call(Queue.Delete(queue=name), Queue.DeleteOk)
+    client.send(Basic.Ack(message.tag))
+    client.call(Basic.Qos(prefetch_count=1), Basic.QosOk)
+
+
+def test_a_deletion_takes_the_bindings_along(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    bind = Queue.Bind(queue=name, exchange="amq.direct", routing_key=name)
+    client.call(bind, Queue.BindOk)
+    client.call(Queue.Delete(queue=name), Queue.DeleteOk)
+    client.declare(name)
+    client.publish(b"x", name, "amq.direct", mandatory=True)
+    client.expect_return()
+
+
+# Purge
+
+
+@TYPES
+def test_a_purge_takes_what_is_ready_and_tells_how_much(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": queue_type})
+    fill(client, name, 3)
+    unacked = client.get(name, no_ack=False)
+    assert unacked is not None
+    assert client.call(Queue.Purge(queue=name), Queue.PurgeOk).message_count == 2
+    assert client.call(Queue.Purge(queue=name), Queue.PurgeOk).message_count == 0
+    client.send(Basic.Reject(unacked.tag, requeue=True))
+    message = take(client, name)
+    assert message.body == b"0"
+    assert message.redelivered
+
+
+def test_a_purge_of_what_is_not_there_is_an_error(client: AmqpClient, name: str) -> None:
+    client.send(Queue.Purge(queue=name))
+    expect_channel_error(client, 404, f"NOT_FOUND - no queue '{name}' in vhost '/'", Queue.Purge)
