@@ -203,10 +203,20 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     # For the server
 
-    def shut_down(self) -> None:
-        """Tell the client that the server stops, and close when it has answered."""
+    @property
+    def vhost(self) -> str:
+        """The virtual host that is open; empty before and after."""
+        return "" if self._session is None else self._session.vhost
+
+    @property
+    def channel_count(self) -> int:
+        """Channels that are open."""
+        return 0 if self._session is None else len(self._session.channels)
+
+    def force_close(self, explanation: str) -> None:
+        """Tell the client why it has to go, and close when it has answered."""
         if self._session is not None:
-            self._session.shut_down()
+            self._session.force_close(explanation)
         else:
             self.close()
 

@@ -20,6 +20,7 @@ from amqp_server.protocol.errors import (
     AmqpError,
     ChannelError,
     CommandInvalid,
+    ConnectionForced,
     FieldSyntaxError,
     FrameError,
     HardError,
@@ -92,6 +93,11 @@ class ClientSession:
         """Whether the handshake is over and nobody has begun to close."""
         return self._machine.state is ConnectionState.OPEN
 
+    @property
+    def vhost(self) -> str:
+        """The virtual host that is open; empty before and after."""
+        return self._machine.vhost if self.is_open else ""
+
     # amqp_server.broker.client.Client
 
     @property
@@ -138,13 +144,13 @@ class ClientSession:
         self._events.clear()
         self._release_everything()
 
-    def shut_down(self) -> None:
-        """Tell the client that the server stops; the connection closes when it has answered."""
+    def force_close(self, explanation: str) -> None:
+        """Tell the client why it has to go; the connection closes when it has answered."""
         if not self.is_open:
             self._connection.close()
             return
-        text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
-        self._send_close(ConnectionClose(reply_code=320, reply_text=text))
+        error = ConnectionForced(explanation)
+        self._send_close(ConnectionClose(reply_code=320, reply_text=error.reply_text))
 
     # Closing
 

@@ -24,6 +24,7 @@ class Limits:
             and end octet. A larger frame is a frame error (501).
         frame_bytes_min: Least frame-max that a client may ask for (specification, 4.2.3).
         heartbeat_seconds: Offered in `connection.tune`; the client may lower it or refuse (0).
+        vhosts_max: Virtual hosts. One more is refused.
         exchanges_max: Exchanges of one virtual host. One more: precondition-failed (406).
         queues_max: Queues of one virtual host. One more: precondition-failed (406).
         bindings_max: Bindings of one virtual host. One more: precondition-failed (406).
@@ -43,6 +44,7 @@ class Limits:
     frame_bytes_max: int = 131_072
     frame_bytes_min: int = 4096
     heartbeat_seconds: int = 60
+    vhosts_max: int = 10_000
     exchanges_max: int = 100_000
     queues_max: int = 100_000
     bindings_max: int = 1_000_000

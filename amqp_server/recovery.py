@@ -14,14 +14,13 @@ from amqp_server.broker.definitions import (
     BINDINGS,
     EXCHANGES,
     QUEUES,
-    VHOSTS,
     QueueDefinition,
     bind_from,
     exchange_from,
     queue_from,
 )
 from amqp_server.broker.storage import OpenedLog
-from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
 from metadata.errors import MetadataError
 from metadata.names import encode_name
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.storage import QueueStorage
+    from amqp_server.broker.virtual_host import VirtualHost
     from appendlog import RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
@@ -75,18 +75,17 @@ async def recover(
 
     Args:
         broker: A broker with nothing in it.
-        report: The metadata documents.
+        report: The metadata documents; what belongs to no virtual host is taken out of it.
         checkpoints: The last settlement known of each queue.
         was_clean: Whether the server stopped cleanly; if not, every recovered message is
             marked redelivered, for nobody knows which were delivered.
     """
+    await recover_vhosts(broker, report)
     for unreadable in report.unreadable:
         logger.error("metadata unreadable path=%s reason=%s", unreadable.path, unreadable.reason)
-    by_kind: dict[str, list[Document]] = {VHOSTS: [], EXCHANGES: [], QUEUES: [], BINDINGS: []}
+    by_kind: dict[str, list[Document]] = {EXCHANGES: [], QUEUES: [], BINDINGS: []}
     for document in report.documents:
         by_kind.setdefault(document.kind, []).append(document)
-    for document in by_kind[VHOSTS]:
-        broker.vhosts.setdefault(document.name, VirtualHost(document.name))
     recovered = Recovered()
     for document in by_kind[EXCHANGES]:
         exchange = _rebuilt(document, exchange_from)
@@ -145,7 +144,7 @@ async def _recover_bindings(broker: Broker, documents: list[Document], *, may_re
 
 
 def _vhost(broker: Broker, document: Document) -> VirtualHost:
-    return broker.vhosts.setdefault(document.vhost, VirtualHost(document.vhost))
+    return broker.vhosts[document.vhost]
 
 
 async def _recover_queues(
@@ -269,4 +268,11 @@ def remove_unknown_logs(logs: Path, known: set[str], *, may_remove: bool) -> int
             continue
         shutil.rmtree(directory)
         removed += 1
+    _remove_empty_directories(logs)
     return removed
+
+
+def _remove_empty_directories(logs: Path) -> None:
+    for directory in (*logs.glob("*/*"), *logs.glob("*")):
+        if directory.is_dir() and not any(directory.iterdir()):
+            directory.rmdir()

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,10 @@ from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storage import QueueStorage
 from amqp_server.broker.turn import Turn
+from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer
 from amqp_server.client_connection import ClientConnection
+from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.protocol.connection_machine import ConnectionMachine
@@ -76,12 +79,15 @@ class Server:
         self.read_view = memoryview(self.read_buffer)
         self.connections: set[ClientConnection] = set()
         self.address: tuple[str, int] = (config.host, config.port)
+        self.started_seconds = 0.0
         self.broker: Broker
+        self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
         self._filesystem = filesystem or FileSystem()
         self._tasks: set[asyncio.Task[None]] = set()
         self._background: list[asyncio.Task[None]] = []
         self._listener: asyncio.Server | None = None
+        self._control = ControlListener(self)
         self._is_stopping = False
         self._all_gone = asyncio.Event()
 
@@ -97,11 +103,13 @@ class Server:
         try:
             await self._recover()
             await self._listen()
+            await self._control.start()
         except BaseException:
             if hasattr(self, "_flusher"):
                 self._flusher.close()
             self._lock.release()
             raise
+        self.started_seconds = time.monotonic()
         self._background = [
             asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
             asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
@@ -117,10 +125,11 @@ class Server:
         self._is_stopping = True
         if self._listener is not None:
             self._listener.close()
+        await self._control.stop()
         if not self.connections:
             self._all_gone.set()
         for connection in tuple(self.connections):
-            connection.shut_down()
+            connection.force_close("broker forced connection closure with reason 'shutdown'")
         for task in self._background:
             task.cancel()
         with contextlib.suppress(TimeoutError):
@@ -189,6 +198,7 @@ class Server:
             self._flusher,
             self.config.offset_checkpoint_interval_seconds,
         )
+        self.vhost_changes = VhostChanges(self.broker, self.spawn, self.disconnect)
         self.broker.write_checkpoint = self.checkpointer.write_round
         recovered = await recover(self.broker, report, checkpoints, was_clean=was_clean)
         known = {queue.incarnation for queue in self.broker.queues()}
@@ -229,6 +239,12 @@ class Server:
             return False
         self.connections.add(connection)
         return True
+
+    def disconnect(self, vhost: str) -> None:
+        """Close the connections of a virtual host that was deleted."""
+        for connection in tuple(self.connections):
+            if connection.vhost == vhost:
+                connection.force_close(f"vhost '{vhost}' is deleted")
 
     def forget(self, connection: ClientConnection) -> None:
         """Let go of a connection that is lost."""

@@ -46,6 +46,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."
         ),
+        "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
+        "vhosts": LazyCommand(
+            "cli.vhosts", "vhosts", "List, add and delete virtual hosts of the running server."
+        ),
     }
 )
 

@@ -53,6 +53,13 @@ class DocumentFiles:
         """Create one directory if it is missing; durable after its parent is synced."""
         await aiofiles.os.makedirs(path, mode=0o700, exist_ok=True)
 
+    async def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory if it exists; durable after its parent is synced."""
+        try:
+            await aiofiles.os.rmdir(path)
+        except FileNotFoundError:
+            return
+
     async def sync_directory(self, path: Path) -> None:
         """Return when the directory's entries are on the disk."""
         await asyncio.to_thread(_sync_directory, path)

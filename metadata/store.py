@@ -12,8 +12,9 @@ from pathlib import Path
 
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
-from metadata.errors import UnstorableDocumentError
+from metadata.errors import DocumentWriteError, UnstorableDocumentError
 from metadata.loading import LoadReport, load_documents
+from metadata.names import encode_name
 from metadata.paths import document_path
 from metadata.write_rounds import WriteRounds
 
@@ -73,6 +74,31 @@ class MetadataStore:
             DocumentWriteError: The disk refused; the document may still be there.
         """
         return self._rounds.submit(document_path(self._root, kind, vhost, name), None)
+
+    async def clear_vhost(self, encoded_vhost: str) -> None:
+        """Remove every document that belongs to a virtual host, readable or not.
+
+        Durable on return. Its own document is none of these: it belongs to no virtual host.
+        Nothing of the virtual host may be changed meanwhile.
+
+        Args:
+            encoded_vhost: As `encode_name` gives it.
+
+        Raises:
+            DocumentWriteError: The disk refused; some of the documents may still be there.
+        """
+        assert encoded_vhost != encode_name(""), "what belongs to no virtual host is not cleared"
+        directory = self._root
+        try:
+            for kind in await self._files.list_names(self._root):
+                directory = self._root / kind / encoded_vhost
+                for name in await self._files.list_names(directory):
+                    await self._files.remove(directory / name)
+                await self._files.remove_directory(directory)
+                self._rounds.forget_directory(directory)
+                await self._files.sync_directory(directory.parent)
+        except OSError as cause:
+            raise DocumentWriteError(directory, cause) from cause
 
     async def close(self) -> None:
         """Return when every change submitted so far is durable or has failed."""

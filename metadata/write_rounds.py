@@ -56,6 +56,10 @@ class WriteRounds:
             self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
         return _outcome(done)
 
+    def forget_directory(self, directory: Path) -> None:
+        """Hear that a directory was removed: the next change in it makes it anew."""
+        self._durable_directories.discard(directory)
+
     async def drain(self) -> None:
         """Return when no change is waiting or at work."""
         while self._task is not None:

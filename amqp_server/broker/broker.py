@@ -169,6 +169,23 @@ class Broker:
         unused = self._remove_unused_exchanges(vhost, bindings)
         return self.definitions.remove(vhost.name, exchanges=unused, bindings=bindings)
 
+    def remove_vhost(self, name: str) -> tuple[Awaitable[None], list[Queue]]:
+        """Forget a virtual host with all that is in it now.
+
+        Returns:
+            What to await until the definitions are gone from the disk, and the queues, to be
+            discarded then.
+        """
+        vhost = self.vhosts.pop(name)
+        queues, exchanges = list(vhost.queues.values()), list(vhost.exchanges.values())
+        bindings = [binding for exchange in exchanges for binding in exchange.bindings.values()]
+        for queue in queues:
+            self._remove_queue(queue)
+        removed = self.definitions.remove(
+            name, queues=queues, exchanges=exchanges, bindings=bindings
+        )
+        return removed, queues
+
     def delete_unused(self, queue: Queue) -> None:
         """Delete an auto-delete or exclusive queue now; its files follow in the background.
 
@@ -183,6 +200,18 @@ class Broker:
         """Delete the exclusive queues of a client that is gone."""
         for queue in self._exclusive_queues.pop(client, ()):
             self.delete_unused(queue)
+
+    def discard(self, queue: Queue, on_done: Callable[[], None] | None = None) -> None:
+        """Remove the messages of a queue whose definition is gone, in the background.
+
+        Args:
+            queue: A removed queue.
+            on_done: Called when its files are gone, or cannot be removed.
+        """
+        if queue.is_journaled:
+            self.removed_incarnations.append(queue.incarnation)
+        self.storage.discard(queue.store, on_done)
+        queue.store_moved()
 
     async def make_settlement_durable(self, queue: Queue) -> None:
         """Return when nothing that is settled in `queue` now can come back after a crash."""
@@ -242,7 +271,7 @@ class Broker:
             return
         self._remove_queue(queue)
         queue.refuse_waiting()
-        self._discard(queue)
+        self.discard(queue)
 
     def _begin_deletion(self, queue: Queue) -> Awaitable[None]:
         """Remove a queue, and submit the removal of its definitions before anything else.
@@ -265,7 +294,7 @@ class Broker:
             queue.store.discard()
             queue.store_moved()
             raise
-        self._discard(queue)
+        self.discard(queue)
 
     def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
         queue.is_deleted = True
@@ -295,9 +324,3 @@ class Broker:
             gone.append(exchange)
             unused += vhost.exchanges_left_unused(bindings)
         return gone
-
-    def _discard(self, queue: Queue) -> None:
-        if queue.is_journaled:
-            self.removed_incarnations.append(queue.incarnation)
-        self.storage.discard(queue.store)
-        queue.store_moved()

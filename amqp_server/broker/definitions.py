@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from metadata.store import MetadataStore
 
 VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings"
+DEFAULT_VHOST = "/"
+"""What every data directory begins with."""
+_DELETED = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,19 @@ class Definitions:
     def save_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Save a virtual host."""
         return self._store.put(Document(VHOSTS, "", name, {}))
+
+    def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
+        """Remove a virtual host: whatever it still has belongs to none from now on.
+
+        `/` leaves a note behind, or the next start would take itself for the first one.
+        """
+        if name == DEFAULT_VHOST:
+            return self._store.put(Document(VHOSTS, "", name, {_DELETED: True}))
+        return self._store.delete(VHOSTS, "", name)
+
+    def clear_vhost(self, encoded_name: str) -> Coroutine[None, None, None]:
+        """Remove all definitions of a virtual host that was removed."""
+        return self._store.clear_vhost(encoded_name)
 
     def save_exchange(self, vhost: str, exchange: Exchange) -> Coroutine[None, None, None]:
         """Save an exchange."""
@@ -101,6 +117,11 @@ class Definitions:
 
 async def _all(changes: list[Coroutine[None, None, None]]) -> None:
     await asyncio.gather(*changes)
+
+
+def is_deleted_vhost(document: Document) -> bool:
+    """Return whether a virtual host's document only says that it was deleted."""
+    return document.body.get(_DELETED) is True
 
 
 def exchange_from(document: Document) -> Exchange:

@@ -78,6 +78,7 @@ class QueueStorage:
             config.durability, config.flush_bytes, config.flush_interval_seconds
         )
         self._stores: dict[Log, MessageStore] = {}
+        self._on_deleted: dict[Log, Callable[[], None]] = {}
 
     def fresh_log(self, vhost: str, queue: str, incarnation: UUID) -> OpenedLog:
         """Return the log of a queue that is being declared; its directory does not exist yet."""
@@ -108,15 +109,24 @@ class QueueStorage:
         self._stores[log] = store
         return store
 
-    def discard(self, store: MessageStore) -> None:
-        """Forget a deleted queue's store and remove its log from the disk."""
+    def discard(self, store: MessageStore, on_done: Callable[[], None] | None = None) -> None:
+        """Forget a deleted queue's store and remove its log from the disk.
+
+        Args:
+            store: The store.
+            on_done: Called when the log is gone, or cannot be removed.
+        """
         store.discard()
         del self._stores[store.log]
+        if on_done is not None:
+            self._on_deleted[store.log] = on_done
         self.flusher.submit(DeleteRequest(store.log))
 
     def take_results(self, results: Sequence[FlushResult]) -> None:
         """Hand each answer of a flusher's round to its store. Called on the loop."""
         for result in results:
+            if isinstance(result.request, DeleteRequest):
+                self._on_deleted.pop(result.request.log, _nothing)()
             store = self._stores.get(result.request.log)
             if not isinstance(result.request, FlushRequest) or store is None:
                 continue
@@ -141,3 +151,7 @@ class QueueStorage:
             if self.pool.held_bytes <= enough_bytes or store.ring.held_bytes == 0:
                 return
             store.give_up_memory()
+
+
+def _nothing() -> None:
+    """Stand in where nobody waits."""

@@ -55,6 +55,11 @@ class FaultyFiles(DocumentFiles):
             if not is_faulty:
                 await super().make_directory(path)
 
+    async def remove_directory(self, path: Path) -> None:
+        with self._operation() as is_faulty:
+            if not is_faulty:
+                await super().remove_directory(path)
+
     async def sync_directory(self, path: Path) -> None:
         with self._operation() as is_faulty:
             if not is_faulty:

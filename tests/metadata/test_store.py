@@ -9,7 +9,7 @@ import pytest
 
 from metadata.document import Document
 from metadata.document_files import DocumentFiles
-from metadata.errors import UnstorableDocumentError
+from metadata.errors import DocumentWriteError, UnstorableDocumentError
 from metadata.store import MetadataStore
 from metadata.write_rounds import ROUND_CHANGES_MAX
 from tests.metadata.faulty_files import FaultyFiles
@@ -344,3 +344,48 @@ async def test_a_half_written_file_that_cannot_be_removed_stops_nothing(tmp_path
     files = FaultyFiles(0, PermissionError(13, "Permission denied"))
     report = await MetadataStore(tmp_path, files).load()
     assert (report.documents, report.removed_temporaries) == ([queue("a")], 0)
+
+
+async def test_clearing_a_vhost_removes_all_that_is_in_it_and_nothing_else(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path)
+    kept = [Document("queues", "/", "q", {}), Document("vhosts", "", "a/b", {})]
+    for document in [
+        *kept,
+        Document("queues", "a/b", "q", {}),
+        Document("bindings", "a/b", "b", {}),
+    ]:
+        await store.put(document)
+    await DocumentFiles().write(tmp_path / "queues" / "a%2fb" / "bad.json", b"{")
+
+    await store.clear_vhost("a%2fb")
+
+    assert sorted(await load(tmp_path), key=lambda each: each.kind) == kept
+    for kind in ("queues", "bindings"):
+        assert "a%2fb" not in await DocumentFiles().list_names(tmp_path / kind)
+    again = Document("queues", "a/b", "q", {"again": True})
+    await store.put(again)
+    assert again in await load(tmp_path)
+
+
+async def test_clearing_a_vhost_that_has_nothing_is_done_at_once(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path)
+    await store.clear_vhost("x")
+    await store.put(queue("q"))
+    await store.clear_vhost("x")
+    assert await load(tmp_path) == [queue("q")]
+
+
+async def test_clearing_a_vhost_on_a_disk_that_fails_says_so(tmp_path: Path) -> None:
+    await MetadataStore(tmp_path).put(queue("q"))
+    store = MetadataStore(tmp_path, FaultyFiles(0, OSError(5, "Input/output error")))
+    with pytest.raises(DocumentWriteError, match="Input/output error"):
+        await store.clear_vhost("%2f")
+
+
+async def test_changes_of_one_document_happen_in_the_order_of_the_calls(tmp_path: Path) -> None:
+    store = MetadataStore(tmp_path)
+    deleting = store.delete("queues", "/", "q")
+    putting = store.put(queue("q"))
+    await putting
+    await deleting
+    assert await load(tmp_path) == [queue("q")]

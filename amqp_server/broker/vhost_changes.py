@@ -1,0 +1,195 @@
+"""Creating and deleting virtual hosts.
+
+A virtual host is there as long as its document is: that one file decides after a crash between
+a whole virtual host and none. What a deleted one leaves behind, when a crash comes between, is
+removed by the next start before anything else happens (`amqp_server.vhost_recovery`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.virtual_host import VirtualHost
+from metadata.errors import MetadataError
+from metadata.names import encode_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+REMOVALS_MAX = 100
+"""How often the removal of a directory begins again because somebody else removes in it."""
+NAME_BYTES_MAX = 255
+"""Longest name: connection.open carries it as a short string."""
+
+
+class VhostNameError(Exception):
+    """A virtual host cannot have this name."""
+
+
+class VhostExistsError(Exception):
+    """There is a virtual host of this name."""
+
+
+class NoSuchVhostError(Exception):
+    """There is no virtual host of this name."""
+
+
+class TooManyVhostsError(Exception):
+    """There are as many virtual hosts as there may be."""
+
+
+class VhostChanges:
+    """Makes one change at a time. The event loop owns it.
+
+    A change goes on to its end though nobody waits for it any more.
+
+    Args:
+        broker: Whose virtual hosts.
+        spawn: Runs a coroutine in the background, owned and awaited at shutdown.
+        disconnect: Closes the connections of a virtual host.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        spawn: Callable[[Coroutine[None, None, None]], None],
+        disconnect: Callable[[str], None],
+    ) -> None:
+        """Begin without changes."""
+        self._broker = broker
+        self._definitions = broker.definitions
+        self._spawn = spawn
+        self._disconnect = disconnect
+        self._one_at_a_time = asyncio.Lock()
+        self._removing_logs: dict[str, asyncio.Event] = {}
+        self._uncleared: set[str] = set()
+
+    async def create(self, name: str) -> None:
+        """Create a virtual host with the predeclared exchanges; returns when it is durable.
+
+        Raises:
+            VhostNameError: The name is empty or longer than `NAME_BYTES_MAX`.
+            VhostExistsError: There is one of that name.
+            TooManyVhostsError: There are as many as there may be.
+            MetadataError: The disk refused; there is no such virtual host.
+        """
+        await self._finish(self._create(name))
+
+    async def delete(self, name: str) -> None:
+        """Delete a virtual host, its connections and all that is in it.
+
+        Returns when none of it can come back; the files of its messages go in the background.
+
+        Raises:
+            NoSuchVhostError: There is none of that name.
+            MetadataError: The disk refused; the virtual host is as it was.
+        """
+        await self._finish(self._delete(name))
+
+    async def _finish(self, change: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(change)
+        self._spawn(_end_of(task))
+        await asyncio.shield(task)
+
+    async def _create(self, name: str) -> None:
+        if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+            raise VhostNameError(f"a vhost's name has 1 to {NAME_BYTES_MAX} bytes")
+        async with self._one_at_a_time:
+            vhosts = self._broker.vhosts
+            if name in vhosts:
+                raise VhostExistsError(f"vhost '{name}' already exists")
+            limit = self._broker.config.limits.vhosts_max
+            if len(vhosts) >= limit:
+                raise TooManyVhostsError(
+                    f"cannot create vhost '{name}': limit ({limit}) is reached"
+                )
+            await self._wait_for_removal(name)
+            try:
+                await self._definitions.save_vhost(name)
+            except MetadataError:
+                # It may be on the disk all the same, and would be there after a restart.
+                with suppress(MetadataError):
+                    await self._definitions.remove_vhost(name)
+                raise
+            vhosts[name] = VirtualHost(name)
+
+    async def _wait_for_removal(self, name: str) -> None:
+        """Return when nothing is left of an earlier virtual host of this name."""
+        removing = self._removing_logs.get(name)
+        if removing is not None:
+            await removing.wait()
+        if name in self._uncleared:
+            await self._definitions.clear_vhost(encode_name(name))
+            self._uncleared.discard(name)
+
+    async def _delete(self, name: str) -> None:
+        async with self._one_at_a_time:
+            if name not in self._broker.vhosts:
+                raise NoSuchVhostError(f"vhost '{name}' does not exist")
+            try:
+                await self._definitions.remove_vhost(name)
+            except MetadataError:
+                # It goes on working, so it must be there after a restart as well.
+                with suppress(MetadataError):
+                    await self._definitions.save_vhost(name)
+                raise
+            removed, queues = self._broker.remove_vhost(name)
+            self._disconnect(name)
+            try:
+                await removed
+                await self._definitions.clear_vhost(encode_name(name))
+            except MetadataError as error:
+                # Without the virtual host's document they mean nothing, and the next start
+                # removes them; until then they must not become those of a new one.
+                self._uncleared.add(name)
+                logger.error("vhost not cleared vhost=%s error=%s", name, error)  # noqa: TRY400 - one line says it all
+            self._removing_logs[name] = asyncio.Event()
+            self._spawn(self._remove_logs(name, queues))
+
+    async def _remove_logs(self, name: str, queues: list[Queue]) -> None:
+        """Remove what the queues of a deleted virtual host held, then its directory."""
+        loop = asyncio.get_running_loop()
+        try:
+            waiting: list[asyncio.Future[None]] = []
+            for queue in queues:
+                done = loop.create_future()
+                self._broker.discard(queue, partial(done.set_result, None))
+                waiting.append(done)
+            for done in waiting:
+                await done
+            logs = self._broker.config.storage_path / "logs" / encode_name(name)
+            await asyncio.to_thread(_remove_directory, logs)
+        finally:
+            self._removing_logs.pop(name).set()
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    """Return when a task has ended; whoever asked for it hears how."""
+    await asyncio.wait([task])
+
+
+def _remove_directory(path: Path) -> None:
+    for _ in range(REMOVALS_MAX):
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            # The log of a queue that was deleted just before is removed by the flusher meanwhile.
+            if not path.exists():
+                return
+        except OSError as error:
+            # Nobody knows its incarnations any more: the next start removes it.
+            logger.warning("directory not removed path=%s error=%s", path, error)
+            return
+        else:
+            return

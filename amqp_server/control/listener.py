@@ -1,0 +1,139 @@
+"""The server's end of the control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.control.commands import COMMANDS
+from amqp_server.control.messages import (
+    LINE_BYTES_MAX,
+    ControlError,
+    ErrorKind,
+    decode_request,
+    encode_error,
+    encode_result,
+)
+from amqp_server.control.registry import run_request
+from amqp_server.control.socket_path import SOCKET_NAME, socket_address
+
+if TYPE_CHECKING:
+    from amqp_server.server import Server
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS_MAX: Final = 32
+"""Control connections at a time; one more is told so and closed."""
+
+
+class ControlListener:
+    """Answers requests on the control socket of one server, each connection's in order.
+
+    Args:
+        server: What the commands work on; it must hold the data directory.
+    """
+
+    def __init__(self, server: Server) -> None:
+        """Prepare; nothing is opened before `start`."""
+        self._server = server
+        self._storage_path = server.config.storage_path
+        self._listener: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listen; without a socket the server works all the same, only unasked."""
+        try:
+            self._listener = await asyncio.start_unix_server(
+                self._accept, sock=_bind(self._storage_path), limit=LINE_BYTES_MAX
+            )
+        except OSError as error:
+            # Some file systems, such as those shared with a container's host, have no sockets.
+            logger.warning(
+                "no control socket path=%s reason=%s",
+                self._storage_path / SOCKET_NAME,
+                error.strerror or error,
+            )
+
+    async def stop(self) -> None:
+        """Close every connection and remove the socket; a request at work is not answered."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        (self._storage_path / SOCKET_NAME).unlink(missing_ok=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._tasks) >= CONNECTIONS_MAX:
+            reason = f"{CONNECTIONS_MAX} control connections are open, as many as there may be"
+            writer.write(encode_error(ControlError(ErrorKind.LIMIT_REACHED, reason)))
+            writer.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer), name="control")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await _read_line(reader):
+                writer.write(await self._answer(line))
+                await writer.drain()
+        except ControlError as error:
+            writer.write(encode_error(error))
+        except OSError as error:
+            logger.info("control connection lost reason=%s", error)
+        finally:
+            writer.close()
+
+    async def _answer(self, line: bytes) -> bytes:
+        try:
+            request = decode_request(line)
+            result = encode_result(await run_request(COMMANDS, self._server, request))
+        except ControlError as error:
+            return encode_error(error)
+        except Exception:
+            logger.exception("control request failed")
+            return encode_error(
+                ControlError(ErrorKind.FAILED, "internal error, see the server's log")
+            )
+        return result
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next request; nothing when the peer has no more, or left within a line.
+
+    Raises:
+        ControlError: It is too long.
+    """
+    try:
+        return await reader.readuntil(b"\n")
+    except asyncio.IncompleteReadError:
+        return b""
+    except asyncio.LimitOverrunError:
+        reason = f"a request is longer than {LINE_BYTES_MAX} bytes"
+        raise ControlError(ErrorKind.BAD_REQUEST, reason) from None
+
+
+def _bind(storage_path: Path) -> socket.socket:
+    """Return a bound socket that nobody but this user can ever have connected to."""
+    # The data directory is ours alone, so a socket in it belongs to a server that is dead.
+    (storage_path / SOCKET_NAME).unlink(missing_ok=True)
+    control = socket.socket(socket.AF_UNIX)
+    try:
+        with socket_address(storage_path) as address:
+            # Narrower for a moment, never wider, for whatever else makes a file meanwhile.
+            umask = os.umask(0o177)
+            try:
+                control.bind(address)
+            finally:
+                os.umask(umask)
+        control.setblocking(False)
+    except OSError:
+        control.close()
+        raise
+    return control

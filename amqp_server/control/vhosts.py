@@ -1,0 +1,77 @@
+"""The commands `vhosts.add`, `vhosts.list` and `vhosts.delete`."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.vhost_changes import (
+    NoSuchVhostError,
+    TooManyVhostsError,
+    VhostExistsError,
+    VhostNameError,
+)
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Command
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from amqp_server.server import Server
+
+logger = logging.getLogger(__name__)
+
+
+async def add(server: Server, name: str) -> None:
+    """Create a virtual host; done when it would survive a crash."""
+    await _done(server.vhost_changes.create(name))
+    logger.info("vhost added vhost=%s", name)
+
+
+async def delete(server: Server, name: str) -> None:
+    """Delete a virtual host with all that is in it; done when none of it can come back."""
+    await _done(server.vhost_changes.delete(name))
+    logger.info("vhost deleted vhost=%s", name)
+
+
+async def list_all(server: Server) -> list[dict[str, object]]:
+    """Return the virtual hosts by name, each with how much is in it."""
+    connections = Counter(connection.vhost for connection in server.connections)
+    return [
+        {
+            "name": name,
+            "connections": connections[name],
+            "queues": len(vhost.queues),
+            "messages_ready": sum(len(queue.ready) for queue in vhost.queues.values()),
+        }
+        for name, vhost in sorted(server.broker.vhosts.items())
+    ]
+
+
+async def _done(change: Awaitable[None]) -> None:
+    """Wait for a change.
+
+    Raises:
+        ControlError: It was refused, or the disk failed.
+    """
+    try:
+        await change
+    except VhostNameError as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, str(error)) from error
+    except VhostExistsError as error:
+        raise ControlError(ErrorKind.ALREADY_EXISTS, str(error)) from error
+    except NoSuchVhostError as error:
+        raise ControlError(ErrorKind.NOT_FOUND, str(error)) from error
+    except TooManyVhostsError as error:
+        raise ControlError(ErrorKind.LIMIT_REACHED, str(error)) from error
+    except MetadataError as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
+
+
+VHOST_COMMANDS = (
+    Command("vhosts.add", add, {"name": str}),
+    Command("vhosts.list", list_all),
+    Command("vhosts.delete", delete, {"name": str}),
+)

@@ -1,0 +1,31 @@
+"""The command `amqp-server status`: what the running server holds."""
+
+from pathlib import Path
+
+import click
+import orjson
+
+from cli.control import EXIT_CODES, ask_server, storage_path_option
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"Example: amqp-server status --storage-path /var/lib/amqp-server. {EXIT_CODES}",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
+@storage_path_option
+def status(storage_path: Path, *, as_json: bool) -> int:
+    """Tell what the running server holds.
+
+    Version, process, address, time since the start, and how many virtual hosts, connections,
+    channels, queues and ready messages there are.
+    """
+    found = ask_server(storage_path, "status")
+    if as_json:
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return 0
+    click.echo(f"{found['product']} {found['version']}, process {found['pid']}")
+    click.echo(f"listening on {found['host']}:{found['port']} for {found['uptime_seconds']:.0f} s")
+    for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
+        click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")
+    return 0

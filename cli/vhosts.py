@@ -1,0 +1,105 @@
+"""The command `amqp-server vhosts`: virtual hosts of the running server."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import orjson
+
+from cli.control import (
+    EXIT_CODES,
+    EXIT_FAILED,
+    RequestFailedError,
+    ask_server,
+    shown,
+    storage_path_option,
+)
+
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings=_HELP,
+    epilog=(
+        "Examples: amqp-server vhosts add orders; amqp-server vhosts list --json; "
+        f"amqp-server vhosts delete orders --yes. {EXIT_CODES}"
+    ),
+)
+@click.pass_context
+def vhosts(ctx: click.Context) -> None:
+    """List, add and delete virtual hosts of the running server.
+
+    A virtual host is a namespace of exchanges, queues and bindings: what has the same name in two
+    of them has nothing in common. The server is found by its data directory.
+    """
+    if ctx.invoked_subcommand is None:
+        raise click.UsageError("write what to do: add, list or delete")
+
+
+@vhosts.command(
+    context_settings=_HELP,
+    epilog=(
+        "Example: amqp-server vhosts add team/orders. A client names it percent-encoded in its "
+        f"URL: amqp://guest:guest@localhost/team%2Forders. {EXIT_CODES}"
+    ),
+)
+@click.argument("name")
+@storage_path_option
+def add(name: str, storage_path: Path) -> int:
+    """Create the virtual host NAME: any text of 1 to 255 bytes.
+
+    It has the predeclared exchanges, and is on the disk when this returns.
+    """
+    ask_server(storage_path, "vhosts.add", name=name)
+    click.echo(f"added vhost '{shown(name)}'")
+    return 0
+
+
+@vhosts.command("list", context_settings=_HELP, epilog=EXIT_CODES)
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON array of objects.")
+@storage_path_option
+def list_all(storage_path: Path, *, as_json: bool) -> int:
+    """List the virtual hosts, with the connections, queues and ready messages of each."""
+    found = ask_server(storage_path, "vhosts.list")
+    if as_json:
+        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        return 0
+    rows = [("CONNECTIONS", "QUEUES", "READY", "NAME")]
+    rows += [
+        (
+            str(vhost["connections"]),
+            str(vhost["queues"]),
+            str(vhost["messages_ready"]),
+            shown(vhost["name"]),
+        )
+        for vhost in found
+    ]
+    for connections, queues, ready, name in rows:
+        click.echo(f"{connections:>11}  {queues:>6}  {ready:>10}  {name}")
+    return 0
+
+
+@vhosts.command(context_settings=_HELP, epilog=f"`/` may be deleted, as in RabbitMQ. {EXIT_CODES}")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@storage_path_option
+def delete(name: str, storage_path: Path, *, yes: bool) -> int:
+    """Delete the virtual host NAME with its exchanges, queues and messages.
+
+    Its connections are closed (320). None of it can come back when this returns.
+    """
+    if not yes:
+        _ask_first(name)
+    ask_server(storage_path, "vhosts.delete", name=name)
+    click.echo(f"deleted vhost '{shown(name)}'")
+    return 0
+
+
+def _ask_first(name: str) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here: write --yes to delete without a question")
+    question = f"Delete vhost '{shown(name)}' with its queues and all their messages?"
+    if not click.confirm(question, err=True):
+        raise RequestFailedError("nothing was deleted", EXIT_FAILED)

@@ -1,0 +1,217 @@
+"""The socket of the running server: who may use it, and what it answers to whom."""
+
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from amqp_server.control.client import UnreachableError, ask
+from amqp_server.control.listener import CONNECTIONS_MAX
+from amqp_server.control.messages import LINE_BYTES_MAX
+from tests.conftest import StartServer
+from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
+
+SECONDS_MAX = 10.0
+LIST = b'{"version":1,"command":"vhosts.list"}\n'
+
+
+class Talk:
+    """A connection to a control socket that may send anything."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self._replies = connection.makefile("rb")
+
+    def send(self, octets: bytes) -> None:
+        self.socket.sendall(octets)
+
+    def reply(self) -> dict[str, Any]:
+        reply = orjson.loads(self._replies.readline())
+        assert isinstance(reply, dict)
+        return reply
+
+    def expect_end(self) -> None:
+        assert self._replies.readline() == b""
+
+    def close(self) -> None:
+        self._replies.close()
+        self.socket.close()
+
+
+@contextmanager
+def talk(storage_path: Path) -> Iterator[Talk]:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(SECONDS_MAX)
+    connection.connect(str(storage_path / "control.sock"))
+    talking = Talk(connection)
+    try:
+        yield talking
+    finally:
+        talking.close()
+
+
+@pytest.fixture
+def storage_path(tmp_path: Path) -> Iterator[Path]:
+    with ThreadedServer(tmp_path / "data"):
+        yield tmp_path / "data"
+
+
+def test_only_the_user_of_the_server_may_use_it(storage_path: Path) -> None:
+    mode = (storage_path / "control.sock").stat().st_mode
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_it_is_gone_after_a_clean_stop(server: RunningServer) -> None:
+    path = server.storage_path / "control.sock"
+    assert path.is_socket()
+    assert server.terminate() == 0
+    assert not path.exists()
+    with pytest.raises(UnreachableError, match="no server is running on"):
+        ask(server.storage_path, "status")
+
+
+def test_that_of_a_killed_server_is_replaced(server: RunningServer) -> None:
+    server.kill()
+    assert (server.storage_path / "control.sock").is_socket()
+    with pytest.raises(UnreachableError, match="no server is running on"):
+        ask(server.storage_path, "status")
+
+    server.restart()
+
+    assert ask(server.storage_path, "status")["pid"] == server.pid
+
+
+def test_a_path_longer_than_a_socket_address_works(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    storage_path = tmp_path / ("d" * 120) / "data"
+    storage_path.parent.mkdir()
+    server = start_server(storage_path=storage_path)
+
+    assert ask(storage_path, "status")["pid"] == server.pid
+    assert server.terminate() == 0
+    assert not (storage_path / "control.sock").exists()
+
+
+def test_a_server_that_cannot_have_one_serves_without_it(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    storage_path = tmp_path / "data"
+    (storage_path / "control.sock" / "in the way").mkdir(parents=True)
+    server = start_server(storage_path=storage_path)
+
+    assert "control.sock" in server.wait_for_message("no control socket")
+    assert server.terminate() == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "reason"),
+    [
+        (b"hello", "bad_request", "not JSON"),
+        (b"[]", "bad_request", "not a JSON object"),
+        (b"\xff\xfe", "bad_request", "not JSON"),
+        (b"", "bad_request", "not JSON"),
+        (b"{}", "bad_request", '"command"'),
+        (b'{"command":7}', "bad_request", '"command"'),
+        (b'{"command":"status","arguments":[]}', "bad_request", '"arguments"'),
+        (b'{"command":"status","argument":{}}', "bad_request", "unknown fields argument"),
+        (b'{"version":2,"command":"status"}', "unsupported_version", "version 2"),
+        (b'{"command":"reboot"}', "unknown_command", "known are status, vhosts.add"),
+        (b'{"command":"vhosts.add"}', "invalid_argument", "'name' is missing"),
+        (b'{"command":"vhosts.add","arguments":{"name":7}}', "invalid_argument", "must be text"),
+        (b'{"command":"status","arguments":{"x":1}}', "invalid_argument", "unknown argument 'x'"),
+        (b'{"command":"vhosts.add","arguments":{"name":"/"}}', "already_exists", "vhost '/'"),
+        (b'{"command":"vhosts.delete","arguments":{"name":"x"}}', "not_found", "vhost 'x'"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_the_next_request_is_answered(
+    storage_path: Path, line: bytes, error: str, reason: str
+) -> None:
+    with talk(storage_path) as client:
+        client.send(line + b"\n")
+        reply = client.reply()
+        assert reply.keys() == {"error", "reason"}
+        assert reply["error"] == error
+        assert reason in reply["reason"]
+        client.send(LIST)
+        assert client.reply().keys() == {"ok"}
+
+
+def test_requests_sent_together_are_answered_in_order(storage_path: Path) -> None:
+    add = b'{"command":"vhosts.add","arguments":{"name":"%d"}}\n'
+    with talk(storage_path) as client:
+        client.send(b"".join(add % number for number in range(20)) + LIST)
+        assert [client.reply() for _ in range(20)] == [{"ok": None}] * 20
+        assert len(client.reply()["ok"]) == 21
+
+
+def test_a_request_without_an_end_is_cut_off(storage_path: Path) -> None:
+    with talk(storage_path) as client:
+        client.send(b"x" * (LINE_BYTES_MAX + 1))
+        assert "longer than" in client.reply()["reason"]
+        client.expect_end()
+
+
+def test_a_client_that_leaves_within_a_request_harms_nobody(server: RunningServer) -> None:
+    with talk(server.storage_path) as client:
+        client.send(b'{"command":"sta')
+    with talk(server.storage_path) as client:
+        client.send(LIST)
+    assert ask(server.storage_path, "status")["vhosts"] == 1
+
+
+def test_one_connection_too_many_is_told_so(storage_path: Path) -> None:
+    open_ones = []
+    try:
+        for _ in range(CONNECTIONS_MAX):
+            keep = talk(storage_path)
+            open_ones.append((keep, keep.__enter__()))
+            open_ones[-1][1].send(LIST)
+            open_ones[-1][1].reply()
+        with talk(storage_path) as client:
+            assert client.reply()["error"] == "limit_reached"
+            client.expect_end()
+    finally:
+        for keep, _ in open_ones:
+            keep.__exit__(None, None, None)
+
+
+def test_a_stop_does_not_wait_for_a_client_that_says_nothing(server: RunningServer) -> None:
+    with talk(server.storage_path) as client:
+        assert server.terminate() == 0
+        client.expect_end()
+
+
+def test_a_directory_of_nobody_is_told_from_one_that_may_not_be_used(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="no server is running on the data directory"):
+        ask(tmp_path / "nowhere", "status")
+    (tmp_path / "file").touch()
+    with pytest.raises(UnreachableError, match="no server is running on the data directory"):
+        ask(tmp_path / "file", "status")
+
+
+def test_a_server_that_ends_before_it_answers_is_no_answer(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "control.sock"))
+        listener.listen()
+        # Accepted by the kernel, and closed when nobody takes it.
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(tmp_path / "control.sock"))
+        client.close()
+    with pytest.raises(UnreachableError, match="no server is running"):
+        ask(tmp_path, "status")
+
+
+def test_status_counts_what_is_there(storage_path: Path) -> None:
+    found = ask(storage_path, "status")
+    counts = {"connections": 0, "channels": 0, "queues": 0, "messages_ready": 0, "vhosts": 1}
+    assert {name: found[name] for name in counts} == counts
+    assert found["product"] == "amqp-server"
+    assert found["uptime_seconds"] >= 0

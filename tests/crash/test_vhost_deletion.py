@@ -1,0 +1,130 @@
+"""A crash while a virtual host is deleted: afterwards all of it is there, or nothing."""
+
+import random
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from amqp_server.broker.vhost_changes import VhostChanges
+from amqp_server.control.client import ControlError, UnreachableError, ask
+from metadata.store import MetadataStore
+from tests.amqp_client import PERSISTENT, AmqpClient
+from tests.metadata.faulty_files import FaultyFiles, StoppedError
+from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
+
+pytestmark = pytest.mark.crash
+
+QUEUES = ("q0", "q1", "q2")
+VHOST = "a/b"
+
+
+def open_vhost(address: tuple[str, int]) -> AmqpClient:
+    client = AmqpClient(address)
+    client.open(vhost=VHOST)
+    client.open_channel(confirms=True)
+    return client
+
+
+def fill(address: tuple[str, int]) -> None:
+    """Make an exchange and queues that it reaches, with one message each."""
+    with open_vhost(address) as client:
+        client.call(Exchange.Declare(exchange="x", durable=True), Exchange.DeclareOk)
+        for queue in QUEUES:
+            client.declare(queue)
+            client.call(Queue.Bind(queue=queue, exchange="x", routing_key=queue), Queue.BindOk)
+            client.publish(b"kept", queue, properties=PERSISTENT)
+            client.expect_confirmed()
+
+
+def is_there(storage_path: Path) -> bool:
+    return VHOST in [vhost["name"] for vhost in ask(storage_path, "vhosts.list")]
+
+
+def expect_whole(address: tuple[str, int]) -> None:
+    with open_vhost(address) as client:
+        for queue in QUEUES:
+            assert client.ready_count(queue) == 1
+            client.publish(b"more", queue, exchange="x")
+            client.expect_confirmed()
+            assert client.ready_count(queue) == 2
+
+
+def expect_nothing_left(storage_path: Path, address: tuple[str, int]) -> None:
+    assert not list(storage_path.glob("metadata/*/a%2fb/*"))
+    assert not (storage_path / "metadata" / "vhosts" / "%" / "a%2fb.json").exists()
+    assert not list(storage_path.glob("logs/a%2fb*"))
+    ask(storage_path, "vhosts.add", name=VHOST)
+    with open_vhost(address) as client:
+        client.call(Exchange.Declare(exchange="x"), Exchange.DeclareOk)
+        for queue in QUEUES:
+            client.declare(queue, durable=False)
+            assert client.ready_count(queue) == 0
+            client.publish(b"not routed", queue, exchange="x", mandatory=True)
+            client.expect_return()
+            assert isinstance(client.receive()[1], Basic.Ack)
+
+
+def stop_at(server: ThreadedServer, operation: int) -> FaultyFiles:
+    """Let the disk of the definitions stand still at its Nth operation from now on."""
+    files = FaultyFiles(operation, StoppedError())
+
+    def replace() -> None:
+        store: MetadataStore = server.server._metadata
+        store._files = files
+        store._rounds._files = files
+
+    server.call(replace)
+    return files
+
+
+def test_a_stop_at_any_operation_leaves_a_whole_one_or_none(tmp_path: Path) -> None:
+    outcomes = []
+    for operation in range(1000):
+        path = tmp_path / str(operation)
+        with ThreadedServer(path) as server:
+            ask(path, "vhosts.add", name=VHOST)
+            fill(server.address)
+            files = stop_at(server, operation)
+            changes: VhostChanges = server.server.vhost_changes
+            with suppress(StoppedError, ExceptionGroup):
+                server.run(lambda changes=changes: changes.delete(VHOST))  # type: ignore[misc]
+            server.abandon()
+        with ThreadedServer(path) as server:
+            outcomes.append(is_there(path))
+            if outcomes[-1]:
+                expect_whole(server.address)
+            else:
+                expect_nothing_left(path, server.address)
+        if files.operations <= operation:
+            break
+    assert operation > 5
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {True, False}
+
+
+def test_a_kill_at_any_time_leaves_a_whole_one_or_none(server: RunningServer) -> None:
+    chance = random.Random(7)
+    for _ in range(12):
+        ask(server.storage_path, "vhosts.add", name=VHOST)
+        fill(server.address)
+        deleting = threading.Thread(target=delete, args=(server.storage_path,))
+        deleting.start()
+        time.sleep(chance.random() * 0.02)
+        server.kill()
+        deleting.join()
+        server.restart()
+        if is_there(server.storage_path):
+            expect_whole(server.address)
+        else:
+            expect_nothing_left(server.storage_path, server.address)
+        ask(server.storage_path, "vhosts.delete", name=VHOST)
+
+
+def delete(storage_path: Path) -> None:
+    with suppress(UnreachableError, ControlError):
+        ask(storage_path, "vhosts.delete", name=VHOST)
