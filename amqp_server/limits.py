@@ -31,6 +31,8 @@ class Limits:
         consumers_per_channel_max: Consumers of one channel. One more: not-allowed (530).
         unacked_messages_per_channel_max: Deliveries waiting for an ack on one channel, whatever its
             prefetch count; at the bound nothing more is delivered until some are settled.
+        waiting_reply_bytes_per_channel_max: Direct replies kept for a client that does not read;
+            what passes it is dropped, and returned to its publisher if that asked (mandatory).
         read_buffer_bytes: The loop's one read buffer, shared by all connections.
         write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it its
             requests are no longer read. (Deliveries stop earlier, at 1 MiB.)
@@ -50,6 +52,7 @@ class Limits:
     bindings_max: int = 1_000_000
     consumers_per_channel_max: int = 10_000
     unacked_messages_per_channel_max: int = 2_000_000
+    waiting_reply_bytes_per_channel_max: int = 4 * MIB
     read_buffer_bytes: int = 256 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     assembly_bytes_max: int = 1 * GIB

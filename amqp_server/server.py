@@ -332,6 +332,7 @@ def _server_properties() -> Table:
             "consumer_cancel_notify",
             "authentication_failure_close",
             "per_consumer_qos",
+            "direct_reply_to",
         ),
         True,
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.client import Client
     from amqp_server.broker.consumer import Consumer
+    from amqp_server.broker.direct_reply import ReplyConsumer
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.unacked import UnackedRun
     from amqp_server.broker.virtual_host import VirtualHost
@@ -49,6 +50,7 @@ class Channel:
         self.last_queue_name: str | None = None
         self.is_closed = False
         self.publishing = Publishing(self)
+        self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
@@ -87,6 +89,16 @@ class Channel:
                 first_tag,
                 redelivered,
                 self.client.frame_max,
+            )
+        )
+
+    def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
+        """Send direct replies; nobody acknowledges them."""
+        first_tag = self._delivered_tag + 1
+        self._delivered_tag += len(messages)
+        self.client.write(
+            encode_deliveries(
+                messages, self.number, consumer_tag, first_tag, False, self.client.frame_max
             )
         )
 
@@ -143,12 +155,20 @@ class Channel:
         """Let the queues of all consumers look again: credit or room may have come."""
         for consumer in self.consumers.values():
             consumer.queue.wake()
+        if self.reply_consumer is not None:
+            self.reply_consumer.wake()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
         if consumer.queue.remove_consumer(consumer):
             self.broker.delete_unused(consumer.queue)
+
+    def remove_reply_consumer(self) -> None:
+        """Let no more direct replies come."""
+        if self.reply_consumer is not None:
+            self.virtual_host.replies.remove(self.reply_consumer)
+            self.reply_consumer = None
 
     def close(self) -> None:
         """End all consumers and give everything unacked back, in its place.
@@ -166,6 +186,7 @@ class Channel:
         self.requeue(runs)
         for consumer in tuple(self.consumers.values()):
             self.remove_consumer(consumer)
+        self.remove_reply_consumer()
 
     @property
     def _unacked_limit(self) -> int:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.content_assembly import ContentAssembly
+from amqp_server.broker.direct_reply import reply_keys_of
 from amqp_server.broker.enqueue import enqueue
 from amqp_server.broker.envelope import Envelope
-from amqp_server.broker.publish_checks import CHECKED_PROPERTIES, good_ones
+from amqp_server.broker.publish_checks import CHECKED_PROPERTIES, checked
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -43,6 +44,7 @@ class PublishTarget:
     mandatory: bool
     routes_singly: bool
     queues: Sequence[Queue]
+    reply_keys: tuple[str, ...]
     method: BasicPublish
 
 
@@ -86,12 +88,12 @@ class Publishing:
         target = self._target(method_payload)
         fault = None
         if property_flags & CHECKED_PROPERTIES:
-            messages, fault = good_ones(messages, property_flags, self._client)
+            messages, fault = checked(messages, property_flags, self._channel)
         has_copies = message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
         if target.routes_singly or has_copies:
             self._publish_singly(target, messages, message_flags)
         elif messages:
-            self._enqueue(target, target.queues, messages, message_flags)
+            self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
         if fault is not None:
             raise fault
 
@@ -192,7 +194,8 @@ class Publishing:
         singly = vhost.routing.routes_singly(exchange)
         key = method.routing_key
         queues = () if singly else vhost.routing.route(exchange, Envelope((key,)))
-        return PublishTarget(exchange, key, method.mandatory, singly, queues, method)
+        replies = reply_keys_of(exchange, (key,))
+        return PublishTarget(exchange, key, method.mandatory, singly, queues, replies, method)
 
     def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
         """Publish messages that may each go another way, one after the other.
@@ -203,22 +206,30 @@ class Publishing:
         route = self._virtual_host.routing.route
         for message in messages:
             copies: tuple[str, ...] = ()
-            stored, queues = message, target.queues
+            stored, queues, reply_keys = message, target.queues, target.reply_keys
             if flags & HAS_HEADERS and may_have_copies(message):
                 copies, stored = take_copies(message)
             if copies or target.routes_singly:
-                queues = route(target.exchange, Envelope((target.routing_key, *copies), stored))
-            self._enqueue(target, queues, [stored], flags)
+                keys = (target.routing_key, *copies)
+                queues = route(target.exchange, Envelope(keys, stored))
+                reply_keys = reply_keys_of(target.exchange, keys)
+            self._enqueue(target, queues, reply_keys, [stored], flags)
 
     def _enqueue(
-        self, target: PublishTarget, queues: Sequence[Queue], messages: list[bytes], flags: int
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
     ) -> None:
         barriers, refused = enqueue(queues, messages, flags)
         for queue in queues:
             if queue.store.is_stalled:
                 queue.stalled_publishers.add(self._client)
                 self._client.pause_reading(queue)
-        if target.mandatory and not queues:
+        replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
+        if target.mandatory and not queues and not replied:
             self._return(messages)
         if self.confirms is not None:
             self.confirms.add(len(messages), barriers, refused=refused)

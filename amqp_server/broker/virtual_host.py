@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import Binding, binding_identity
+from amqp_server.broker.direct_reply import DirectReplies
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing import Routing
 
@@ -40,6 +41,7 @@ class VirtualHost:
         binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
         routing: Where messages go.
+        replies: Who waits for direct replies.
     """
 
     def __init__(self, name: str) -> None:
@@ -55,6 +57,7 @@ class VirtualHost:
         self.damaged_queues: set[str] = set()
         self.routing_version = 0
         self.routing = Routing(self)
+        self.replies = DirectReplies()
         self.binding_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
 

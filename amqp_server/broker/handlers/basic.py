@@ -8,6 +8,8 @@ from struct import pack
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consumer import Consumer
+from amqp_server.broker.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
 from amqp_server.protocol.errors import (
@@ -65,6 +67,9 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
 def consume(channel: Channel, method: BasicConsume) -> None:
     """Begin to deliver a queue's messages."""
+    if method.queue == DIRECT_REPLY_TO:
+        consume_replies(channel, method)
+        return
     queue = find_queue(channel, method.queue)
     tag = (
         method.consumer_tag
@@ -97,6 +102,8 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
     consumer = channel.consumers.get(method.consumer_tag)
     if consumer is not None:
         channel.remove_consumer(consumer)
+    elif channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
+        channel.remove_reply_consumer()
     if not method.no_wait:
         channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.bindings import make_binding
+from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
@@ -51,6 +52,9 @@ logger = logging.getLogger(__name__)
 
 def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
     """Create a queue, or check that the one there is like the one asked for."""
+    if is_reply_name(method.queue):
+        ok = reply_declare_ok(channel, clean_name(method.queue))
+        return answer(channel, None if method.no_wait else ok)
     if method.passive:
         # Not the last declared one for an empty name: RabbitMQ says that '' is missing.
         queue = find_named_queue(channel, clean_name(method.queue))

@@ -1,0 +1,99 @@
+"""Direct reply-to: answers that go straight to whoever asked, without a queue.
+
+A channel that consumes `amq.rabbitmq.reply-to` gets a routing key of its own, which nobody can
+guess. Its publishes carry that key as `reply_to`; whoever publishes with it through the default
+exchange reaches the consumer, at most once: there is no store behind it, and what an asker does
+not read is kept in memory up to a bound only.
+
+Source: RabbitMQ, "Direct Reply-to"; `rabbit_channel`.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from secrets import token_bytes
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.exchange import Exchange
+
+DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
+"""The name that askers consume from and give as `reply_to`."""
+_PREFIX = DIRECT_REPLY_TO + "."
+
+
+def reply_keys_of(exchange: Exchange, routing_keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Return those of a message's routing keys that are meant for askers."""
+    if exchange.name:
+        return ()
+    return tuple(key for key in routing_keys if key.startswith(_PREFIX))
+
+
+class ReplyConsumer:
+    """One channel that waits for answers.
+
+    Args:
+        tag: Its consumer tag.
+        channel: The channel.
+        waiting_bytes_max: Bytes of answers that are kept while the client does not read.
+
+    Attributes:
+        routing_key: Where answers go.
+    """
+
+    def __init__(self, tag: str, channel: Channel, waiting_bytes_max: int) -> None:
+        """Draw a routing key."""
+        self.tag = tag
+        self.routing_key = _PREFIX + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
+        self._tag_octets = tag.encode("utf-8", "surrogateescape")
+        self._channel = channel
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._waiting_bytes_max = waiting_bytes_max
+
+    def deliver(self, messages: list[bytes]) -> bool:
+        """Send answers, or keep them until the client reads; return whether there was room."""
+        if not self._waiting and self._channel.is_deliverable:
+            self._channel.deliver_replies(self._tag_octets, messages)
+            return True
+        new_bytes = sum(map(len, messages))
+        if self._waiting_bytes + new_bytes > self._waiting_bytes_max:
+            return False
+        self._waiting += messages
+        self._waiting_bytes += new_bytes
+        return True
+
+    def wake(self) -> None:
+        """Send what has waited: the client reads again."""
+        if self._waiting and self._channel.is_deliverable:
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            self._channel.deliver_replies(self._tag_octets, waiting)
+
+
+class DirectReplies:
+    """The askers of one virtual host."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._consumers: dict[str, ReplyConsumer] = {}
+
+    def add(self, consumer: ReplyConsumer) -> None:
+        """Let answers reach a consumer."""
+        self._consumers[consumer.routing_key] = consumer
+
+    def remove(self, consumer: ReplyConsumer) -> None:
+        """Let no answer reach it any more."""
+        del self._consumers[consumer.routing_key]
+
+    def exists(self, name: str) -> bool:
+        """Return whether a name leads to an asker; the common name always does."""
+        return name == DIRECT_REPLY_TO or name in self._consumers
+
+    def deliver(self, routing_keys: Iterable[str], messages: list[bytes]) -> bool:
+        """Send answers to whoever of these askers is still there; return whether anyone was."""
+        consumers = {self._consumers[key] for key in routing_keys if key in self._consumers}
+        taken = [consumer.deliver(messages) for consumer in consumers]
+        return any(taken)

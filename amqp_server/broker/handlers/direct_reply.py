@@ -1,0 +1,58 @@
+"""What consuming, cancelling and declaring mean for `amq.rabbitmq.reply-to`."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from secrets import token_bytes
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.direct_reply import DIRECT_REPLY_TO, ReplyConsumer
+from amqp_server.protocol.errors import NotAllowed, NotFound, PreconditionFailed
+from amqp_server.protocol.methods import BasicConsumeOk, QueueDeclareOk
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.methods import BasicConsume
+
+
+def consume_replies(channel: Channel, method: BasicConsume) -> None:
+    """Begin to deliver answers; they are gone when sent, so there is nothing to acknowledge.
+
+    Raises:
+        NotAllowed: The consumer tag is taken.
+        PreconditionFailed: The consumer would acknowledge, or the channel has one already.
+    """
+    tag = method.consumer_tag
+    if tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    if channel.reply_consumer is not None:
+        raise PreconditionFailed("reply consumer already set")
+    if not method.no_ack:
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    consumer = ReplyConsumer(
+        tag or "amq.ctag-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode(),
+        channel,
+        channel.broker.config.limits.waiting_reply_bytes_per_channel_max,
+    )
+    channel.reply_consumer = consumer
+    channel.virtual_host.replies.add(consumer)
+    if not method.no_wait:
+        channel.send(BasicConsumeOk(consumer_tag=consumer.tag))
+
+
+def is_reply_name(queue: str) -> bool:
+    """Return whether a queue's name is one that direct reply-to has taken."""
+    return queue.startswith(DIRECT_REPLY_TO)
+
+
+def reply_declare_ok(channel: Channel, name: str) -> QueueDeclareOk:
+    """Return the answer to a declare that asks whether an asker is still there.
+
+    Raises:
+        NotFound: It is not.
+    """
+    vhost = channel.virtual_host
+    if not vhost.replies.exists(name):
+        raise NotFound(f"no queue '{name}' in vhost '{vhost.name}'")
+    channel.last_queue_name = name
+    return QueueDeclareOk(queue=name, message_count=0, consumer_count=1)
