@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from amqp_server.broker.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.queue_lease import QueueLease
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
 
@@ -121,6 +122,9 @@ class Broker:
             turn=self.turn,
         )
         vhost.add_queue(queue)
+        expires_ms = queue.settings.expires_ms
+        if expires_ms is not None:
+            queue.lease = QueueLease(queue, expires_ms / 1000, self.turn, self.delete_unused)
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
         return queue
@@ -187,7 +191,7 @@ class Broker:
         return removed, queues
 
     def delete_unused(self, queue: Queue) -> None:
-        """Delete an auto-delete or exclusive queue now; its files follow in the background.
+        """Delete a queue that nobody needs now; its files follow in the background.
 
         The name is free when this returns, so that a client that reconnects quickly can
         declare it again.
@@ -298,6 +302,8 @@ class Broker:
 
     def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
         queue.is_deleted = True
+        if queue.lease is not None:
+            queue.lease.cancel()
         vhost = queue.virtual_host
         bindings = vhost.remove_queue(queue)
         if queue.exclusive_owner is not None:

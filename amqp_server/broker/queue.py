@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consumer import Consumer
     from amqp_server.broker.publishing import Publishing
+    from amqp_server.broker.queue_lease import QueueLease
     from amqp_server.broker.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
@@ -76,6 +77,7 @@ class Queue:
         self.is_checkpoint_due = False
         self.stalled_publishers: set[Client] = set()
         self.waiting_confirms: set[Publishing] = set()
+        self.lease: QueueLease | None = None
         self._storage = storage
         self._turn = turn
         self._had_consumer = False
@@ -148,6 +150,11 @@ class Queue:
             count += len(taken)
         return count
 
+    def note_use(self) -> None:
+        """Take note that somebody declares it, gets from it or ends to consume from it."""
+        if self.lease is not None:
+            self.lease.renew()
+
     def add_consumer(self, consumer: Consumer) -> None:
         """Begin to serve a consumer at the end of the turn."""
         self.consumers.add(consumer)
@@ -157,6 +164,8 @@ class Queue:
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; return whether the queue should be deleted now."""
         self.consumers.remove(consumer)
+        if len(self.consumers) == 0:
+            self.note_use()
         return self.auto_delete and self._had_consumer and len(self.consumers) == 0
 
     def store_moved(self) -> None:

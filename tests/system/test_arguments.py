@@ -34,7 +34,7 @@ def test_a_queue_argument_that_is_not_served_is_refused(
 def test_arguments_that_only_shorten_lives_are_taken(server: RunningServer) -> None:
     with connect(server.address) as client:
         client.open_channel()
-        client.declare("q", arguments={"x-expires": 1000, "x-message-ttl": 1000})
+        client.declare("q", arguments={"x-message-ttl": 1000})
 
 
 def test_an_alternate_exchange_that_is_no_string_is_refused(server: RunningServer) -> None:

@@ -111,6 +111,7 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
 def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     """Deliver one message, or say that there is none."""
     queue = find_queue(channel, method.queue)
+    queue.note_use()
     ready = queue.ready.peek()
     if ready is None:
         channel.send(BasicGetEmpty())

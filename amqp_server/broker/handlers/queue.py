@@ -59,6 +59,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
         # Not the last declared one for an empty name: RabbitMQ says that '' is missing.
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
+        queue.note_use()
         return answer(channel, None if method.no_wait else declare_ok(queue))
     vhost = channel.virtual_host
     named = clean_name(method.queue)
@@ -69,6 +70,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
     existing = vhost.queues.get(name)
     if existing is not None:
         check_not_locked(channel, existing)
+        existing.note_use()
         check_equivalent_queue(existing, method)
         channel.last_queue_name = name
         if existing.store.is_held:

@@ -35,7 +35,7 @@ PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
 """Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
 
-_WITHOUT_EFFECT = ("x-message-ttl", "x-expires", "x-delivery-limit")
+_WITHOUT_EFFECT = ("x-message-ttl", "x-delivery-limit")
 _NOT_SERVED = (
     "x-max-length",
     "x-max-length-bytes",
