@@ -51,7 +51,8 @@ def qos(channel: Channel, method: BasicQos) -> None:
     """Set the prefetch limits; without `global` also for consumers that run already.
 
     RabbitMQ keeps running consumers as they are; Celery, from any other product, expects the
-    change to reach them, and no client expects it not to.
+    change to reach them, and no client expects it not to. As in RabbitMQ (`basic.qos` in
+    `rabbit_channel`), a limit without `global` ends the channel's; the other way round both hold.
     """
     if method.prefetch_size != 0:
         raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")
@@ -59,6 +60,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
         channel.prefetch_global = method.prefetch_count
     else:
         channel.prefetch = method.prefetch_count
+        channel.prefetch_global = 0
         for consumer in channel.consumers.values():
             consumer.prefetch = method.prefetch_count
     channel.send(BasicQosOk())

@@ -1,0 +1,190 @@
+"""Section 7: basic.qos."""
+
+from pamqp.commands import Basic
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect
+from tests.conformance.consuming import (
+    consume,
+    expect_bodies,
+    expect_quiet,
+    fill,
+    prefetch,
+    take_unacked,
+)
+from tests.conformance.errors import expect_connection_error
+from tests.conformance.marks import differs
+
+
+def test_a_limit_in_octets_is_not_served(client: AmqpClient) -> None:
+    client.send(Basic.Qos(prefetch_size=4096, prefetch_count=1))
+    expect_connection_error(client, 540, "NOT_IMPLEMENTED - prefetch_size!=0 (4096)", Basic.Qos)
+
+
+class TestPerConsumer:
+    def test_a_consumer_has_no_more_unacknowledged_than_its_limit(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        fill(client, name, 6)
+        prefetch(client, 3)
+        consume(client, name)
+        assert expect_bodies(client, 3) == [b"0", b"1", b"2"]
+        expect_quiet(client, name)
+        client.send(Basic.Ack(2))
+        assert expect_bodies(client, 1) == [b"3"]
+        expect_quiet(client, name)
+
+    def test_each_consumer_has_its_own(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 6)
+        prefetch(client, 2)
+        consume(client, name, "one")
+        expect_bodies(client, 2)
+        prefetch(client, 1)
+        consume(client, name, "two")
+        assert client.expect_delivery().method.consumer_tag == "two"  # type: ignore[union-attr]
+        expect_quiet(client, name)
+
+    def test_zero_means_no_limit(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 100)
+        prefetch(client, 0)
+        consume(client, name)
+        assert len(expect_bodies(client, 100)) == 100
+
+    def test_what_needs_no_acknowledgement_is_not_limited(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        fill(client, name, 10)
+        prefetch(client, 1)
+        consume(client, name, no_ack=True)
+        assert len(expect_bodies(client, 10)) == 10
+
+    def test_get_does_not_ask_it(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 4)
+        prefetch(client, 1)
+        consume(client, name)
+        expect_bodies(client, 1)
+        assert take_unacked(client, name, 3) == [b"1", b"2", b"3"]
+
+    def test_get_does_not_use_it_up(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 4)
+        prefetch(client, 1)
+        take_unacked(client, name, 3)
+        consume(client, name)
+        assert expect_bodies(client, 1) == [b"3"]
+
+    @differs(
+        rabbitmq="only for consumers that begin later",
+        reason="Celery changes the limit of running consumers this way, with any product but "
+        "RabbitMQ, and no client expects that it does not reach them",
+    )
+    def test_a_new_limit_is_for_running_consumers_too(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 6)
+        prefetch(client, 2)
+        consume(client, name)
+        expect_bodies(client, 2)
+        prefetch(client, 4)
+        assert expect_bodies(client, 2) == [b"2", b"3"]
+        expect_quiet(client, name)
+
+    def test_another_channel_has_its_own(self, connect: Connect, name: str) -> None:
+        client = connect(channels=2)
+        fill(client, name, 6)
+        prefetch(client, 2)
+        consume(client, name, channel=2)
+        assert len(expect_bodies(client, 6, channel=2)) == 6
+
+
+class TestGlobal:
+    """`global`: one limit for all consumers of the channel."""
+
+    def test_consumers_share_it(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 6)
+        prefetch(client, 3, globally=True)
+        consume(client, name, "one")
+        expect_bodies(client, 3)
+        consume(client, name, "two")
+        expect_quiet(client, name)
+        client.send(Basic.Ack(1))
+        assert expect_bodies(client, 1) == [b"3"]
+        expect_quiet(client, name)
+
+    def test_it_is_for_running_consumers_too(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 6)
+        prefetch(client, 2, globally=True)
+        consume(client, name)
+        expect_bodies(client, 2)
+        prefetch(client, 4, globally=True)
+        assert expect_bodies(client, 2) == [b"2", b"3"]
+        expect_quiet(client, name)
+
+    def test_a_lower_one_holds_back_until_enough_is_acknowledged(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        fill(client, name, 6)
+        prefetch(client, 3, globally=True)
+        consume(client, name)
+        expect_bodies(client, 3)
+        prefetch(client, 1, globally=True)
+        client.send(Basic.Ack(2, True))
+        expect_quiet(client, name)
+        client.send(Basic.Ack(3))
+        assert expect_bodies(client, 1) == [b"3"]
+        expect_quiet(client, name)
+
+    def test_zero_ends_it(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 6)
+        prefetch(client, 1, globally=True)
+        consume(client, name)
+        expect_bodies(client, 1)
+        prefetch(client, 0, globally=True)
+        assert len(expect_bodies(client, 5)) == 5
+
+    def test_both_limits_hold(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 8)
+        prefetch(client, 2)
+        prefetch(client, 3, globally=True)
+        consume(client, name, "one")
+        expect_bodies(client, 2)
+        expect_quiet(client, name)
+        consume(client, name, "two")
+        expect_bodies(client, 1)
+        expect_quiet(client, name)
+
+    def test_one_per_consumer_set_later_ends_it(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 8)
+        prefetch(client, 3, globally=True)
+        prefetch(client, 2)
+        consume(client, name, "one")
+        expect_bodies(client, 2)
+        consume(client, name, "two")
+        expect_bodies(client, 2)
+        expect_quiet(client, name)
+
+    def test_what_needs_no_acknowledgement_is_not_limited(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        fill(client, name, 6)
+        prefetch(client, 1, globally=True)
+        consume(client, name, no_ack=True)
+        assert len(expect_bodies(client, 6)) == 6
+
+    def test_get_does_not_ask_it(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 4)
+        prefetch(client, 1, globally=True)
+        consume(client, name)
+        expect_bodies(client, 1)
+        assert take_unacked(client, name, 3) == [b"1", b"2", b"3"]
+
+    @differs(
+        rabbitmq="what was taken with basic.get is not counted",
+        reason="one account of what a channel has outstanding",
+    )
+    def test_what_was_taken_with_get_is_counted(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 4)
+        prefetch(client, 2, globally=True)
+        take_unacked(client, name, 2)
+        consume(client, name)
+        expect_quiet(client, name)
+        client.send(Basic.Ack(1))
+        assert expect_bodies(client, 1) == [b"2"]
+        expect_quiet(client, name)
