@@ -179,6 +179,8 @@ class Publishing:
     def _resolve(self, method_payload: bytes) -> PublishTarget:
         method = decode_method(method_payload)
         assert isinstance(method, BasicPublish), "a run carries basic.publish"
+        if method.immediate:
+            raise NotImplementedAmqp("immediate=true", 60, 40)
         vhost = self._virtual_host
         exchange = vhost.exchanges.get(method.exchange)
         if exchange is None:
@@ -189,8 +191,6 @@ class Publishing:
                 60,
                 40,
             )
-        if method.immediate:
-            raise NotImplementedAmqp("immediate=true", 60, 40)
         singly = vhost.routing.routes_singly(exchange)
         key = method.routing_key
         queues = () if singly else vhost.routing.route(exchange, Envelope((key,)))
