@@ -113,5 +113,5 @@ def _checkpoint(queue: Queue) -> QueueCheckpoint:
         ack_floor=ack_floor,
         acked_ranges=queue.settlement.ranges(durable_end),
         delivered_watermark=queue.delivered_watermark,
-        redelivery_counts={},
+        redelivery_counts=queue.known_delivery_counts(durable_end),
     )

@@ -19,6 +19,7 @@ from amqp_server.broker.definitions import (
     exchange_from,
     queue_from,
 )
+from amqp_server.broker.message_facts import MessageFacts
 from amqp_server.broker.storage import OpenedLog
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
+    from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
-    from appendlog import RecoveryReport
+    from appendlog import Log, RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
     from offsets import QueueCheckpoint
@@ -45,6 +47,9 @@ logger = logging.getLogger(__name__)
 
 EntityT = TypeVar("EntityT")
 
+FACTS_READ_BYTES = 1024 * 1024
+FACTS_READ_RECORDS = 16_384
+"""How much of a log is read at a time where every message has to be looked at."""
 WORKERS = 4
 """Logs that are opened at a time."""
 
@@ -97,6 +102,9 @@ async def recover(
     _note_unreadable_queues(broker, report)
     may_remove = not report.unreadable and not recovered.damaged
     await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
+    for queue in broker.queues():
+        # Not sooner: what has expired meanwhile may go to any exchange.
+        queue.wake()
     return recovered
 
 
@@ -163,13 +171,12 @@ async def _recover_queues(
             if definition is None:
                 _note_damaged(broker, document, recovered)
                 continue
-            incarnation = definition.incarnation
             open_queue = partial(
                 _open_queue,
                 broker.storage,
                 document,
-                incarnation,
-                checkpoints.get(incarnation),
+                definition,
+                checkpoints.get(definition.incarnation),
                 was_clean=was_clean,
             )
             pending.append((document, definition, loop.run_in_executor(workers, open_queue)))
@@ -205,13 +212,13 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered) -> N
 def _open_queue(
     storage: QueueStorage,
     document: Document,
-    incarnation: UUID,
+    definition: QueueDefinition,
     checkpoint: QueueCheckpoint | None,
     *,
     was_clean: bool,
 ) -> _Opened:
     """Open one log and find out what of it is settled. Runs in a worker."""
-    log, report = storage.open_log(document.vhost, document.name, incarnation)
+    log, report = storage.open_log(document.vhost, document.name, definition.incarnation)
     end = log.log_end_offset
     settlement = Settlement()
     delivered_watermark = end
@@ -227,8 +234,34 @@ def _open_queue(
     for start, stop in [*report.lost, *log.transient_ranges(settlement.ack_floor)]:
         if start < end:
             settlement.settle(start, min(stop, end))
-    opened = OpenedLog(log, settlement.ack_floor, settlement.ranges(), delivered_watermark)
+    counts = checkpoint.redelivery_counts if checkpoint is not None else {}
+    opened = OpenedLog(
+        log,
+        settlement.ack_floor,
+        settlement.ranges(),
+        delivered_watermark,
+        {offset: count for offset, count in counts.items() if not settlement.is_settled(offset)},
+        _read_facts(log, definition.settings, settlement),
+    )
     return opened, report
+
+
+def _read_facts(log: Log, settings: QueueSettings, settlement: Settlement) -> MessageFacts | None:
+    """Find out what the queue's rules have to know of its messages; None if that is nothing."""
+    floor, end = settlement.ack_floor, log.log_end_offset
+    facts = MessageFacts(settings, floor)
+    if not facts.is_needed and not any(summary.max_expiry_ns for summary in log.summaries()):
+        return None
+    offset = floor
+    while offset < end:
+        result = log.read(offset, FACTS_READ_BYTES, FACTS_READ_RECORDS)
+        records = zip(result.offsets, result.messages, result.timestamps_ns, strict=True)
+        for at, message, timestamp_ns in records:
+            if not settlement.is_settled(at):
+                facts.note(at, [message], message[0], timestamp_ns // 1_000_000)
+        offset = result.next_offset
+    facts.close_gap(end)
+    return facts
 
 
 def _log_report(document: Document, report: RecoveryReport) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from amqp_server.broker.exchange import Exchange
 from amqp_server.protocol.strings import encode_shortstr
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
 
-    Destination = Queue | Exchange
+    Destination: TypeAlias = "Queue | Exchange"
 
 
 @dataclass(frozen=True, slots=True)

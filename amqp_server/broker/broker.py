@@ -301,9 +301,7 @@ class Broker:
         self.discard(queue)
 
     def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
-        queue.is_deleted = True
-        if queue.lease is not None:
-            queue.lease.cancel()
+        queue.stop()
         vhost = queue.virtual_host
         bindings = vhost.remove_queue(queue)
         if queue.exclusive_owner is not None:

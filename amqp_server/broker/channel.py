@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.dead_letter import REJECTED
 from amqp_server.broker.publishing import Publishing
 from amqp_server.broker.unacked import UnackedRuns
 from amqp_server.protocol.errors import PreconditionFailed
@@ -145,11 +146,18 @@ class Channel:
                 run.queue.requeue(run.first_offset, run.end_offset)
 
     def settle(self, runs: list[UnackedRun]) -> None:
-        """Be done with deliveries: acknowledged, or rejected for good."""
+        """Be done with deliveries that were acknowledged."""
         self._give_credit(runs)
         for run in runs:
             if not run.queue.is_deleted:
                 run.queue.settle(run.first_offset, run.end_offset)
+
+    def reject(self, runs: list[UnackedRun]) -> None:
+        """Drop deliveries that a consumer does not want, or make dead letters of them."""
+        self._give_credit(runs)
+        for run in runs:
+            if not run.queue.is_deleted:
+                run.queue.drop(run.first_offset, run.end_offset, REJECTED)
 
     def wake_consumers(self) -> None:
         """Let the queues of all consumers look again: credit or room may have come."""

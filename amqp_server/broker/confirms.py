@@ -9,12 +9,23 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.queue import Queue
+
+
+class ConfirmWaiter(Protocol):
+    """Somebody who waits for messages to become safe in a queue, and hears when it has moved."""
+
+    @property
+    def awaits_confirms(self) -> bool:
+        """Whether there is still something to wait for."""
+
+    def release_confirms(self) -> None:
+        """Look again at what has become safe."""
 
 
 class Barrier(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.queue_settings import QueueSettings, queue_settings
 from amqp_server.protocol.table_json import table_from_json, table_to_json
 from metadata.document import Document
 
@@ -33,6 +34,11 @@ class QueueDefinition:
     incarnation: UUID
     auto_delete: bool
     arguments: Table
+
+    @property
+    def settings(self) -> QueueSettings:
+        """What the arguments ask for."""
+        return queue_settings(self.arguments)
 
 
 class Definitions:

@@ -90,9 +90,11 @@ def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:
         messages = up_to(messages, RUN_BYTES_MAX)
         taken = queue.ready.take(len(messages))
         queue.consumers.serve(consumer)
+        if taken.redelivered:
+            messages = queue.as_delivered(taken.start, messages)
         consumer.deliver(taken.start, messages, redelivered=taken.redelivered)
-        if ready.redelivered is False or len(messages) < len(ready):
+        if len(messages) < len(ready):
             return True
-        # Requeued ranges can be short; one turn a range would starve a long list of them.
+        # Ranges can be short; one turn a range would starve a long list of them.
         count = min(count - len(messages), consumer.credit)
     return True

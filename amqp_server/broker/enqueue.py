@@ -20,7 +20,7 @@ def enqueue(
 
     Args:
         queues: Each once.
-        messages: Shared by the queues; not changed.
+        messages: Shared by the queues; not changed. One alone, if a queue `refuses_when_full`.
         flags: The flags octet that all of them have.
 
     Returns:
@@ -31,7 +31,7 @@ def enqueue(
     is_refused = False
     is_persistent = bool(flags & PERSISTENT)
     for queue in queues:
-        if queue.store.is_failed:
+        if queue.store.is_failed or (queue.refuses_when_full and queue.refuse(messages[0], flags)):
             is_refused = True
             continue
         end_offset = queue.publish(messages, flags)

@@ -112,7 +112,8 @@ class MessageStore:
         self._unclaimed: deque[list[bytes]] = deque()
         self._unclaimed_count = 0
         self._requests = JournalRequests(log, settings.flush_bytes)
-        self._cold = ColdReads(log, read_in_worker)
+        self._read_in_worker = read_in_worker
+        self._cold = self.cold_reads()
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
         self._oldest_waiting_seconds = 0.0
@@ -178,19 +179,29 @@ class MessageStore:
             self._persistent_end = self.end_offset
         return self.end_offset
 
-    def read(self, start: int, end: int) -> list[bytes]:
+    def read(self, start: int, end: int, cold: ColdReads | None = None) -> list[bytes]:
         """Return the messages from `start` on that are at hand, at most up to `end`.
 
         `[start, end)` must be unsettled. An empty list means that they are being read from
         the log; the owner hears when they are here.
+
+        Args:
+            start: First offset.
+            end: Exclusive.
+            cold: Of a reader that goes its own way through the log; None for consumers.
         """
+        cold = cold or self._cold
         if start >= self.ring.window_start:
-            self._cold.clear()
+            cold.clear()
             return self.ring.read(start, min(end, self.ring.cursor))
-        messages = self._cold.get(start, min(end, self.ring.window_start))
+        messages = cold.get(start, min(end, self.ring.window_start))
         if not messages:
-            self._cold.begin(start, self._cold_arrived)
+            cold.begin(start, self._cold_arrived)
         return messages
+
+    def cold_reads(self) -> ColdReads:
+        """Return the window on the log of one more reader; to be handed to `read`."""
+        return ColdReads(self.log, self._read_in_worker)
 
     def release(self, ack_floor: int) -> None:
         """Let the ring go of what is settled, when it is worth a call or all is drained."""

@@ -223,6 +223,10 @@ class Publishing:
         messages: list[bytes],
         flags: int,
     ) -> None:
+        if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
+            for message in messages:
+                self._enqueue(target, queues, reply_keys, [message], flags)
+            return
         barriers, refused = enqueue(queues, messages, flags)
         for queue in queues:
             if queue.store.is_stalled:

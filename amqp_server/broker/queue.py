@@ -8,22 +8,35 @@ once, or settled (invariant I8).
 from __future__ import annotations
 
 import logging
+from itertools import count as count_from
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
+from amqp_server.broker.delivery_counts import DeliveryCounts
+from amqp_server.broker.departures import Departures
 from amqp_server.broker.dispatch import ConsumerRotation, dispatch
-from amqp_server.broker.message_store import MessageStore
+from amqp_server.broker.length_limit import LengthLimit
+from amqp_server.broker.measured_order import MeasuredOrder
+from amqp_server.broker.message_facts import MessageFacts
+from amqp_server.broker.message_headers import with_header
 from amqp_server.broker.plain_order import PlainOrder
-from amqp_server.broker.queue_settings import queue_settings
-from appendlog.message import PERSISTENT
+from amqp_server.broker.priority_order import PriorityOrder
+from amqp_server.broker.queue_rules import QueueRules
+from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
+from amqp_server.protocol.field_values import FieldValue
+from appendlog.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.client import Client
+    from amqp_server.broker.confirms import ConfirmWaiter
     from amqp_server.broker.consumer import Consumer
-    from amqp_server.broker.publishing import Publishing
+    from amqp_server.broker.message_store import MessageStore
     from amqp_server.broker.queue_lease import QueueLease
+    from amqp_server.broker.queue_settings import QueueSettings
+    from amqp_server.broker.ready_order import ReadyOrder
     from amqp_server.broker.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
@@ -76,19 +89,28 @@ class Queue:
         self.checkpointed_floor = opened.ack_floor
         self.is_checkpoint_due = False
         self.stalled_publishers: set[Client] = set()
-        self.waiting_confirms: set[Publishing] = set()
+        self.waiting_confirms: set[ConfirmWaiter] = set()
         self.lease: QueueLease | None = None
         self._storage = storage
         self._turn = turn
         self._had_consumer = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         end = opened.log.log_end_offset
-        self.ready = PlainOrder(end)
+        facts = opened.facts or MessageFacts(self.settings, end)
+        self.ready, limit = _order(self.settings, facts, end)
+        self.delivery_counts = _delivery_counts(self.settings, opened)
         for start, stop in self.settlement.unsettled_ranges(opened.ack_floor, end):
             self._recover(start, stop, opened.delivered_watermark)
         self.store: MessageStore = storage.make_store(
             opened.log, self.settlement, is_durable=self.is_journaled, owner=self
         )
+        self._rules: QueueRules | None = None
+        if facts.is_needed or limit is not None or facts.deadlines:
+            self._rules = QueueRules(self, facts, limit, turn)
+        self.refuses_when_full = limit is not None and self.settings.overflow.refuses
+        self.departures: Departures | None = None
+        if self.settings.dead_letter_exchange is not None:
+            self.departures = Departures(self, DeadLetters(self), turn)
 
     @property
     def is_journaled(self) -> bool:
@@ -109,6 +131,12 @@ class Queue:
             messages: At least one; shared with other queues, not changed.
             flags: The flags octet that all of them have.
         """
+        rules = self._rules
+        if rules is None and flags & HAS_EXPIRATION:
+            facts = MessageFacts(self.settings, self.store.end_offset)
+            rules = self._rules = QueueRules(self, facts, None, self._turn)
+        if rules is not None:
+            rules.note(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
         self.ready.extend(self.store.cursor)
@@ -122,8 +150,30 @@ class Queue:
             return
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
-        if len(self.ready) and len(self.consumers) and dispatch(self):
+        if self._serve():
             self._turn.mark(self)
+        if self.departures is not None:
+            self.departures.run_turn()
+
+    def bring_up_to_date(self) -> None:
+        """Deliver, expire and drop what is due now: somebody is about to be told a count."""
+        while self._serve():
+            pass
+
+    def _serve(self) -> bool:
+        """Deliver what may be delivered, with what the rules do before and after.
+
+        Returns:
+            Whether consumers can take more at once.
+        """
+        rules = self._rules
+        if rules is not None:
+            rules.before_delivery()
+        if len(self.ready) and len(self.consumers) and dispatch(self):
+            return True
+        if rules is not None:
+            rules.after_delivery()
+        return False
 
     def wake(self) -> None:
         """Dispatch at the end of the turn: a consumer can take more."""
@@ -137,10 +187,67 @@ class Queue:
         self.is_checkpoint_due = True
         self.store.release(self.settlement.ack_floor)
 
+    def drop(self, start: int, end: int, reason: str) -> None:
+        """Be done with `[start, end)`, neither ready nor unacked any more, unless it is wanted.
+
+        With a dead-letter exchange the messages are settled when they are safe elsewhere.
+
+        Args:
+            start: First offset.
+            end: Exclusive.
+            reason: Why, in the words of `dead_letter`.
+        """
+        if self.departures is None:
+            self.settle(start, end)
+        else:
+            self.departures.add(start, end, reason)
+
+    def as_delivered(self, start: int, messages: list[bytes]) -> list[bytes]:
+        """Return messages as a consumer gets them: with how often they came back, if it counts.
+
+        Source: RabbitMQ, quorum queues: header `x-delivery-count` of what was delivered before.
+        """
+        counts = self.delivery_counts
+        if counts is None or self.settings.type is not QueueType.QUORUM:
+            return messages
+        return [
+            with_header(message, "x-delivery-count", FieldValue(b"l", count)) if count else message
+            for message, count in zip(messages, map(counts.get, count_from(start)), strict=False)
+        ]
+
     def requeue(self, start: int, end: int) -> None:
         """Make the unacked `[start, end)` ready again, in its place, marked redelivered."""
-        self.ready.give_back(start, end)
+        if self.delivery_counts is None:
+            self.ready.give_back(start, end)
+        else:
+            for low, high, is_over in self.delivery_counts.add(start, end):
+                if is_over:
+                    self.drop(low, high, DELIVERY_LIMIT)
+                else:
+                    self.ready.give_back(low, high)
+            self.delivery_counts.prune(self.settlement)
+        if self._rules is not None:
+            self._rules.came_back(start, end)
         self._turn.mark(self)
+
+    def refuse(self, message: bytes, flags: int) -> bool:
+        """Return whether a message is refused for want of room; it may be a dead letter then.
+
+        Source: RabbitMQ 3.10, `rabbit_amqqueue_process:maybe_deliver_or_enqueue`.
+        """
+        rules = self._rules
+        if rules is None or rules.has_room_for(message):
+            return False
+        self.bring_up_to_date()
+        if rules.has_room_for(message):
+            return False
+        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.departures is not None:
+            # It passes through the log, so that it is as safe as any other on its way.
+            start = self.store.end_offset
+            end = self.publish([message], flags)
+            for taken in self.ready.take_range(start, end):
+                self.drop(taken.start, taken.end, MAXLEN)
+        return True
 
     def purge(self) -> int:
         """Settle all that is ready and return how many messages that was."""
@@ -189,6 +296,8 @@ class Queue:
 
     def store_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that nobody waits for them."""
+        if self.departures is not None:
+            self.departures.lose(start, end)
         for taken in self.ready.take_range(start, end):
             self.settle(taken.start, taken.end)
             logger.error(
@@ -199,9 +308,56 @@ class Queue:
                 taken.end,
             )
 
+    def known_delivery_counts(self, end: int) -> dict[int, int]:
+        """Return how often the unsettled messages below `end` came back, where that counts."""
+        if self.delivery_counts is None:
+            return {}
+        counts = self.delivery_counts.known(self.settlement)
+        return {offset: count for offset, count in counts.items() if offset < end}
+
+    def stop(self) -> None:
+        """Let nothing happen to the queue any more: it is deleted."""
+        self.is_deleted = True
+        if self.lease is not None:
+            self.lease.cancel()
+        if self._rules is not None:
+            self._rules.stop()
+
     def _recover(self, start: int, end: int, delivered_watermark: int) -> None:
         delivered_end = min(max(start, delivered_watermark), end)
         if start < delivered_end:
             self.ready.give_back(start, delivered_end)
-        if delivered_end < end:
-            self.ready.give_back(delivered_end, end, redelivered=False)
+        if delivered_end == end:
+            return
+        low = delivered_end
+        if self.delivery_counts is not None:
+            # An order that is not by offset has no watermark: what came back is known one by one.
+            for offset in self.delivery_counts.between(low, end):
+                if low < offset:
+                    self.ready.give_back(low, offset, redelivered=False)
+                self.ready.give_back(offset, offset + 1)
+                low = offset + 1
+        if low < end:
+            self.ready.give_back(low, end, redelivered=False)
+
+
+def _order(
+    settings: QueueSettings, facts: MessageFacts, cursor: int
+) -> tuple[ReadyOrder, LengthLimit | None]:
+    """Return the order that the settings ask for, with nothing ready, and its limit if any."""
+    order: ReadyOrder = PlainOrder(cursor)
+    if settings.max_priority is not None and facts.priorities is not None:
+        order = PriorityOrder(facts.priorities, settings.max_priority, cursor)
+    measured = None
+    if facts.sizes is not None:
+        order = measured = MeasuredOrder(order, facts.sizes)
+    if settings.max_length is None and measured is None:
+        return order, None
+    return order, LengthLimit(settings, order, measured)
+
+
+def _delivery_counts(settings: QueueSettings, opened: OpenedLog) -> DeliveryCounts | None:
+    """Return the counts of a queue that needs them: for a limit, or for redelivered flags."""
+    if settings.delivery_limit is None and settings.max_priority is None:
+        return None
+    return DeliveryCounts(settings.delivery_limit, opened.redelivery_counts)

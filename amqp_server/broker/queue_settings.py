@@ -29,6 +29,11 @@ class Overflow(StrEnum):
     REJECT_PUBLISH = "reject-publish"
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
 
+    @property
+    def refuses(self) -> bool:
+        """Whether the publish goes, and not what has waited longest."""
+        return self is not Overflow.DROP_HEAD
+
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:

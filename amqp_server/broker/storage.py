@@ -12,9 +12,10 @@ from metadata.names import log_directory
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
+    from amqp_server.broker.message_facts import MessageFacts
     from amqp_server.broker.message_store import StoreOwner
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
@@ -36,12 +37,16 @@ class OpenedLog:
         ack_floor: All offsets below it are settled.
         acked_ranges: Settled ranges above the floor.
         delivered_watermark: Offsets below it may have been delivered before.
+        redelivery_counts: How often unsettled messages came back, by offset.
+        facts: Of all unsettled messages, if the queue has rules that need them.
     """
 
     log: Log
     ack_floor: int = 0
     acked_ranges: Sequence[tuple[int, int]] = field(default_factory=tuple)
     delivered_watermark: int = 0
+    redelivery_counts: Mapping[int, int] = field(default_factory=dict)
+    facts: MessageFacts | None = None
 
 
 class QueueStorage:

@@ -55,6 +55,9 @@ class ReadyQueue:
         end = min(end, start + self.at_hand_max)
         return [b"%d" % offset + b"." * self.message_bytes for offset in range(start, end)]
 
+    def as_delivered(self, start: int, messages: list[bytes]) -> list[bytes]:
+        return messages
+
     def serve(self, *consumers: TakingConsumer) -> None:
         for consumer in consumers:
             self.consumers.add(cast("Consumer", consumer))

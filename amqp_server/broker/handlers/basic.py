@@ -114,6 +114,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     """Deliver one message, or say that there is none."""
     queue = find_queue(channel, method.queue)
     queue.note_use()
+    queue.bring_up_to_date()
     ready = queue.ready.peek()
     if ready is None:
         channel.send(BasicGetEmpty())
@@ -142,6 +143,8 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 
 def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:
     taken = queue.ready.take(1)
+    if taken.redelivered:
+        message = queue.as_delivered(taken.start, [message])[0]
     tag = channel.hand_over(queue, taken.start, no_ack=no_ack)
     head = _GET_OK_HEAD + pack(">QB", tag, taken.redelivered)
     count = pack(">I", len(queue.ready))
@@ -161,7 +164,7 @@ def nack(channel: Channel, method: BasicNack) -> None:
     if method.requeue:
         channel.requeue(runs)
     else:
-        channel.settle(runs)
+        channel.reject(runs)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
@@ -170,7 +173,7 @@ def reject(channel: Channel, method: BasicReject) -> None:
     if method.requeue:
         channel.requeue(runs)
     else:
-        channel.settle(runs)
+        channel.reject(runs)
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:

@@ -110,6 +110,7 @@ async def declared(
 
 def declare_ok(queue: Queue) -> QueueDeclareOk:
     """Return the answer to a declare: ready messages only, as in RabbitMQ."""
+    queue.bring_up_to_date()
     return QueueDeclareOk(
         queue=queue.name, message_count=len(queue.ready), consumer_count=len(queue.consumers)
     )
@@ -163,6 +164,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
     """Drop the ready messages; for a journaled queue the answer waits for the checkpoint."""
     queue = find_queue(channel, method.queue)
+    queue.bring_up_to_date()
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and count:
@@ -179,6 +181,7 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[None] | None:
         check_not_damaged(vhost, name)
         return answer(channel, None if method.no_wait else QueueDeleteOk(message_count=0))
     check_not_locked(channel, queue)
+    queue.bring_up_to_date()
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
     if method.if_empty and len(queue.ready):
         raise PreconditionFailed(f"{where} not empty")

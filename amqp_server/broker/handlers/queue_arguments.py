@@ -10,7 +10,6 @@ Source: RabbitMQ `rabbit_amqqueue:declare_args` (checks, texts and their order) 
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import QueueDeclare
     from amqp_server.protocol.tables import Table
 
-logger = logging.getLogger(__name__)
-
 RETAIN_FOR = "x-retain-for"
 """Milliseconds that settled messages are kept for replay and export."""
 TIMEOUT_MS_MAX = 315_360_000_000
@@ -35,16 +32,7 @@ PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
 """Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
 
-_WITHOUT_EFFECT = ("x-message-ttl", "x-delivery-limit")
-_NOT_SERVED = (
-    "x-max-length",
-    "x-max-length-bytes",
-    "x-overflow",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-priority",
-    "x-single-active-consumer",
-)
+_NOT_SERVED = ("x-single-active-consumer",)
 _MODULES = {
     QueueType.CLASSIC: "rabbit_classic_queue",
     QueueType.QUORUM: "rabbit_quorum_queue",
@@ -114,9 +102,6 @@ def _check_served(queue: str, arguments: Table) -> None:
     for name in _NOT_SERVED:
         if name in arguments:
             raise NotImplementedAmqp(f"queue argument {name}")
-    idle = [name for name in _WITHOUT_EFFECT if name in arguments]
-    if idle:
-        logger.warning("arguments without effect queue=%s arguments=%s", queue, ",".join(idle))
 
 
 def _check_value(name: str, where: str, arguments: Table) -> None:

@@ -1,0 +1,207 @@
+"""Messages on their way from one queue into others: settled here when they are safe there.
+
+A message that is rejected, that expires or for which there is no room leaves its queue for a
+dead-letter exchange; a delayed one leaves its hidden queue when its time has come. On the way
+it is neither ready nor unacked by anybody. A crash repeats what was not settled yet, marked
+redelivered; it loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from amqp_server.broker.cold_reads import ColdReads
+from amqp_server.broker.confirms import PublisherConfirms
+from amqp_server.broker.enqueue import enqueue
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.turn import Turn
+
+UNDER_WAY_MAX = 8192
+"""Runs of messages that may wait for the disks of their new queues."""
+BATCH_MESSAGES_MAX = 512
+"""Messages that leave in one turn of their queue."""
+RETRY_SECONDS = 1.0
+"""Pause before a message that nobody took is tried again."""
+
+
+class Copy(NamedTuple):
+    """What becomes of one message: the same in all queues that it goes to, if there are any."""
+
+    queues: tuple[Queue, ...]
+    flags: int
+    message: bytes
+
+
+class Forwarding(Protocol):
+    """Decides where a message goes and what it looks like there.
+
+    Attributes:
+        keeps_unroutable: Whether a message that no queue takes stays and is tried again;
+            otherwise it is gone.
+    """
+
+    keeps_unroutable: bool
+
+    def forward(self, message: bytes, reason: str) -> Copy:
+        """Return the copy of a message that leaves for `reason`."""
+
+
+class _Departure(NamedTuple):
+    start: int
+    end: int
+    reason: str
+
+
+class Departures:
+    """The messages that are leaving one queue. Runs in the queue's turns.
+
+    Args:
+        queue: The queue that they leave.
+        forwarding: Where to.
+        turn: For trying again later.
+    """
+
+    def __init__(self, queue: Queue, forwarding: Forwarding, turn: Turn) -> None:
+        """Begin with nothing under way."""
+        self._queue = queue
+        self._forwarding = forwarding
+        self._turn = turn
+        self._waiting: deque[_Departure] = deque()
+        self._kept: deque[_Departure] = deque()
+        self._under_way: deque[tuple[int, _Departure]] = deque()
+        self._confirms = PublisherConfirms()
+        self._stalled: set[Queue] = set()
+        self._cold: ColdReads | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is leaving."""
+        return not (self._waiting or self._under_way or self._kept)
+
+    @property
+    def awaits_confirms(self) -> bool:
+        """Whether messages wait for the disk or for room in their new queues."""
+        return bool(self._under_way or self._stalled)
+
+    def add(self, start: int, end: int, reason: str) -> None:
+        """Let the messages `[start, end)`, neither ready nor unacked, leave."""
+        self._waiting.append(_Departure(start, end, reason))
+        self._queue.wake()
+
+    def lose(self, start: int, end: int) -> None:
+        """Give up those of `[start, end)` that wait: the log no longer has them."""
+        waiting, self._waiting = self._waiting, deque()
+        for departure in waiting:
+            low, high = max(start, departure.start), min(end, departure.end)
+            if low >= high:
+                self._waiting.append(departure)
+                continue
+            self._queue.settle(low, high)
+            for left, right in ((departure.start, low), (high, departure.end)):
+                if left < right:
+                    self._waiting.append(_Departure(left, right, departure.reason))
+
+    def run_turn(self) -> None:
+        """Send what may go, settle what has arrived."""
+        self.release_confirms()
+        self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
+        room = BATCH_MESSAGES_MAX
+        while self._waiting and room and not self._stalled:
+            if len(self._under_way) >= UNDER_WAY_MAX:
+                return
+            departure = self._waiting[0]
+            messages = self._read(departure.start, min(departure.end, departure.start + room))
+            if not messages:
+                return
+            end = departure.start + len(messages)
+            if end == departure.end:
+                self._waiting.popleft()
+            else:
+                self._waiting[0] = departure._replace(start=end)
+            room -= len(messages)
+            self._send(departure._replace(end=end), messages)
+        if self._waiting and not self._stalled:
+            self._queue.wake()
+
+    def retry(self) -> None:
+        """Try again what nobody took."""
+        self._waiting.extendleft(reversed(self._kept))
+        self._kept.clear()
+
+    def release_confirms(self) -> None:
+        """Settle what has become safe in its new queues."""
+        for answer in self._confirms.release():
+            while self._under_way and self._under_way[0][0] <= answer.last_tag:
+                _, departure = self._under_way.popleft()
+                if answer.refused:
+                    self._keep(departure)
+                elif not self._queue.is_deleted:
+                    self._queue.settle(departure.start, departure.end)
+        if self._waiting:
+            self._queue.wake()
+
+    def _read(self, start: int, end: int) -> list[bytes]:
+        if self._cold is None:
+            self._cold = self._queue.store.cold_reads()
+        return self._queue.store.read(start, end, self._cold)
+
+    def _send(self, departure: _Departure, messages: list[bytes]) -> None:
+        copies = [self._forwarding.forward(message, departure.reason) for message in messages]
+        start = departure.start
+        for (queues, flags), group in groupby(copies, key=_way):
+            run = [copy.message for copy in group]
+            part = _Departure(start, start + len(run), departure.reason)
+            start = part.end
+            if not queues:
+                self._go_nowhere(part)
+            elif any(queue.refuses_when_full for queue in queues):
+                for at, message in enumerate(run, part.start):
+                    self._enqueue(part._replace(start=at, end=at + 1), queues, flags, [message])
+            else:
+                self._enqueue(part, queues, flags, run)
+
+    def _enqueue(
+        self, departure: _Departure, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
+    ) -> None:
+        barriers, is_refused = enqueue(queues, messages, flags)
+        if is_refused and not self._forwarding.keeps_unroutable:
+            # No room is an answer; a disk that failed is not: the message must not be lost by it.
+            is_refused = any(queue.store.is_failed for queue in queues)
+        self._confirms.add(len(messages), barriers, refused=is_refused)
+        self._under_way.append((self._confirms.last_tag, departure))
+        for barrier in barriers:
+            barrier.queue.waiting_confirms.add(self)
+        for queue in queues:
+            if queue.store.is_stalled:
+                self._stalled.add(queue)
+                queue.waiting_confirms.add(self)
+        if not barriers:
+            self._queue.wake()
+
+    def _go_nowhere(self, departure: _Departure) -> None:
+        if self._forwarding.keeps_unroutable:
+            self._keep(departure)
+        else:
+            self._queue.settle(departure.start, departure.end)
+
+    def _keep(self, departure: _Departure) -> None:
+        if not self._kept:
+            self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
+        self._kept.append(departure)
+
+
+def _way(copy: Copy) -> tuple[tuple[Queue, ...], int]:
+    return copy.queues, copy.flags
+
+
+class _Retry(NamedTuple):
+    departures: Departures
+    queue: Queue
+
+    def run_turn(self) -> None:
+        self.departures.retry()
+        self.queue.wake()

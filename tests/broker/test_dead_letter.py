@@ -1,0 +1,159 @@
+"""What a dead letter looks like, and when it has come round."""
+
+from typing import Any
+
+import pytest
+
+from amqp_server.broker.dead_letter import Death, dead_letter, deaths_of, is_cycle
+from amqp_server.broker.delivery_counts import DeliveryCounts
+from amqp_server.protocol.field_values import FieldValue, Table, table_of
+from amqp_server.protocol.properties import Properties, decode_properties
+from appendlog.message import (
+    HAS_EXPIRATION,
+    HAS_HEADERS,
+    PERSISTENT,
+    decode_message,
+    encode_message,
+)
+from offsets.settlement import Settlement
+
+EXPIRED = Death("q", "expired", 1_700_000_000)
+
+
+def message(properties: Properties = Properties(), flags: int = PERSISTENT) -> bytes:  # noqa: B008
+    return encode_message(flags, b"x", b"key", properties.encode(), b"body")
+
+
+def headers_of(octets: bytes) -> Table:
+    return decode_properties(decode_message(octets).properties).headers or {}
+
+
+def test_a_first_death_is_told_with_the_kinds_that_rabbitmq_uses() -> None:
+    letter = dead_letter(message(), EXPIRED, "dlx", None)
+
+    assert deaths_of(headers_of(letter.message)) == [
+        {
+            "count": FieldValue(b"l", 1),
+            "exchange": FieldValue(b"S", b"x"),
+            "queue": FieldValue(b"S", b"q"),
+            "reason": FieldValue(b"S", b"expired"),
+            "routing-keys": FieldValue(b"A", [FieldValue(b"S", b"key")]),
+            "time": FieldValue(b"T", 1_700_000_000),
+        }
+    ]
+    first_and_last = {
+        f"x-{moment}-death-{part}": FieldValue(b"S", value)
+        for moment in ("first", "last")
+        for part, value in {"exchange": b"x", "queue": b"q", "reason": b"expired"}.items()
+    }
+    assert first_and_last.items() <= headers_of(letter.message).items()
+
+
+def test_everything_else_of_the_message_stays() -> None:
+    properties = Properties(
+        content_type="text/plain", headers=table_of({"a": 1}), delivery_mode=2, priority=7,
+        user_id="guest", message_id="m",
+    )  # fmt: skip
+    letter = dead_letter(message(properties, PERSISTENT), EXPIRED, "dlx", None)
+    view = decode_message(letter.message)
+    kept = decode_properties(view.properties)
+
+    assert (view.exchange, view.routing_key, view.body) == (b"dlx", b"key", b"body")
+    assert letter.flags == view.flags == PERSISTENT | HAS_HEADERS
+    assert (kept.content_type, kept.priority, kept.user_id, kept.message_id) == (
+        "text/plain", 7, "guest", "m",
+    )  # fmt: skip
+    assert headers_of(letter.message)["a"] == FieldValue(b"I", 1)
+
+
+def test_its_expiration_is_told_once_and_gone() -> None:
+    letter = dead_letter(
+        message(Properties(expiration="500"), HAS_EXPIRATION), EXPIRED, "dlx", None
+    )
+
+    assert not letter.flags & HAS_EXPIRATION
+    assert decode_properties(decode_message(letter.message).properties).expiration is None
+    assert deaths_of(letter.headers)[0]["original-expiration"] == FieldValue(b"S", b"500")
+
+
+def test_the_same_death_again_counts_up_and_comes_to_the_front() -> None:
+    octets = dead_letter(message(), EXPIRED, "dlx", None).message
+    octets = dead_letter(octets, Death("other", "rejected", 2), "dlx", None).message
+    letter = dead_letter(octets, EXPIRED._replace(seconds=3), "dlx", None)
+
+    deaths = deaths_of(letter.headers)
+    assert [(death["queue"].value, death["count"].value) for death in deaths] == [
+        (b"q", 2),
+        (b"other", 1),
+    ]
+    assert deaths[0]["time"] == FieldValue(b"T", EXPIRED.seconds), "of the first death"
+    assert letter.headers["x-first-death-queue"] == FieldValue(b"S", b"q")
+    assert letter.headers["x-last-death-queue"] == FieldValue(b"S", b"q")
+
+
+def test_one_queue_and_two_reasons_are_two_deaths() -> None:
+    octets = dead_letter(message(), EXPIRED, "dlx", None).message
+    letter = dead_letter(octets, EXPIRED._replace(reason="maxlen"), "dlx", None)
+
+    assert [death["reason"].value for death in deaths_of(letter.headers)] == [b"maxlen", b"expired"]
+
+
+def test_without_a_key_of_the_queue_it_keeps_its_own_and_those_of_cc() -> None:
+    copied = message(Properties(headers=table_of({"CC": ["one", "two"]})), HAS_HEADERS)
+
+    assert dead_letter(copied, EXPIRED, "dlx", None).routing_keys == ("key", "one", "two")
+    assert "CC" in headers_of(dead_letter(copied, EXPIRED, "dlx", None).message)
+
+
+def test_with_a_key_of_the_queue_cc_is_gone_but_told() -> None:
+    copied = message(Properties(headers=table_of({"CC": ["one"]})), HAS_HEADERS)
+    letter = dead_letter(copied, EXPIRED, "dlx", "dead")
+
+    assert letter.routing_keys == ("dead",)
+    assert decode_message(letter.message).routing_key == b"dead"
+    assert "CC" not in letter.headers
+    keys = deaths_of(letter.headers)[0]["routing-keys"]
+    assert keys == FieldValue(b"A", [FieldValue(b"S", b"key"), FieldValue(b"S", b"one")])
+
+
+@pytest.mark.parametrize("nonsense", ["text", 5, ["no table"], None, [{}]])
+def test_an_x_death_that_is_none_does_no_harm(nonsense: Any) -> None:  # noqa: ANN401
+    octets = message(Properties(headers=table_of({"x-death": nonsense})), HAS_HEADERS)
+
+    death = deaths_of(dead_letter(octets, EXPIRED, "dlx", None).headers)[0]
+
+    assert death["queue"] == FieldValue(b"S", b"q")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "cycle"),
+    [
+        (["expired"], True),
+        (["expired", "maxlen"], True),
+        (["rejected"], False),
+        (["expired", "rejected"], False),
+    ],
+)
+def test_a_round_that_nobody_wanted_is_a_cycle(reasons: list[str], cycle: bool) -> None:
+    octets = message()
+    for number, reason in enumerate(reversed(reasons), 1):
+        octets = dead_letter(octets, Death(f"q{number}", reason, number), "dlx", None).message
+
+    assert is_cycle("q1", deaths_of(headers_of(octets))) == cycle
+    assert not is_cycle("elsewhere", deaths_of(headers_of(octets)))
+
+
+def test_returns_are_counted_by_message_and_told_apart_at_the_limit() -> None:
+    counts = DeliveryCounts(2, {5: 2, 9: 1})
+
+    assert list(counts.add(3, 8)) == [(3, 5, False), (5, 6, True), (6, 8, False)]
+    assert [counts.get(offset) for offset in (3, 5, 9, 10)] == [1, 3, 1, 0]
+
+
+def test_counts_of_settled_messages_are_forgotten() -> None:
+    counts = DeliveryCounts(None, dict.fromkeys(range(10), 1))
+    settlement = Settlement()
+    settlement.settle(0, 8)
+
+    assert counts.known(settlement) == {8: 1, 9: 1}
+    assert counts.between(0, 9) == [8]

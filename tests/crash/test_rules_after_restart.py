@@ -1,0 +1,203 @@
+"""Deadlines, priorities, limits and counts after a restart; dead letters when the server dies."""
+
+import time
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from tests.amqp_client import PERSISTENT, AmqpClient
+from tests.conformance.polling import eventually
+from tests.conftest import StartServer
+from tests.crash.messages import channel_to, drain, flags, publish_confirmed, stop_cleanly
+from tests.servers import RunningServer
+
+pytestmark = pytest.mark.crash
+
+TO_DEAD = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+LONG_MS = 3_600_000
+
+
+def with_properties(**properties: Any) -> Basic.Properties:  # noqa: ANN401
+    return Basic.Properties(delivery_mode=2, **properties)
+
+
+def bodies(client: AmqpClient, queue: str) -> list[bytes]:
+    return [body for body, _ in drain(client, queue)]
+
+
+def restart(server: RunningServer, how: str) -> None:
+    if how == "kill":
+        server.kill()
+    else:
+        stop_cleanly(server)
+    server.restart()
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_what_expires_while_the_server_is_away_is_a_dead_letter_afterwards(
+    server: RunningServer, how: str
+) -> None:
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments={"x-message-ttl": LONG_MS, **TO_DEAD})
+        for number in range(6):
+            expiration = "400" if number % 2 else None
+            client.publish(b"%d" % number, "q", properties=with_properties(expiration=expiration))
+        client.expect_confirmed()
+    restart(server, how)
+    with channel_to(server) as client:
+        eventually(lambda: client.ready_count("dead") == 3)
+        assert bodies(client, "q") == [b"0", b"2", b"4"]
+        assert sorted(bodies(client, "dead")) == [b"1", b"3", b"5"]
+
+
+def test_a_deadline_does_not_begin_anew_with_the_server(server: RunningServer) -> None:
+    with channel_to(server) as client:
+        client.declare("q", arguments={"x-message-ttl": 1500})
+        publish_confirmed(client, "q", range(3))
+        published = time.monotonic()
+    restart(server, "stop")
+    with channel_to(server) as client:
+        eventually(lambda: client.ready_count("q") == 0)
+        assert time.monotonic() - published < 1500 / 1000 + 8
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_priorities_are_known_again(server: RunningServer, how: str) -> None:
+    with channel_to(server) as client:
+        client.declare("q", arguments={"x-max-priority": 5})
+        for priority in (1, 5, None, 3, 9):
+            body = str(priority).encode()
+            client.publish(body, "q", properties=with_properties(priority=priority))
+        client.expect_confirmed()
+        first = client.get("q", no_ack=False)
+        assert first is not None
+        assert first.body == b"5"
+    restart(server, how)
+    with channel_to(server) as client:
+        delivered = drain(client, "q")
+        assert [body for body, _ in delivered] == [b"5", b"9", b"3", b"1", b"None"]
+        if how == "stop":
+            assert [redelivered for _, redelivered in delivered] == [True] + [False] * 4
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_limit_in_octets_holds_again(server: RunningServer, how: str) -> None:
+    with channel_to(server) as client:
+        client.declare("q", arguments={"x-max-length-bytes": 50})
+        publish_confirmed(client, "q", range(5), size=10)
+    restart(server, how)
+    with channel_to(server) as client:
+        publish_confirmed(client, "q", range(5, 8), size=10)
+        assert [body[:1] for body in bodies(client, "q")] == [b"3", b"4", b"5", b"6", b"7"]
+
+
+def test_returns_are_still_counted(start_server: StartServer) -> None:
+    server = start_server("--offset-checkpoint-interval", "50ms")
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments={"x-queue-type": "quorum", "x-delivery-limit": 2, **TO_DEAD})
+        publish_confirmed(client, "q", range(1))
+        take_and_return(client, count=None)
+        stop_cleanly(server, client)
+    server.restart()
+    with channel_to(server) as client:
+        take_and_return(client, count=1)
+        take_and_return(client, count=2)
+        assert client.get("q") is None
+        eventually(lambda: client.ready_count("dead") == 1)
+        letter = client.get("dead")
+        assert letter is not None
+        headers: Any = letter.properties.headers
+        assert headers["x-death"][0]["reason"] == "delivery_limit"
+
+
+def take_and_return(client: AmqpClient, *, count: int | None) -> None:
+    message = client.get("q", no_ack=False)
+    assert message is not None
+    assert (message.properties.headers or {}).get("x-delivery-count") == count
+    client.send(Basic.Nack(message.tag, requeue=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rejected_message_is_in_one_of_the_two_queues_whenever_the_server_dies(
+    server: RunningServer, seed: int
+) -> None:
+    count = 400
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments=TO_DEAD)
+        publish_confirmed(client, "q", range(count))
+        client.consume("q")
+        tags = [client.expect_delivery().tag for _ in range(count)]
+        for tag in tags[: count // 2]:
+            client.send(Basic.Reject(tag, requeue=False))
+        # How far it gets is the machine's affair; each time it is somewhere else.
+        for _ in range(seed * 3):
+            client.call(Queue.Declare(queue="dead", passive=True), Queue.DeclareOk)
+        server.kill()
+    server.restart()
+    with channel_to(server) as client:
+        there = set(bodies(client, "q")) | set(bodies(client, "dead"))
+        assert there == {body for body, _ in flags(range(count), redelivered=True)}
+
+
+def test_a_backlog_far_larger_than_memory_expires_into_the_other_queue(
+    start_server: StartServer,
+) -> None:
+    server = start_server("--ring-size", "1024")
+    count = 5_000
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments={"x-message-ttl": 700, **TO_DEAD})
+        publish_confirmed(client, "q", range(count))
+        eventually(lambda: client.ready_count("dead") == count, seconds_max=15)
+        assert client.ready_count("q") == 0
+        assert sorted(map(int, bodies(client, "dead"))) == list(range(count))
+
+
+def test_dropped_heads_are_dead_letters_in_order(server: RunningServer) -> None:
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments={"x-max-length": 3, **TO_DEAD})
+        publish_confirmed(client, "q", range(10))
+        eventually(lambda: client.ready_count("dead") == 7)
+        assert bodies(client, "dead") == [b"%d" % number for number in range(7)]
+        assert bodies(client, "q") == [b"7", b"8", b"9"]
+
+
+def test_a_target_without_room_refuses_dead_letters_as_it_refuses_publishes(
+    server: RunningServer,
+) -> None:
+    with channel_to(server) as client:
+        client.declare("dead", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+        client.declare("q", arguments=TO_DEAD)
+        publish_confirmed(client, "q", range(5))
+        client.consume("q")
+        for _ in range(5):
+            client.send(Basic.Reject(client.expect_delivery().tag, requeue=False))
+        eventually(lambda: client.ready_count("dead") == 2)
+        assert bodies(client, "dead") == [b"0", b"1"]
+
+
+def test_with_at_least_once_a_letter_waits_until_somebody_takes_it(server: RunningServer) -> None:
+    once = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "later"}
+    with channel_to(server) as client:
+        client.declare(
+            "q",
+            arguments={
+                "x-queue-type": "quorum",
+                "x-overflow": "reject-publish",
+                "x-dead-letter-strategy": "at-least-once",
+                **once,
+            },
+        )
+        client.publish(b"kept", "q", properties=PERSISTENT)
+        client.expect_confirmed()
+        message = client.get("q", no_ack=False)
+        assert message is not None
+        client.send(Basic.Reject(message.tag, requeue=False))
+        assert client.ready_count("q") == 0
+        client.declare("later")
+        eventually(lambda: client.ready_count("later") == 1)
