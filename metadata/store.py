@@ -92,17 +92,25 @@ class MetadataStore:
         try:
             for kind in await self._files.list_names(self._root):
                 directory = self._root / kind / encoded_vhost
-                for name in await self._files.list_names(directory):
-                    await self._files.remove(directory / name)
-                await self._files.remove_directory(directory)
-                self._rounds.forget_directory(directory)
-                await self._files.sync_directory(directory.parent)
+                await self._clear_directory(directory)
         except OSError as cause:
             raise DocumentWriteError(directory, cause) from cause
 
     async def close(self) -> None:
         """Return when every change submitted so far is durable or has failed."""
         await self._rounds.drain()
+
+    async def _clear_directory(self, directory: Path) -> None:
+        try:
+            names = await self._files.list_names(directory)
+        except NotADirectoryError:
+            # A file of somebody else's beside the kinds; loading passes over it too.
+            return
+        for name in names:
+            await self._files.remove(directory / name)
+        await self._files.remove_directory(directory)
+        self._rounds.forget_directory(directory)
+        await self._files.sync_directory(directory.parent)
 
 
 async def _refused(error: UnstorableDocumentError) -> None:

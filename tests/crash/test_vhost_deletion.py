@@ -12,7 +12,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.control.client import ControlError, UnreachableError, ask
 from metadata.store import MetadataStore
-from tests.amqp_client import PERSISTENT, AmqpClient
+from tests.amqp_client import PERSISTENT, AmqpClient, ConnectionLostError
 from tests.metadata.faulty_files import FaultyFiles, StoppedError
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
@@ -128,3 +128,43 @@ def test_a_kill_at_any_time_leaves_a_whole_one_or_none(server: RunningServer) ->
 def delete(storage_path: Path) -> None:
     with suppress(UnreachableError, ControlError):
         ask(storage_path, "vhosts.delete", name=VHOST)
+
+
+def test_a_vhost_deleted_again_and_again_under_its_clients_leaves_nothing(
+    server: RunningServer,
+) -> None:
+    ask(server.storage_path, "vhosts.add", name=VHOST)
+    is_over = threading.Event()
+    workers = [threading.Thread(target=work, args=(server, number, is_over)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    chance = random.Random(7)
+    for _ in range(12):
+        time.sleep(chance.random() * 0.1)
+        ask(server.storage_path, "vhosts.delete", name=VHOST)
+        ask(server.storage_path, "vhosts.add", name=VHOST)
+    ask(server.storage_path, "vhosts.delete", name=VHOST)
+    is_over.set()
+    for worker in workers:
+        worker.join()
+    server.kill()
+    server.restart()
+    expect_nothing_left(server.storage_path, server.address)
+
+
+def work(server: RunningServer, seed: int, is_over: threading.Event) -> None:
+    """Declare, publish and delete in the virtual host, as often as it is there."""
+    chance = random.Random(seed)
+    while not is_over.is_set():
+        client = AmqpClient(server.address)
+        # Closed by the server at any point, also before it is open.
+        with client, suppress(AssertionError, ConnectionLostError):
+            client.open(vhost=VHOST)
+            client.open_channel(confirms=True)
+            while True:
+                queue = chance.choice(QUEUES)
+                client.declare(queue)
+                client.publish(b"x" * chance.choice((10, 200_000)), queue)
+                client.expect_confirmed()
+                if chance.random() < 0.2:
+                    client.call(Queue.Delete(queue=queue), Queue.DeleteOk)

@@ -356,6 +356,7 @@ async def test_clearing_a_vhost_removes_all_that_is_in_it_and_nothing_else(tmp_p
     ]:
         await store.put(document)
     await DocumentFiles().write(tmp_path / "queues" / "a%2fb" / "bad.json", b"{")
+    await DocumentFiles().write(tmp_path / "a file beside the kinds", b"")
 
     await store.clear_vhost("a%2fb")
 
