@@ -21,6 +21,9 @@ class Exchange:
         auto_delete: Whether it goes when the last binding from it does.
         internal: Whether clients may not publish to it.
         arguments: The arguments it was declared with.
+
+    Raises:
+        PreconditionFailed: The type cannot have such arguments.
     """
 
     def __init__(
@@ -42,7 +45,7 @@ class Exchange:
         self.arguments = arguments
         self.alternate = _alternate(arguments)
         self.bindings: dict[BindingIdentity, Binding] = {}
-        self.matcher = MATCHERS[kind]()
+        self.matcher = MATCHERS[kind](arguments)
 
     def bind(self, binding: Binding) -> None:
         """Take in a binding that is not there yet."""

@@ -89,14 +89,14 @@ def _erlang_term(data: FieldData) -> str:
         case float():
             return _erlang_float(data)
         case bytes():
-            return _erlang_binary(data)
+            return erlang_binary(data)
         case DecimalValue(scale, unscaled):
             return f"{{{scale},{unscaled}}}"
         case list():
             return f"[{','.join(f'{{{_typed_term(item)}}}' for item in data)}]"
         case dict():
             entries = [
-                f"{{{_erlang_binary(key.encode('utf-8', 'surrogateescape'))},{_typed_term(item)}}}"
+                f"{{{erlang_binary(key.encode('utf-8', 'surrogateescape'))},{_typed_term(item)}}}"
                 for key, item in data.items()
             ]
             return f"[{','.join(entries)}]"
@@ -116,7 +116,8 @@ def _erlang_float(number: float) -> str:
     return mantissa
 
 
-def _erlang_binary(raw: bytes) -> str:
+def erlang_binary(raw: bytes) -> str:
+    """Write octets as Erlang prints a binary: quoted, or as numbers when not printable."""
     if not raw:
         return "<<>>"
     quoted = _erlang_quoted(raw)

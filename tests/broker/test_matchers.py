@@ -9,6 +9,7 @@ from amqp_server.broker.matchers import (
     DirectMatcher,
     FanoutMatcher,
     HeadersMatcher,
+    RandomMatcher,
     TopicMatcher,
 )
 from amqp_server.broker.matchers.headers import match_kind
@@ -44,9 +45,9 @@ def test_fanout_takes_every_key() -> None:
     assert names(matcher.match(sent("whatever"))) == {"", "a"}
 
 
-@pytest.mark.parametrize("kind", sorted(MATCHERS))
+@pytest.mark.parametrize("kind", ["direct", "fanout", "headers", "topic"])
 def test_a_binding_that_is_removed_fits_no_more_and_its_twin_stays(kind: str) -> None:
-    matcher = MATCHERS[kind]()
+    matcher = MATCHERS[kind]({})
     first, second, other = bind("a.b"), bind("a.b"), bind("a")
     for binding in (first, second, other):
         matcher.add(binding)
@@ -242,3 +243,22 @@ def test_the_four_match_kinds(value: PythonValue, expected: str | None) -> None:
     arguments = {} if value is None else table_of({"x-match": value})
 
     assert match_kind(arguments) == expected
+
+
+# Random
+
+
+def test_random_takes_every_destination_now_and_then_and_one_at_a_time() -> None:
+    matcher = RandomMatcher()
+    for name in "abc":
+        matcher.add(bind(name))
+
+    matches = [matcher.match(sent(str(at))) for at in range(300)]
+
+    assert all(len(match) == 1 for match in matches)
+    assert names([match[0] for match in matches]) == {"a", "b", "c"}
+    assert matcher.routes_singly
+
+
+def test_random_without_bindings_fits_nothing() -> None:
+    assert RandomMatcher().match(sent("key")) == ()

@@ -29,8 +29,10 @@ def make_binding(
     """Bind and answer; the same binding twice is one.
 
     Raises:
-        PreconditionFailed: There are as many bindings as there may be.
+        PreconditionFailed: The exchange's type cannot have such a binding, or there are as many
+            as there may be.
     """
+    source.matcher.check_binding(key, arguments)
     vhost, broker = channel.virtual_host, channel.broker
     existing = source.bindings.get(binding_identity(source, destination, key, arguments))
     if existing is not None:

@@ -41,7 +41,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
         find_exchange(vhost, name)
         return answer(channel, reply)
     if method.type not in MATCHERS:
-        raise PreconditionFailed(f"unknown exchange type '{method.type}'")
+        what = "unknown" if method.type else "invalid"
+        raise PreconditionFailed(f"{what} exchange type '{method.type}'")
     exchange = vhost.exchanges.get(name)
     if exchange is not None:
         check_equivalent_exchange(vhost, exchange, method)

@@ -26,7 +26,6 @@ from amqp_server.broker.handlers.names import (
 )
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.handlers.room import check_room
-from amqp_server.broker.matchers.headers import match_kind
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
     QueueBind,
@@ -127,13 +126,6 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
     vhost = channel.virtual_host
     queue = find_queue(channel, method.queue)
     exchange = find_exchange(vhost, clean_name(method.exchange))
-    if exchange.type == "headers" and match_kind(method.arguments) is None:
-        value = method.arguments["x-match"].value
-        shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        raise PreconditionFailed(
-            f'Invalid x-match field value <<"{shown}">>; '
-            "expected all, any, all-with-x, or any-with-x"
-        )
     key = method.routing_key
     if not method.queue and not key:
         # Source: specification, queue.bind: an unnamed queue without a key is bound by its name.

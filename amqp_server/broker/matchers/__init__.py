@@ -8,22 +8,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.matchers.consistent_hash import ConsistentHashMatcher
 from amqp_server.broker.matchers.direct import DirectMatcher
 from amqp_server.broker.matchers.fanout import FanoutMatcher
 from amqp_server.broker.matchers.headers import HeadersMatcher
+from amqp_server.broker.matchers.random import RandomMatcher
 from amqp_server.broker.matchers.topic import TopicMatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from amqp_server.broker.matchers.matcher import Matcher
+    from amqp_server.protocol.tables import Table
 
-MATCHERS: dict[str, Callable[[], Matcher]] = {
-    "direct": DirectMatcher,
-    "fanout": FanoutMatcher,
-    "topic": TopicMatcher,
-    "headers": HeadersMatcher,
+MATCHERS: dict[str, Callable[[Table], Matcher]] = {
+    "direct": lambda _: DirectMatcher(),
+    "fanout": lambda _: FanoutMatcher(),
+    "topic": lambda _: TopicMatcher(),
+    "headers": lambda _: HeadersMatcher(),
+    "x-consistent-hash": ConsistentHashMatcher,
+    "x-random": lambda _: RandomMatcher(),
 }
-"""Matcher by exchange type."""
+"""What makes the matcher of an exchange type from the exchange's arguments."""
 
-__all__ = ["MATCHERS", "DirectMatcher", "FanoutMatcher", "HeadersMatcher", "TopicMatcher"]
+__all__ = [
+    "MATCHERS",
+    "ConsistentHashMatcher",
+    "DirectMatcher",
+    "FanoutMatcher",
+    "HeadersMatcher",
+    "RandomMatcher",
+    "TopicMatcher",
+]

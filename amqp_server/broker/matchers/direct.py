@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.matchers.matcher import Matcher
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.envelope import Envelope
 
 
-class DirectMatcher:
+class DirectMatcher(Matcher):
     """Bindings by key: one dictionary lookup a match."""
 
     routes_singly = False

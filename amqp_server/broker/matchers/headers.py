@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.matchers.matcher import Matcher
+from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import same_value
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 
-class HeadersMatcher:
+class HeadersMatcher(Matcher):
     """All bindings, tried one after the other."""
 
     routes_singly = True
@@ -27,6 +29,16 @@ class HeadersMatcher:
     def __init__(self) -> None:
         """Begin without bindings."""
         self._bindings: dict[Binding, None] = {}
+
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
+        """Check `x-match`."""
+        if match_kind(arguments) is None:
+            value = arguments["x-match"].value
+            shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+            raise PreconditionFailed(
+                f'Invalid x-match field value <<"{shown}">>; '
+                "expected all, any, all-with-x, or any-with-x"
+            )
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.envelope import Envelope
+    from amqp_server.protocol.tables import Table
 
 
 class Matcher(Protocol):
@@ -19,6 +20,14 @@ class Matcher(Protocol):
     """
 
     routes_singly: bool
+
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
+        """Check a binding that is about to be made.
+
+        Raises:
+            PreconditionFailed: This type of exchange cannot have it.
+        """
+        return
 
     def add(self, binding: Binding) -> None:
         """Take in a binding that is not there yet."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.matchers.matcher import Matcher
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,7 +29,7 @@ class _Node:
         self.takes_any = takes_any
 
 
-class TopicMatcher:
+class TopicMatcher(Matcher):
     """A trie of binding keys."""
 
     routes_singly = False
