@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -61,6 +61,25 @@ class Message:
         """Whether a delivery is marked so."""
         assert not isinstance(self.method, Basic.Return), "a return is no delivery"
         return bool(self.method.redelivered)
+
+
+class _Confirms:
+    """Which publishes of a channel are acknowledged; the server may take them in any order."""
+
+    def __init__(self) -> None:
+        self.last_tag = 0
+        self._beyond: set[int] = set()
+
+    def take(self, ack: Basic.Ack) -> None:
+        """Take an acknowledgement; `last_tag` is the last one with none missing before it."""
+        assert ack.delivery_tag is not None
+        if ack.multiple:
+            self.last_tag = max(self.last_tag, ack.delivery_tag)
+        else:
+            self._beyond.add(ack.delivery_tag)
+        while self.last_tag + 1 in self._beyond:
+            self._beyond.remove(self.last_tag + 1)
+            self.last_tag += 1
 
 
 class FrameReader:
@@ -112,6 +131,7 @@ class AmqpClient:
         self.published: Counter[int] = Counter()
         self._reader = FrameReader()
         self._frames: deque[tuple[int, AnyFrame]] = deque()
+        self._confirms: defaultdict[int, _Confirms] = defaultdict(_Confirms)
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -156,7 +176,10 @@ class AmqpClient:
         """
         while not self._frames:
             self._frames.extend(self._reader.feed(self.receive_raw()))
-        return self._frames.popleft()
+        number, value = self._frames.popleft()
+        if isinstance(value, Basic.Ack):
+            self._confirms[number].take(value)
+        return number, value
 
     def receive_raw(self) -> bytes:
         """Return the next octets that are there, at least one."""
@@ -258,6 +281,8 @@ class AmqpClient:
 
     def open_channel(self, number: int = 1, *, confirms: bool = False) -> None:
         """Open a channel, if asked with publisher confirms."""
+        self.published[number] = 0
+        self._confirms.pop(number, None)
         self.call(Channel.Open(), Channel.OpenOk, number)
         if confirms:
             self.call(commands.Confirm.Select(), commands.Confirm.SelectOk, number)
@@ -314,8 +339,8 @@ class AmqpClient:
 
         The channel must have been in confirm mode from its first publish on.
         """
-        while self.expect(Basic.Ack, channel).delivery_tag != self.published[channel]:
-            pass
+        while self._confirms[channel].last_tag < self.published[channel]:
+            self.expect(Basic.Ack, channel)
 
     def get(self, queue: str, *, no_ack: bool = True, channel: int = 1) -> Message | None:
         """Take one message with basic.get; None when the queue has none ready."""
