@@ -1,0 +1,113 @@
+"""Section 2: channels open, close, and are opened again."""
+
+import struct
+
+import pytest
+from pamqp.commands import Basic, Channel, Confirm, Queue
+
+from tests.amqp_client import AmqpClient, frame_octets
+from tests.conformance.conftest import Connect
+from tests.conformance.errors import expect_channel_error, expect_connection_error
+
+
+def test_a_channel_opened_twice(client: AmqpClient) -> None:
+    client.send(Channel.Open())
+    text = "CHANNEL_ERROR - second 'channel.open' seen"
+    expect_connection_error(client, 504, text, Channel.Open)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [Queue.Declare(queue=""), Basic.Qos(), Basic.Ack(1), Confirm.Select()],
+    ids=["declare", "qos", "ack", "select"],
+)
+def test_a_method_on_a_channel_that_is_not_open(client: AmqpClient, method: Queue.Declare) -> None:
+    client.send(method, 2)
+    text = "CHANNEL_ERROR - expected 'channel.open'"
+    expect_connection_error(client, 504, text, type(method))
+
+
+def test_a_publish_on_a_channel_that_is_not_open(client: AmqpClient) -> None:
+    client.publish(b"x", "nobody", channel=2)
+    text = "CHANNEL_ERROR - expected 'channel.open'"
+    expect_connection_error(client, 504, text, Basic.Publish)
+
+
+def test_closing_a_channel_that_is_not_open(client: AmqpClient) -> None:
+    client.send(Channel.Close(200, "", 0, 0), 2)
+    text = "CHANNEL_ERROR - expected 'channel.open'"
+    expect_connection_error(client, 504, text, Channel.Close)
+
+
+def test_a_close_ok_on_a_channel_that_is_not_open(client: AmqpClient) -> None:
+    client.send(Channel.CloseOk(), 2)
+    text = "CHANNEL_ERROR - expected 'channel.open'"
+    expect_connection_error(client, 504, text, Channel.CloseOk)
+
+
+def test_a_number_may_be_used_again_right_after_close_ok(client: AmqpClient, name: str) -> None:
+    for _ in range(50):
+        client.send(Queue.Declare(queue=name, passive=True))
+        client.expect_channel_close(404)
+        client.open_channel()
+        client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+        client.open_channel()
+
+
+def test_flow_may_be_asked_for_though_it_never_stopped(client: AmqpClient) -> None:
+    answer = client.call(Channel.Flow(True), Channel.FlowOk)
+    assert answer.active is True
+
+
+def test_a_client_cannot_stop_the_flow(client: AmqpClient) -> None:
+    client.send(Channel.Flow(False))
+    expect_connection_error(client, 540, "NOT_IMPLEMENTED - active=false", Channel.Flow)
+
+
+def test_an_old_client_is_granted_the_access_ticket_it_asks_for(client: AmqpClient) -> None:
+    client.send_method(struct.pack(">HHB5sB", 30, 10, 5, b"/data", 0b11111))
+    granted = frame_octets(1, 1, struct.pack(">HHH", 30, 11, 1))
+    received = b""
+    while len(received) < len(granted):
+        received += client.receive_raw()
+    assert received == granted
+
+
+def test_a_ticket_is_of_no_importance(client: AmqpClient, name: str) -> None:
+    declare = struct.pack(">HHHB", 50, 10, 101, len(name)) + name.encode() + bytes(5)
+    client.send_method(declare)
+    assert client.expect(Queue.DeclareOk).queue == name
+
+
+def test_what_a_channel_held_is_back_before_its_close_is_answered(
+    connect: Connect, name: str
+) -> None:
+    client = connect(channels=2, confirms=True)
+    client.declare(name)
+    client.publish(b"held", name)
+    client.expect_confirmed()
+    assert client.get(name, no_ack=False) is not None
+    assert client.ready_count(name, channel=2) == 0
+    client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+    assert client.ready_count(name, channel=2) == 1
+
+
+def test_confirms_begin_at_one_on_each_channel_and_after_each_opening(client: AmqpClient) -> None:
+    for _ in range(2):
+        client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+        client.open_channel(confirms=True)
+        client.publish(b"", "nobody")
+        assert client.expect(Basic.Ack).delivery_tag == 1
+
+
+def test_an_error_of_one_channel_is_told_in_the_order_of_its_methods(
+    client: AmqpClient, name: str
+) -> None:
+    client.send(Queue.Declare(queue=name))
+    client.send(Queue.Declare(queue=f"{name}-missing", passive=True))
+    client.send(Queue.Delete(queue=name))
+    client.expect(Queue.DeclareOk)
+    text = f"NOT_FOUND - no queue '{name}-missing' in vhost '/'"
+    expect_channel_error(client, 404, text, Queue.Declare)
+    client.open_channel()
+    assert client.ready_count(name) == 0

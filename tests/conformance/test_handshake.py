@@ -1,0 +1,193 @@
+"""Section 1: protocol header, greeting, login and tuning."""
+
+import struct
+from typing import Any
+
+import pytest
+from pamqp import encode
+from pamqp.commands import Connection
+
+from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, ConnectionLostError
+from tests.conformance.broker import Broker
+from tests.conformance.conftest import Connect, Dial
+from tests.conformance.errors import expect_connection_error
+from tests.conformance.marks import differs
+
+CAPABILITIES = {
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+}
+UNTOLD = differs(
+    rabbitmq="drops the connection without a word, as it does until the end of the tuning",
+    reason="the client learns why",
+)
+
+
+def read_to_end(client: AmqpClient) -> bytes:
+    """Return everything that comes before the server closes."""
+    received = b""
+    try:
+        while True:
+            received += client.receive_raw()
+    except ConnectionLostError:
+        return received
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"AMQP\x00\x01\x00\x00",
+        b"AMQP\x03\x01\x00\x00",
+        b"\x93\x01\x00garbage",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+    ids=["amqp_1_0", "sasl", "garbage", "http", "tls"],
+)
+def test_another_protocol_is_answered_with_eight_octets_and_the_end(
+    dial: Dial, octets: bytes
+) -> None:
+    client = dial()
+    client.send_raw(octets)
+    assert read_to_end(client) == PROTOCOL_HEADER
+
+
+def test_the_older_protocol_header_is_taken(dial: Dial) -> None:
+    client = dial()
+    client.send_raw(b"AMQP\x01\x01\x00\x09")
+    client.expect(Connection.Start, 0)
+
+
+@differs(
+    rabbitmq="greets with version 8.0 and goes on as for 0-9-1",
+    reason="a client that means 0-8 cannot read what follows",
+)
+def test_a_client_of_amqp_0_8_is_answered_with_eight_octets_and_the_end(dial: Dial) -> None:
+    client = dial()
+    client.send_raw(b"AMQP\x01\x01\x08\x00")
+    assert read_to_end(client) == PROTOCOL_HEADER
+
+
+def test_the_greeting_names_version_mechanisms_and_locale(dial: Dial) -> None:
+    client = dial()
+    client.send_raw(PROTOCOL_HEADER)
+    start = client.expect(Connection.Start, 0)
+    assert (start.version_major, start.version_minor) == (0, 9)
+    assert start.locales == "en_US"
+    assert set(start.mechanisms.split(" ")) >= {"PLAIN", "AMQPLAIN"}
+
+
+def test_no_capability_is_told_that_rabbitmq_does_not_have(client: AmqpClient) -> None:
+    assert client.server_properties["capabilities"].keys() <= CAPABILITIES
+
+
+@differs(
+    rabbitmq="drops the connection",
+    reason="RFC 4616 lets a client name an identity to act as; as in later versions",
+)
+def test_plain_takes_no_notice_of_the_identity_to_act_as(broker: Broker, dial: Dial) -> None:
+    client = dial()
+    client.start(response=f"someone\0{broker.url.user}\0{broker.url.password}")
+    client.expect(Connection.Tune, 0)
+
+
+def test_amqplain_takes_name_and_password_from_a_table(broker: Broker, dial: Dial) -> None:
+    client = dial()
+    table: Any = {"LOGIN": broker.url.user, "PASSWORD": broker.url.password}
+    client.start(mechanism="AMQPLAIN", response=encode.field_table(table)[4:].decode())
+    client.expect(Connection.Tune, 0)
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": False}])
+def test_a_refused_login_just_ends_the_connection_of_other_clients(
+    dial: Dial, capabilities: dict[str, bool]
+) -> None:
+    client = dial()
+    client.start(user="nobody-at-all", password="wrong", capabilities=capabilities)
+    assert read_to_end(client) == b""
+
+
+@UNTOLD
+def test_an_unknown_mechanism_is_refused(dial: Dial) -> None:
+    client = dial()
+    client.start(mechanism="NONSENSE")
+    text = "COMMAND_INVALID - unknown authentication mechanism 'NONSENSE'"
+    expect_connection_error(client, 503, text, Connection.StartOk)
+
+
+@UNTOLD
+@pytest.mark.parametrize("response", ["", "guest", "\0guest"])
+def test_a_plain_response_that_is_none_is_malformed(dial: Dial, response: str) -> None:
+    client = dial()
+    client.start(response=response)
+    text = "SYNTAX_ERROR - malformed PLAIN response: expected authzid NUL user NUL password"
+    expect_connection_error(client, 502, text, Connection.StartOk)
+
+
+def test_a_large_table_of_client_properties_is_taken(connect: Connect) -> None:
+    properties = {"connection_name": "large", **{f"key-{n}": "x" * 100 for n in range(35)}}
+    client = connect(properties=properties)
+    client.open_channel(2)
+
+
+def test_the_usual_tuning_is_proposed(broker: Broker, dial: Dial) -> None:
+    tune = dial().login(user=broker.url.user, password=broker.url.password)
+    assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131_072, 60)
+
+
+@pytest.mark.parametrize(
+    ("channel_max", "frame_max"), [(2047, 131_072), (1, 131_072), (2047, 4096), (10, 8192)]
+)
+def test_a_client_may_ask_for_less(connect: Connect, channel_max: int, frame_max: int) -> None:
+    client = connect(channel_max=channel_max, frame_max=frame_max)
+    client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+
+
+def test_opening_answers_with_no_known_hosts(broker: Broker, dial: Dial) -> None:
+    client = dial()
+    client.login(user=broker.url.user, password=broker.url.password)
+    client.send(Connection.TuneOk(2047, 131_072, 0), 0)
+    opened = client.call(Connection.Open(broker.url.vhost), Connection.OpenOk, 0)
+    assert opened.known_hosts == ""
+
+
+def test_an_unknown_virtual_host_is_refused(broker: Broker, dial: Dial, name: str) -> None:
+    client = dial()
+    client.login(user=broker.url.user, password=broker.url.password)
+    client.send(Connection.TuneOk(2047, 131_072, 0), 0)
+    client.send(Connection.Open(name), 0)
+    text = f"NOT_ALLOWED - vhost {name} not found"
+    expect_connection_error(client, 530, text, Connection.Open)
+
+
+def test_the_handshake_may_come_in_one_piece(broker: Broker, dial: Dial) -> None:
+    client = dial()
+    client.send_raw(PROTOCOL_HEADER)
+    client.expect(Connection.Start, 0)
+    response = f"\0{broker.url.user}\0{broker.url.password}"
+    client.send(Connection.StartOk({}, "PLAIN", response, "en_US"), 0)
+    client.send(Connection.TuneOk(2047, 131_072, 0), 0)
+    client.send(Connection.Open(broker.url.vhost), 0)
+    client.expect(Connection.Tune, 0)
+    client.expect(Connection.OpenOk, 0)
+
+
+def test_a_client_that_names_no_capabilities_is_taken(connect: Connect) -> None:
+    connect(capabilities={})
+
+
+def test_an_empty_table_of_client_properties_is_taken(broker: Broker, dial: Dial) -> None:
+    client = dial()
+    client.send_raw(PROTOCOL_HEADER)
+    client.expect(Connection.Start, 0)
+    response = f"\0{broker.url.user}\0{broker.url.password}".encode()
+    start_ok = struct.pack(">HHI", 10, 11, 0) + b"\x05PLAIN"
+    client.send_method(start_ok + struct.pack(">I", len(response)) + response + b"\x05en_US", 0)
+    client.expect(Connection.Tune, 0)
