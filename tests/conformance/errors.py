@@ -43,4 +43,4 @@ def _compare(
     failed = (0, 0) if method is None else divmod(method.index, 1 << 16)
     expected = (code, text.replace("vhost '/'", f"vhost '{client.vhost}'"), *failed)
     told = (close.reply_code, close.reply_text, close.class_id, close.method_id)
-    assert told == expected
+    assert told == expected, f"{told}, not {expected}"

@@ -1,0 +1,212 @@
+"""Section 3: the headers exchange compares tables field by field."""
+
+import struct
+from typing import Any
+
+import pytest
+from pamqp.commands import Queue
+
+from tests.amqp_client import AmqpClient, frame_octets
+from tests.conformance.conftest import Connect, NewName
+from tests.conformance.routing import bind_exchange, bind_queue, declare_exchange, drain, reached
+
+INT8, INT16, INT32, INT64 = b"b\x05", b"s\x00\x05", b"I\x00\x00\x00\x05", b"l" + bytes(7) + b"\x05"
+UINT8, UINT16, UINT32 = b"B\x05", b"u\x00\x05", b"i\x00\x00\x00\x05"
+FLOAT, DOUBLE = b"f" + struct.pack(">f", 5), b"d" + struct.pack(">d", 5)
+TIME = b"T" + struct.pack(">Q", 5)
+DECIMAL = b"D\x00\x00\x00\x00\x05"
+TEXT, OCTETS = b"S\x00\x00\x00\x015", b"x\x00\x00\x00\x015"
+TRUE, FALSE, VOID = b"t\x01", b"t\x00", b"V"
+
+
+def array(*values: bytes) -> bytes:
+    """Return an array of values."""
+    octets = b"".join(values)
+    return b"A" + struct.pack(">I", len(octets)) + octets
+
+
+def fields(**values: bytes) -> bytes:
+    """Return a table of values, with its length."""
+    octets = b"".join(bytes([len(key)]) + key.encode() + value for key, value in values.items())
+    return struct.pack(">I", len(octets)) + octets
+
+
+@pytest.fixture
+def client(connect: Connect) -> AmqpClient:
+    """Open a connection whose channel 1 has confirms."""
+    return connect(confirms=True)
+
+
+@pytest.fixture
+def bound(client: AmqpClient, new_name: NewName) -> "Bound":
+    """Declare a headers exchange and a queue."""
+    return Bound(client, new_name(), new_name())
+
+
+class Bound:
+    """A headers exchange with one queue, to be bound in ever other ways."""
+
+    def __init__(self, client: AmqpClient, exchange: str, queue: str) -> None:
+        self.client = client
+        self.exchange = exchange
+        self.queue = queue
+        declare_exchange(client, exchange, "headers")
+        client.declare(queue)
+
+    def bind(self, arguments: dict[str, Any]) -> None:
+        """Bind the queue by a table of pamqp's."""
+        bind_queue(self.client, self.queue, self.exchange, "", arguments)
+
+    def bind_octets(self, table: bytes) -> None:
+        """Bind the queue by a table as it is on the wire."""
+        method = Queue.Bind(queue=self.queue, exchange=self.exchange)
+        payload = method.index.to_bytes(4, "big") + method.marshal()
+        self.client.send_method(payload[:-4] + table)
+        self.client.expect(Queue.BindOk)
+
+    def takes(self, headers: dict[str, Any] | None) -> bool:
+        """Tell whether a message with these headers reaches the queue."""
+        got = reached(self.client, [self.queue], self.exchange, "any key", headers)
+        return got == [self.queue]
+
+    def takes_octets(self, table: bytes) -> bool:
+        """Tell whether a message with headers as on the wire reaches the queue."""
+        names = bytes(2) + bytes([len(self.exchange)]) + self.exchange.encode() + bytes(2)
+        self.client.send_method(b"\x00\x3c\x00\x28" + names)
+        head = struct.pack(">HHQH", 60, 0, 0, 0x2000) + table
+        self.client.send_raw(frame_octets(2, 1, head))
+        self.client.published[1] += 1
+        self.client.expect_confirmed()
+        return drain(self.client, [self.queue]) == [self.queue]
+
+
+def test_all_fields_are_asked_for_unless_said_otherwise(bound: Bound) -> None:
+    bound.bind({"a": "1", "b": "2"})
+    assert bound.takes({"a": "1", "b": "2"})
+    assert bound.takes({"a": "1", "b": "2", "c": "3"})
+    assert not bound.takes({"a": "1"})
+    assert not bound.takes({"a": "1", "b": "3"})
+    assert not bound.takes({"A": "1", "b": "2"})
+    assert not bound.takes({})
+    assert not bound.takes(None)
+
+
+def test_all_asks_for_every_field(bound: Bound) -> None:
+    bound.bind({"x-match": "all", "a": "1", "b": "2"})
+    assert bound.takes({"a": "1", "b": "2", "c": "3"})
+    assert not bound.takes({"b": "2", "c": "3"})
+
+
+def test_any_asks_for_one_field(bound: Bound) -> None:
+    bound.bind({"x-match": "any", "a": "1", "b": "2"})
+    assert bound.takes({"a": "1"})
+    assert bound.takes({"a": "other", "b": "2"})
+    assert not bound.takes({"a": "other", "c": "3"})
+    assert not bound.takes({})
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_taken"),
+    [("all", True), ("any", False), ("all-with-x", True), ("any-with-x", False)],
+)
+def test_no_fields_at_all(bound: Bound, kind: str, *, is_taken: bool) -> None:
+    bound.bind({"x-match": kind})
+    assert bound.takes({"a": "1"}) is is_taken
+    assert bound.takes(None) is is_taken
+
+
+def test_no_arguments_at_all_take_everything(bound: Bound) -> None:
+    bound.bind({})
+    assert bound.takes({"a": "1"})
+    assert bound.takes(None)
+
+
+@pytest.mark.parametrize("kind", ["all", "all-with-x"])
+def test_a_void_field_asks_for_presence_among_all(bound: Bound, kind: str) -> None:
+    bound.bind({"x-match": kind, "a": None, "b": "2"})
+    assert bound.takes({"a": "anything", "b": "2"})
+    assert bound.takes({"a": None, "b": "2"})
+    assert bound.takes({"a": [1], "b": "2"})
+    assert not bound.takes({"b": "2"})
+
+
+@pytest.mark.parametrize("kind", ["any", "any-with-x"])
+def test_a_void_field_asks_for_presence_among_any(bound: Bound, kind: str) -> None:
+    bound.bind({"x-match": kind, "a": None, "b": "2"})
+    assert bound.takes({"a": 17})
+    assert not bound.takes({"b": "3", "c": None})
+
+
+def test_a_void_header_equals_no_value(bound: Bound) -> None:
+    bound.bind({"a": "1"})
+    assert not bound.takes({"a": None})
+
+
+def test_fields_that_begin_with_x_are_skipped_by_all(bound: Bound) -> None:
+    bound.bind({"x-match": "all", "x-kind": "1", "a": "1"})
+    assert bound.takes({"a": "1"})
+    assert bound.takes({"a": "1", "x-kind": "other"})
+    assert not bound.takes({"x-kind": "1"})
+
+
+def test_fields_that_begin_with_x_are_skipped_by_any(bound: Bound) -> None:
+    bound.bind({"x-match": "any", "x-kind": "1", "a": "1"})
+    assert bound.takes({"a": "1"})
+    assert not bound.takes({"x-kind": "1"})
+
+
+def test_fields_that_begin_with_x_count_where_asked(bound: Bound, new_name: NewName) -> None:
+    bound.bind({"x-match": "all-with-x", "x-kind": "1", "a": "1"})
+    assert bound.takes({"x-kind": "1", "a": "1"})
+    assert not bound.takes({"a": "1"})
+    assert not bound.takes({"x-kind": "1"})
+    other = Bound(bound.client, new_name(), new_name())
+    other.bind({"x-match": "any-with-x", "x-kind": "1", "a": "1"})
+    assert other.takes({"x-kind": "1"})
+    assert other.takes({"a": "1"})
+    assert not other.takes({"x-kind": "2"})
+
+
+def test_the_kind_of_match_is_never_compared_itself(bound: Bound) -> None:
+    bound.bind({"x-match": "all-with-x", "a": "1"})
+    assert bound.takes({"a": "1"})
+    assert bound.takes({"a": "1", "x-match": "other"})
+
+
+def test_exchanges_of_other_types_take_any_arguments(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    bind_queue(client, name, "amq.topic", name, {"x-match": "foo"})
+
+
+NUMBERS = {
+    "int8": INT8,
+    "int16": INT16,
+    "int32": INT32,
+    "int64": INT64,
+    "uint8": UINT8,
+    "uint16": UINT16,
+    "uint32": UINT32,
+    "float": FLOAT,
+    "double": DOUBLE,
+    "time": TIME,
+}
+
+
+def test_many_fields_in_any_order(bound: Bound) -> None:
+    bound.bind_octets(fields(c=INT8, a=TEXT, b=TRUE))
+    assert bound.takes_octets(fields(z=VOID, b=TRUE, c=INT8, a=TEXT, aa=TRUE))
+    assert not bound.takes_octets(fields(b=TRUE, c=INT8, aa=TEXT))
+
+
+def test_the_key_is_not_looked_at(bound: Bound) -> None:
+    bind_queue(bound.client, bound.queue, bound.exchange, "some key", {"a": "1"})
+    assert bound.takes({"a": "1"})
+
+
+def test_a_headers_exchange_behind_another_exchange(bound: Bound, name: str) -> None:
+    client = bound.client
+    declare_exchange(client, name, "fanout")
+    bound.bind({"a": "1"})
+    bind_exchange(client, bound.exchange, name)
+    assert reached(client, [bound.queue], name, "", {"a": "1"}) == [bound.queue]
+    assert reached(client, [bound.queue], name, "", {"a": "2"}) == []
