@@ -26,6 +26,8 @@ DRAIN_SECONDS_MAX = 10.0
 """How long a peer may take to read what is unsent when its socket is closed."""
 WRITE_BUFFER_HIGH_BYTES = 1024 * 1024
 """Unsent bytes above which a client gets no more deliveries."""
+_REFUSED = "refused"
+"""Reason not to read: the login was refused, and the peer cannot be told."""
 _UNSENT = "unsent"
 """Reason not to read: answers pile up at a client that asks and does not read."""
 
@@ -148,6 +150,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Give the peer some time to answer our connection.close, then close the socket."""
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS_MAX, self.close)
+
+    def close_in_silence(self) -> None:
+        """Close the socket after a while, unread: whoever guesses a password is slowed down."""
+        self.pause_reading(_REFUSED)
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(
+            self._limits.refused_login_seconds, self.close
+        )
 
     def write(self, octets: bytes) -> None:
         """Send frames."""

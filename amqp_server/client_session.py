@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
+from amqp_server.frame_errors import failed_method, undecodable, unexpected_frame
 from amqp_server.protocol import framing
 from amqp_server.protocol.connection_machine import ConnectionMachine, ConnectionState
 from amqp_server.protocol.errors import (
+    AccessRefused,
     AmqpError,
     ChannelError,
     CommandInvalid,
@@ -31,7 +33,6 @@ from amqp_server.protocol.errors import (
     UnexpectedFrame,
 )
 from amqp_server.protocol.methods import (
-    BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ChannelFlow,
@@ -128,7 +129,24 @@ class ClientSession:
         at = self._scanner.scan(buffer, at, end, events)
         self._events.extend(events)
         self._handle_events()
-        return at
+        return self._take_misplaced_publish(buffer, at, end) if end - at > 11 else at
+
+    def _take_misplaced_publish(self, buffer: bytearray, at: int, end: int) -> int:
+        """Take the method of a publish that is wrong already, before its content has arrived.
+
+        The scanner waits for the whole of a publish. Where content is due, or on channel 0, its
+        client may be waiting for the answer.
+        """
+        stop = at + 8 + int.from_bytes(buffer[at + 3 : at + 7], "big")
+        if stop > end or buffer[at] != 1 or buffer[at + 7 : at + 11] != _PUBLISH_ID:
+            return at
+        number = int.from_bytes(buffer[at + 1 : at + 3], "big")
+        channel = self.channels.get(number)
+        if number != 0 and (channel is None or not channel.publishing.is_unfinished):
+            return at
+        self._events.append((framing.METHOD, number, bytes(buffer[at + 7 : stop - 1])))
+        self._handle_events()
+        return stop
 
     def resume_handling(self) -> None:
         """Go on with events: there is room for answers again."""
@@ -180,7 +198,7 @@ class ClientSession:
             self._release_everything()
             self._events.clear()
             self._machine.close()
-            self._connection.close()
+            self._connection.close_in_silence()
             return
         self._send_close(
             ConnectionClose(
@@ -201,6 +219,9 @@ class ClientSession:
                 self._handle(event)
             except SoftError as error:
                 self._close_channel(event[1], error)
+            except FieldSyntaxError as error:
+                is_method = event[0] == framing.METHOD
+                self._fail(undecodable(event[2], error) if is_method else error)
             except HardError as error:
                 self._fail(error)
             except Exception:
@@ -217,17 +238,15 @@ class ClientSession:
         if kind == framing.ERROR:
             if event[2] == FrameError.reply_code:
                 raise FrameError(event[3])
-            raise FieldSyntaxError(event[3]).with_method(
-                BasicPublish.class_id, BasicPublish.method_id
-            )
+            raise FieldSyntaxError(event[3], 60, 40)
         if self._machine.state is ConnectionState.CLOSING:
             return
         if kind == framing.HEARTBEAT:
             if number != 0:
-                raise UnexpectedFrame("heartbeat frame on a channel other than 0")
+                raise unexpected_frame(event)
             return
         if self._machine.state is not ConnectionState.OPEN:
-            raise CommandInvalid("channel method before the connection is open")
+            raise unexpected_frame(event)
         channel = self.channels.get(number)
         if channel is None:
             self._handle_without_channel(event)
@@ -255,6 +274,9 @@ class ClientSession:
             raise machine.unexpected(method.class_id, method.method_id)
         try:
             answer = machine.receive(method)
+        except AccessRefused as error:
+            self._fail(error)
+            return
         except AmqpError as error:
             # On channel 0 even a soft error ends the connection.
             self._fail(error.with_method(method.class_id, method.method_id))
@@ -293,18 +315,21 @@ class ClientSession:
             elif identity == _CHANNEL_CLOSE_ID:
                 self.write(method_frame(number, ChannelCloseOk()))
             return
-        method = decode_method(event[2]) if kind == framing.METHOD else None
-        if number == 0 and kind in (framing.PUBLISH, framing.ACK):
-            raise self._machine.unexpected(*_failed(event))
         if kind in (framing.HEADER, framing.BODY):
+            if number == 0:
+                raise unexpected_frame(event)
             raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if number == 0:
+            raise self._machine.unexpected(*failed_method(event))
+        method = decode_method(event[2]) if kind == framing.METHOD else None
         if not isinstance(method, ChannelOpen):
-            raise ChannelError("expected 'channel.open'").with_method(*_failed(event))
-        if number > self._machine.channel_max or len(self.channels) >= self._machine.channel_max:
+            raise ChannelError("expected 'channel.open'", *failed_method(event))
+        if len(self.channels) >= self._machine.channel_max:
+            # As in RabbitMQ the channels are counted; their numbers may be any.
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._machine.channel_max})"
-            ).with_method(20, 10)
+            )
         broker = self._server.broker
         vhost = broker.vhosts[self._machine.vhost]
         channel = self.channels[number] = Channel(number, self, vhost, broker)
@@ -316,6 +341,8 @@ class ClientSession:
             channel.publishing.begin_content(payload)
             return
         method = decode_method(payload)
+        if not method.is_utf8:
+            raise FrameError("Malformed UTF-8 in shortstr")
         try:
             waiting = self._call_handler(channel, method)
         except AmqpError as error:
@@ -337,13 +364,11 @@ class ClientSession:
                     raise NotImplementedAmqp("active=false")
                 channel.send(ChannelFlowOk(active=True))
                 return None
-        if method.class_id == 10:
-            raise CommandInvalid(f"method {method.name} on channel {channel.number}")
         handler = HANDLERS.get(type(method))
         if handler is None:
             if method.class_id == _TX_CLASS:
                 raise NotImplementedAmqp(f"method {method.name}")
-            # A method that only a server sends.
+            # A method that only a server sends, or one that belongs on channel 0.
             raise CommandInvalid("unimplemented method")
         return handler(channel, method)
 
@@ -389,12 +414,3 @@ class ClientSession:
                 ),
             )
         )
-
-
-def _failed(event: tuple[Any, ...]) -> tuple[int, int]:
-    """Return class and method of an event that came on a channel that is not open."""
-    if event[0] == framing.PUBLISH:
-        return BasicPublish.class_id, BasicPublish.method_id
-    if event[0] == framing.ACK:
-        return 60, 80
-    return int.from_bytes(event[2][:2], "big"), int.from_bytes(event[2][2:4], "big")

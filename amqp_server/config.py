@@ -6,6 +6,7 @@ started by a test is held to the same bounds. The bounds that no option sets are
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from amqp_server import __version__
 from amqp_server.limits import GIB, KIB, MIB, Limits
 
 __all__ = [
@@ -25,6 +27,9 @@ __all__ = [
     "ServerConfig",
 ]
 
+PRESENTED_CHARACTERS_MAX: Final = 100
+"""Longest product name that clients are told."""
+_VERSION: Final = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]{1,80})?")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -123,6 +128,9 @@ class ServerConfig:
         retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
             segment as soon as all of it is settled.
         max_message_bytes: Largest message body that is accepted.
+        guest_from_anywhere: Whether `guest` may log in from another machine, as containers need.
+        present_product: The `product` that clients are told. Some switch on features by it.
+        present_version: The `version` that clients are told; three numbers with dots.
         log_level: Least severe event that is logged: debug, info, warning or error.
         limits: Bounds that no option sets.
 
@@ -142,6 +150,9 @@ class ServerConfig:
     flush_interval_seconds: float = 0.01
     retain_for_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB
+    guest_from_anywhere: bool = False
+    present_product: str = "amqp-server"
+    present_version: str = __version__
     log_level: str = "info"
     limits: Limits = field(default_factory=Limits)
 
@@ -152,6 +163,18 @@ class ServerConfig:
                 raise ConfigError(name, value, "out of bounds", bounds)
         if not self.host.strip():
             raise ConfigError("host", self.host, "empty: write 0.0.0.0 to listen everywhere")
+        if not 0 < len(self.present_product.strip()) <= PRESENTED_CHARACTERS_MAX:
+            raise ConfigError(
+                "present_product",
+                self.present_product,
+                f"not 1 to {PRESENTED_CHARACTERS_MAX} characters",
+            )
+        if not _VERSION.fullmatch(self.present_version):
+            raise ConfigError(
+                "present_version",
+                self.present_version,
+                "not a version of three numbers, for example 3.13.7",
+            )
         if self.log_level not in LOG_LEVELS:
             raise ConfigError("log_level", self.log_level, f"not one of {', '.join(LOG_LEVELS)}")
         if self.ring_bytes > self.ring_bytes_total:

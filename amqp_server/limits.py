@@ -19,6 +19,8 @@ class Limits:
     Attributes:
         connections_max: Open client connections; one more is closed before its handshake.
         handshake_seconds_max: From accept to `connection.open-ok`; a slower peer is closed.
+        refused_login_seconds: From a refused login until the socket of a client that cannot be told
+            is closed, so that guessing is slow (RabbitMQ's silent close delay).
         channels_per_connection_max: Offered as channel-max in `connection.tune`.
         frame_bytes_max: Offered as frame-max in `connection.tune`; a whole frame, with its header
             and end octet. A larger frame is a frame error (501).
@@ -42,6 +44,7 @@ class Limits:
 
     connections_max: int = 10_000
     handshake_seconds_max: float = 10.0
+    refused_login_seconds: float = 3.0
     channels_per_connection_max: int = 2047
     frame_bytes_max: int = 131_072
     frame_bytes_min: int = 4096

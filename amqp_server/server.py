@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from amqp_server import __version__
 from amqp_server.authentication import may_login
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
@@ -31,8 +30,8 @@ from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.protocol.connection_machine import ConnectionMachine
-from amqp_server.protocol.field_values import table_of
 from amqp_server.recovery import recover, remove_unknown_logs
+from amqp_server.server_properties import server_properties
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import MetadataError
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from amqp_server.config import ServerConfig
-    from amqp_server.protocol.field_values import Table
     from appendlog import FlushResult, ReadResult
 
 logger = logging.getLogger(__name__)
@@ -80,6 +78,7 @@ class Server:
         self.connections: set[ClientConnection] = set()
         self.address: tuple[str, int] = (config.host, config.port)
         self.started_seconds = 0.0
+        self._server_properties = server_properties(config)
         self.broker: Broker
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
@@ -257,7 +256,7 @@ class Server:
         limits = self.config.limits
         return ConnectionMachine(
             _Gate(self, peer),
-            _server_properties(),
+            self._server_properties,
             frame_max=limits.frame_bytes_max,
             frame_min=limits.frame_bytes_min,
             channel_max=limits.channels_per_connection_max,
@@ -317,34 +316,11 @@ class _Gate:
         self._peer = peer
 
     def may_login(self, user: str, password: bytes) -> bool:
-        return may_login(user, password, self._peer)
+        anywhere = self._server.config.guest_from_anywhere
+        return may_login(user, password, self._peer, from_anywhere=anywhere)
 
     def has_vhost(self, name: str) -> bool:
         return name in self._server.broker.vhosts
-
-
-def _server_properties() -> Table:
-    capabilities = dict.fromkeys(
-        (
-            "publisher_confirms",
-            "exchange_exchange_bindings",
-            "basic.nack",
-            "consumer_cancel_notify",
-            "authentication_failure_close",
-            "per_consumer_qos",
-            "direct_reply_to",
-        ),
-        True,
-    )
-    return table_of(
-        {
-            "product": "amqp-server",
-            "version": __version__,
-            "platform": f"Python {sys.version.split()[0]}",
-            "information": "https://www.rabbitmq.com/amqp-0-9-1-protocol",
-            "capabilities": capabilities,
-        }
-    )
 
 
 async def serve(config: ServerConfig) -> bool:

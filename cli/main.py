@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from amqp_server import __version__
 from amqp_server.config import LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from cli.commands import COMMANDS, missing_library
@@ -163,6 +164,25 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     type=SIZE,
     default="128MiB",
     help="Largest message body that is accepted.",
+)
+@click.option(
+    "--guest-from-anywhere",
+    cls=ServerOption,
+    is_flag=True,
+    default=False,
+    help="Let guest log in from other machines too, as in a container.",
+)
+@click.option(
+    "--present-product",
+    cls=ServerOption,
+    default="amqp-server",
+    help="Product that clients are told.",
+)
+@click.option(
+    "--present-version",
+    cls=ServerOption,
+    default=__version__,
+    help="Version that clients are told.",
 )
 @click.option(
     "--config",

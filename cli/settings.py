@@ -104,6 +104,10 @@ def _nearest(key: str, options: Mapping[str, object]) -> str:
 
 
 def _read_value(ctx: click.Context, path: Path, option: ServerOption, value: object) -> object:
+    if option.is_flag:
+        if isinstance(value, bool):
+            return value
+        raise click.UsageError(f"{path}: {option.key}: write true or false")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise click.UsageError(
             f"{path}: {option.key}: write text or a number, as in --{option.key}"

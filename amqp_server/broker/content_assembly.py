@@ -125,13 +125,15 @@ class ContentAssembly:
             raise self.out_of_place
         if len(payload) < 14:
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
-        class_id, _, body_bytes, flags = unpack_from(">HHQH", payload)
+        class_id, weight, body_bytes, flags = unpack_from(">HHQH", payload)
         if class_id != _BASIC_CLASS:
             raise UnexpectedFrame(
                 f"expected content header for class {_BASIC_CLASS}, "
                 f"got one for class {class_id} instead",
                 *_PUBLISH,
             )
+        if weight:
+            raise self.out_of_place
         if flags & 3 or property_list_end(payload, 14, len(payload), flags) != len(payload):
             raise FieldSyntaxError("malformed content header", *_PUBLISH)
         if body_bytes > self._message_bytes_max:

@@ -66,6 +66,11 @@ class Publishing:
         self._targets: dict[bytes, PublishTarget] = {}
         self._targets_version = -1
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the content of a publish is awaited."""
+        return self._assembly is not None
+
     def close(self) -> None:
         """Forget content that was still awaited, and publishes that were not answered."""
         if self._assembly is not None:

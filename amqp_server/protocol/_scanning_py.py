@@ -18,6 +18,8 @@ from __future__ import annotations
 from struct import pack
 from typing import Any
 
+from amqp_server.protocol.frame_text import frame_text
+
 PUBLISH = 1
 """Event `(PUBLISH, channel, method_payload, messages, property_flags, message_flags)`."""
 ACK = 2
@@ -163,20 +165,27 @@ class FrameScanner:
             size = size << 8 | data[at + 4]
             size = size << 8 | data[at + 5]
             size = size << 8 | data[at + 6]
-            if kind != 1 and kind != 2 and kind != 3 and kind != 8:
-                events.append((ERROR, channel, 501, f"unknown frame type {kind}"))
-                return end
             if size > self.frame_max:
                 # Eight octets of slack, as in RabbitMQ: some clients count frame_max so.
-                text = "frame_too_large: %d octets, negotiated maximum %d"
-                events.append((ERROR, channel, 501, text % (size, self.frame_max)))
+                cause = f"{{frame_too_large,{size},{self.frame_max - 8}}}"
+                events.append((ERROR, channel, 501, f"{frame_text(kind, b'')}: {cause}"))
                 return end
             stop = at + 8 + size
             if stop > end:
                 break
             if data[stop - 1] != 0xCE:
-                text = "type %d, %d octets: invalid frame end marker %d"
-                events.append((ERROR, channel, 501, text % (kind, size, data[stop - 1])))
+                cause = f"{{invalid_frame_end_marker,{data[stop - 1]}}}"
+                payload = bytes(data[at + 7 : stop - 1])
+                events.append((ERROR, channel, 501, f"{frame_text(kind, payload)}: {cause}"))
+                return end
+            if (
+                (kind != 1 or size < 4)
+                and (kind != 2 or size < 12)
+                and kind != 3
+                and (kind != 8 or size != 0)
+            ):
+                payload = bytes(data[at + 7 : stop - 1])
+                events.append((ERROR, channel, 501, f"{frame_text(kind, payload)}: unknown_frame"))
                 return end
             if kind == 1 and size >= 9 and data[at + 8] == 60 and data[at + 7] == 0:
                 if data[at + 10] == 80 and data[at + 9] == 0 and size == 13:
@@ -287,6 +296,8 @@ class FrameScanner:
         if header_end > end:
             return _MORE
         if data[header_end - 1] != 0xCE or data[method_end + 7] != 0 or data[method_end + 8] != 60:
+            return _SINGLY
+        if data[method_end + 9] != 0 or data[method_end + 10] != 0:
             return _SINGLY
         high = data[method_end + 11]
         high = high << 8 | data[method_end + 12]

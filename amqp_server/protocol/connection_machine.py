@@ -20,6 +20,7 @@ from amqp_server.protocol.errors import (
     ChannelError,
     CommandInvalid,
     FieldSyntaxError,
+    FrameError,
     NotAllowed,
 )
 from amqp_server.protocol.methods import (
@@ -138,8 +139,11 @@ class ConnectionMachine:
         """Take a method of class connection and return the answer, if there is one.
 
         Raises:
+            AccessRefused: The login is wrong.
             AmqpError: The client may not do that, or not now.
         """
+        if not method.is_utf8:
+            raise FrameError("Malformed UTF-8 in shortstr")
         match method, self.state:
             case ConnectionStartOk(), ConnectionState.AWAITING_START_OK:
                 return self._start_ok(method)
@@ -149,7 +153,7 @@ class ConnectionMachine:
             case ConnectionOpen(), ConnectionState.AWAITING_OPEN:
                 return self._open(method)
             case ConnectionUpdateSecret(), ConnectionState.OPEN:
-                return ConnectionUpdateSecretOk()
+                return self._update_secret(method)
             case ConnectionClose(), _:
                 self.state = ConnectionState.CLOSED
                 return ConnectionCloseOk()
@@ -169,13 +173,14 @@ class ConnectionMachine:
 
     def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
         self.client_properties = method.client_properties
+        password: bytes | None
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
         elif method.mechanism == "AMQPLAIN":
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        if not self._gatekeeper.may_login(user, password):
+        if password is None or not self._gatekeeper.may_login(user, password):
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {method.mechanism}. "
                 "For details see the broker logfile."
@@ -199,12 +204,17 @@ class ConnectionMachine:
         self.state = ConnectionState.OPEN
         return ConnectionOpenOk()
 
+    def _update_secret(self, method: ConnectionUpdateSecret) -> ConnectionUpdateSecretOk:
+        if not self._gatekeeper.may_login(self.user, method.new_secret):
+            raise NotAllowed("New secret was refused by one of the backends")
+        return ConnectionUpdateSecretOk()
+
 
 def _negotiate(name: str, asked: int, least: int, most: int) -> int:
-    # 0 would mean "no limit", which is more than any limit.
     if asked == 0 or asked > most:
+        shown = "0 (no limit)" if (name, asked) == ("channel_max", 0) else asked
         raise NotAllowed(
-            f"negotiated {name} = {asked} is higher than the maximum allowed value ({most})"
+            f"negotiated {name} = {shown} is higher than the maximum allowed value ({most})"
         )
     if asked < least:
         raise NotAllowed(
@@ -220,11 +230,11 @@ def _plain(response: bytes) -> tuple[str, bytes]:
     return parts[1].decode("utf-8", "surrogateescape"), parts[2]
 
 
-def _amqplain(response: bytes) -> tuple[str, bytes]:
+def _amqplain(response: bytes) -> tuple[str, bytes | None]:
     table = decode_table_body(response)
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None or not isinstance(login.value, bytes):
         raise FieldSyntaxError("malformed AMQPLAIN response: expected LOGIN and PASSWORD")
-    if not isinstance(password.value, bytes):
-        raise FieldSyntaxError("malformed AMQPLAIN response: PASSWORD is not a string")
-    return login.value.decode("utf-8", "surrogateescape"), password.value
+    # As in RabbitMQ: what is no string is a wrong password.
+    secret = password.value if isinstance(password.value, bytes) else None
+    return login.value.decode("utf-8", "surrogateescape"), secret

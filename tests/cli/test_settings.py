@@ -26,7 +26,8 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--offset-checkpoint-interval", "0", "--ring-size", "2048", "--ring-bytes", "1MiB"),
         *("--ring-bytes-total", "8MiB", "--durability", "write", "--flush-bytes", "64KiB"),
         *("--flush-interval", "2ms", "--retain-for", "7d", "--max-message-size", "1MB"),
-        *("--log-level", "debug"),
+        *("--log-level", "debug", "--guest-from-anywhere"),
+        *("--present-product", "RabbitMQ", "--present-version", "3.13.7"),
     )
 
     assert config == ServerConfig(
@@ -43,6 +44,9 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         retain_for_seconds=604_800.0,
         max_message_bytes=1_000_000,
         log_level="debug",
+        guest_from_anywhere=True,
+        present_product="RabbitMQ",
+        present_version="3.13.7",
     )
 
 
@@ -56,6 +60,22 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(
     config = start("--config", path, "--port", "3")
 
     assert (config.port, config.ring_size, config.flush_interval_seconds) == (3, 4096, 0.001)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("true", True), ("1", True), ("no", False)])
+def test_a_switch_is_set_by_the_environment(
+    start: Start, monkeypatch: pytest.MonkeyPatch, value: str, expected: bool
+) -> None:
+    monkeypatch.setenv("AMQP_SERVER_GUEST_FROM_ANYWHERE", value)
+
+    assert start().guest_from_anywhere is expected
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_switch_is_set_by_the_file(start: Start, tmp_path: Path, value: bool) -> None:
+    path = write_config(tmp_path, f"guest-from-anywhere = {str(value).lower()}")
+
+    assert start("--config", path).guest_from_anywhere is value
 
 
 def test_the_file_can_be_named_by_the_environment(
@@ -102,6 +122,8 @@ def test_keys_of_the_file_are_written_with_hyphens_or_underscores(
         ),
         ("flush-interval = 5", "flush-interval: '5' has no unit: write 5s, 5ms or 5m"),
         ("ring-bytes = '5zz'", "ring-bytes: '5zz' is not a size"),
+        ("guest-from-anywhere = 'yes'", "guest-from-anywhere: write true or false"),
+        ("present-version = '4'", "present-version: '4' is not a version of three numbers"),
         ("durability = 'fsnc'", "durability: 'fsnc' is not one of"),
         ("ring-size = 2048\nring_size = 2048", "ring-size is set twice, once as 'ring_size'"),
         ("[server]\nport = 1", "unknown key 'server'"),
@@ -162,6 +184,9 @@ def test_a_complaint_about_the_environment_names_the_variable(
         (["--flush-bytes", "1"], "--flush-bytes: 1 is out of bounds: write 4KiB to 16MiB, for"),
         (["--ring-bytes", "1GiB"], "--ring-bytes: '1GiB' is more than ring-bytes-total"),
         (["--storage-path", __file__], "--storage-path: Directory "),
+        (["--present-product", " "], "--present-product: ' ' is not 1 to 100 characters"),
+        (["--present-product", "x" * 101], f"--present-product: '{'x' * 101}' is not 1 to 100"),
+        (["--present-version", "new"], "--present-version: 'new' is not a version of three"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
     ],
 )
@@ -175,7 +200,7 @@ def test_every_numeric_setting_has_bounds_that_its_default_keeps() -> None:
     numeric = {
         name
         for name, value in ((name, getattr(ServerConfig(), name)) for name in FIELDS)
-        if isinstance(value, int | float)
+        if isinstance(value, int | float) and not isinstance(value, bool)
     }
 
     assert numeric == BOUNDS.keys()

@@ -178,7 +178,8 @@ def test_an_unknown_frame_type_is_a_frame_error(kind: int) -> None:
     events, left = scan(octets)
 
     assert events[0] == (HEARTBEAT, 0)
-    assert events[1][:3] == (ERROR, 3, 501)
+    text = f'type {kind}, all octets = <<"abc">>: unknown_frame'
+    assert events[1] == (ERROR, 3, 501, text)
     assert (len(events), left) == (2, 0)
 
 
@@ -186,7 +187,9 @@ def test_a_frame_larger_than_negotiated_is_a_frame_error_before_it_has_arrived()
     events, _ = scan(pack(">BHI", 3, 1, wire.FRAME_MAX + 1))
 
     assert events[0][:3] == (ERROR, 1, 501)
-    assert "frame_too_large" in events[0][3]
+    size = wire.FRAME_MAX + 1
+    cause = f"{{frame_too_large,{size},{wire.FRAME_MAX - 8}}}"
+    assert events[0][3] == f"type 3, all octets = <<>>: {cause}"
 
 
 def test_a_frame_of_just_the_size_allowed_is_waited_for() -> None:
@@ -206,7 +209,8 @@ def test_a_wrong_end_octet_is_a_frame_error(which: int, is_repeated: bool) -> No
     events, left = scan(b"".join(before + frames))
 
     assert events[-1][:3] == (ERROR, 1, 501)
-    assert "frame end marker 207" in events[-1][3]
+    assert events[-1][3].startswith(f"type {which + 1}, ")
+    assert events[-1][3].endswith(": {invalid_frame_end_marker,207}")
     assert [event[0] for event in events[:-1]].count(ERROR) == 0
     assert left == 0
 

@@ -1,11 +1,14 @@
 """Peers that get the handshake wrong, or speak another protocol altogether."""
 
 import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Channel, Connection, Queue
+from pamqp import encode
+from pamqp.commands import Basic, Channel, Connection, Queue
 
 from amqp_server.config import Limits
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, ConnectionLostError, connect
@@ -75,16 +78,40 @@ def test_a_wrong_password_is_told_to_a_client_that_can_be_told(
             "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. "
             "For details see the broker logfile."
         )
+        assert (close.class_id, close.method_id) == (0, 0)
         assert "wrong" not in "".join(shared_server.messages[-3:])
 
 
+@pytest.fixture(scope="module")
+def brisk_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThreadedServer]:
+    """Start a server that does not let those wait for long whom it refuses in silence."""
+    limits = Limits(refused_login_seconds=0.05)
+    with ThreadedServer(tmp_path_factory.mktemp("brisk") / "data", limits=limits) as server:
+        yield server
+
+
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": False}])
-def test_a_wrong_password_just_ends_the_connection_of_other_clients(
-    shared_server: RunningServer, capabilities: dict[str, bool]
+@pytest.mark.parametrize("mechanism", ["PLAIN", "EXTERNAL"])
+def test_a_refused_login_just_ends_the_connection_of_other_clients(
+    brisk_server: ThreadedServer, capabilities: dict[str, bool], mechanism: str
 ) -> None:
-    with AmqpClient(shared_server.address) as client:
-        client.start(password="wrong", capabilities=capabilities)
+    with AmqpClient(brisk_server.address) as client:
+        client.start(password="wrong", mechanism=mechanism, capabilities=capabilities)
         client.expect_end()
+
+
+def test_a_client_that_guesses_passwords_has_to_wait(tmp_path: Path) -> None:
+    limits = Limits(refused_login_seconds=0.5)
+    with (
+        ThreadedServer(tmp_path / "data", limits=limits) as server,
+        AmqpClient(server.address) as client,
+    ):
+        client.start(password="wrong", capabilities={})
+        begun = time.monotonic()
+        # What it sends meanwhile is not even read.
+        client.send_raw(b"AMQP" * 100)
+        client.expect_end()
+        assert time.monotonic() - begun > 0.4
 
 
 def test_an_unknown_user_is_answered_as_a_wrong_password(shared_server: RunningServer) -> None:
@@ -94,15 +121,61 @@ def test_an_unknown_user_is_answered_as_a_wrong_password(shared_server: RunningS
         assert "Login was refused" in (close.reply_text or "")
 
 
+CAN_BE_TOLD: Any = {"capabilities": {"authentication_failure_close": True}}
+
+
+def answer_start(client: AmqpClient, mechanism: str, response: str) -> None:
+    """Greet, and give the mechanism this response."""
+    client.send_raw(PROTOCOL_HEADER)
+    client.expect(Connection.Start, 0)
+    client.send(Connection.StartOk(CAN_BE_TOLD, mechanism, response, "en_US"), 0)
+
+
 @pytest.mark.parametrize("response", ["", "guest", "\0guest", "\0a\0b\0c"])
 def test_a_malformed_plain_response_is_refused(shared_server: RunningServer, response: str) -> None:
     with AmqpClient(shared_server.address) as client:
-        client.send_raw(PROTOCOL_HEADER)
-        client.expect(Connection.Start, 0)
-        properties: Any = {"capabilities": {"authentication_failure_close": True}}
-        client.send(Connection.StartOk(properties, "PLAIN", response, "en_US"), 0)
-        close = client.expect(Connection.Close, 0)
-        assert close.reply_code in (403, 502)
+        answer_start(client, "PLAIN", response)
+        close = client.expect_connection_close(502)
+        assert close.reply_text == (
+            "SYNTAX_ERROR - malformed PLAIN response: expected authzid NUL user NUL password"
+        )
+        assert (close.class_id, close.method_id) == (10, 11)
+
+
+def amqplain(**fields: object) -> str:
+    """Return the response of AMQPLAIN: a table without its length."""
+    table: Any = fields
+    return encode.field_table(table)[4:].decode("latin-1")
+
+
+def test_amqplain_is_a_login_as_well(shared_server: RunningServer) -> None:
+    with AmqpClient(shared_server.address) as client:
+        answer_start(client, "AMQPLAIN", amqplain(LOGIN="guest", PASSWORD="guest"))
+        client.expect(Connection.Tune, 0)
+
+
+@pytest.mark.parametrize("password", ["wrong", "", 7])
+def test_a_wrong_password_by_amqplain_is_refused(
+    shared_server: RunningServer, password: object
+) -> None:
+    with AmqpClient(shared_server.address) as client:
+        answer_start(client, "AMQPLAIN", amqplain(LOGIN="guest", PASSWORD=password))
+        close = client.expect_connection_close(403)
+        assert close.reply_text == (
+            "ACCESS_REFUSED - Login was refused using authentication mechanism AMQPLAIN. "
+            "For details see the broker logfile."
+        )
+        assert (close.class_id, close.method_id) == (0, 0)
+
+
+def test_amqplain_without_a_password_is_malformed(shared_server: RunningServer) -> None:
+    with AmqpClient(shared_server.address) as client:
+        answer_start(client, "AMQPLAIN", amqplain(LOGIN="guest"))
+        close = client.expect_connection_close(502)
+        assert close.reply_text == (
+            "SYNTAX_ERROR - malformed AMQPLAIN response: expected LOGIN and PASSWORD"
+        )
+        assert (close.class_id, close.method_id) == (10, 11)
 
 
 def test_an_unknown_mechanism_is_refused(shared_server: RunningServer) -> None:
@@ -110,6 +183,7 @@ def test_an_unknown_mechanism_is_refused(shared_server: RunningServer) -> None:
         client.start(mechanism="EXTERNAL")
         close = client.expect_connection_close(503)
         assert close.reply_text == ("COMMAND_INVALID - unknown authentication mechanism 'EXTERNAL'")
+        assert (close.class_id, close.method_id) == (10, 11)
 
 
 def test_a_missing_virtual_host_is_refused(shared_server: RunningServer) -> None:
@@ -129,7 +203,7 @@ def test_a_missing_virtual_host_is_refused(shared_server: RunningServer) -> None
         (2047, 131_073, "frame_max = 131073 is higher than the maximum allowed value (131072)"),
         (2047, 0, "frame_max = 0 is higher than the maximum allowed value (131072)"),
         (2048, 131_072, "channel_max = 2048 is higher than the maximum allowed value (2047)"),
-        (0, 131_072, "channel_max = 0 is higher than the maximum allowed value (2047)"),
+        (0, 131_072, "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"),
     ],
 )
 def test_tuning_past_what_was_offered_is_refused(
@@ -156,9 +230,9 @@ def test_a_frame_above_the_negotiated_size_is_a_frame_error(shared_server: Runni
     ids=["open", "channel.open", "queue.declare", "tune-ok"],
 )
 def test_methods_before_the_login_are_refused(
-    shared_server: RunningServer, witness: AmqpClient, method: Channel.Open
+    brisk_server: ThreadedServer, method: Channel.Open
 ) -> None:
-    with AmqpClient(shared_server.address) as client:
+    with AmqpClient(brisk_server.address) as client:
         client.send_raw(PROTOCOL_HEADER)
         client.expect(Connection.Start, 0)
         client.send(method, 0 if method.name.startswith("Connection") else 1)
@@ -178,8 +252,19 @@ def test_a_channel_before_the_virtual_host_is_refused(shared_server: RunningServ
     with AmqpClient(shared_server.address) as client:
         client.login()
         client.send(Channel.Open(), 1)
-        close = client.expect(Connection.Close, 0)
-        assert close.reply_code in (503, 504, 505)
+        close = client.expect_connection_close(505)
+        assert close.reply_text == ("UNEXPECTED_FRAME - type 1, all octets = <<0,20,0,10,1,48>>")
+        assert (close.class_id, close.method_id) == (0, 0)
+
+
+def test_an_ack_before_the_virtual_host_is_refused(shared_server: RunningServer) -> None:
+    with AmqpClient(shared_server.address) as client:
+        client.login()
+        client.send(Basic.Ack(1), 1)
+        close = client.expect_connection_close(505)
+        assert close.reply_text == (
+            "UNEXPECTED_FRAME - type 1, all octets = <<0,60,0,80,0,0,0,0,0,0,0,1,0>>"
+        )
 
 
 @pytest.mark.parametrize("step", ["nothing", "header", "start-ok", "tune-ok"])

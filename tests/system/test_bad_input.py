@@ -31,7 +31,10 @@ def test_a_fatal_mistake_ends_the_connection_with_its_reply_code(
         close = client.expect(Connection.Close, 0)
         assert (close.class_id, close.method_id) == failing, describe(close)
         assert close.reply_code == code, describe(close)
-        assert close.reply_text.startswith(text), describe(close)
+        # RabbitMQ's texts of 255 octets end in dots; so do ours.
+        found = close.reply_text.removesuffix("...")
+        assert found.startswith(text), describe(close)
+        assert found == text or len(close.reply_text) == 255, describe(close)
         client.send(Connection.CloseOk(), 0)
         client.expect_end()
 
@@ -52,7 +55,7 @@ def test_a_mistake_on_a_channel_closes_that_channel_only(
         assert (close.reply_code, close.class_id, close.method_id) == (code, *failing), describe(
             close
         )
-        assert close.reply_text.startswith(text), describe(close)
+        assert close.reply_text == text, describe(close)
         client.send(Channel.CloseOk(), 1)
         client.open_channel(1)
         client.call(Confirm.Select(), Confirm.SelectOk, 2)
@@ -98,15 +101,17 @@ def test_a_truncated_frame_at_the_end_is_forgotten(shared_server: RunningServer)
         assert client.ready_count("truncated") == 1
 
 
-def test_an_unannounced_channel_number_above_the_maximum_is_refused(
-    shared_server: RunningServer,
-) -> None:
-    with connect(shared_server.address, channel_max=4) as client:
-        client.open_channel(4)
-        client.send(Channel.Open(), 5)
+def test_channels_are_counted_and_their_numbers_are_free(shared_server: RunningServer) -> None:
+    """As RabbitMQ does it: channel-max bounds how many there are, not which."""
+    with connect(shared_server.address, channel_max=2) as client:
+        client.open_channel(2)
+        client.open_channel(500)
+        client.send(Channel.Open(), 1)
         close = client.expect_connection_close(530)
-        assert (close.class_id, close.method_id) == (20, 10)
-        assert "channel_max (4)" in close.reply_text
+        assert (close.class_id, close.method_id) == (0, 0)
+        assert close.reply_text == (
+            "NOT_ALLOWED - number of channels opened (2) has reached the negotiated channel_max (2)"
+        )
 
 
 def test_two_faults_in_one_packet_are_answered_once(shared_server: RunningServer) -> None:

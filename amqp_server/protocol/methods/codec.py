@@ -13,6 +13,7 @@ numbers in a row are one `struct`, bits in a row share octets from the lowest bi
 Source: AMQP 0-9-1 specification, sections 4.2.4 (method payload) and 4.2.5 (arguments).
 """
 
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -40,6 +41,8 @@ from amqp_server.protocol.tables import Table, decode_table, encode_table
 _METHOD_ID = struct.Struct(">HH")
 METHOD_ID_BYTES = _METHOD_ID.size
 _BITS_PER_OCTET = 8
+_SURROGATE = re.compile("[\udc80-\udcff]")
+"""What an octet becomes that is no UTF-8."""
 
 
 class ArgumentType(Enum):
@@ -101,6 +104,16 @@ class Method:
     has_content: ClassVar[bool]
     _prefix: ClassVar[bytes]
     _layout: ClassVar[tuple[tuple[tuple[str, ...], Step], ...]]
+    _short_strings: ClassVar[tuple[str, ...]]
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether every short string among the arguments is UTF-8."""
+        for name in self._short_strings:
+            value: str = getattr(self, name)
+            if not value.isascii() and _SURROGATE.search(value):
+                return False
+        return True
 
     def encode(self) -> bytes:
         """Return the payload of a method frame: class id, method id, arguments.
@@ -170,6 +183,10 @@ def method(
         built.has_content = has_content
         built._prefix = _METHOD_ID.pack(class_id, method_id)
         built._layout = _compile(built)
+        short_string = _SINGLES[ArgumentType.SHORTSTR]
+        built._short_strings = tuple(
+            name for (name, *_), step in built._layout if step is short_string
+        )
         return built
 
     return build

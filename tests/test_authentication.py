@@ -1,0 +1,25 @@
+"""Who may log in, and from where."""
+
+import pytest
+
+from amqp_server.authentication import may_login
+
+HERE = ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"]
+ELSEWHERE = ["10.0.0.1", "192.168.1.7", "2001:db8::1", "fe80::1%eth0", "::ffff:10.0.0.1", "?"]
+
+
+@pytest.mark.parametrize("peer", HERE)
+def test_guest_may_come_from_this_machine(peer: str) -> None:
+    assert may_login("guest", b"guest", peer)
+
+
+@pytest.mark.parametrize("peer", ELSEWHERE)
+def test_guest_may_come_from_elsewhere_only_when_that_is_asked_for(peer: str) -> None:
+    assert not may_login("guest", b"guest", peer)
+    assert may_login("guest", b"guest", peer, from_anywhere=True)
+
+
+@pytest.mark.parametrize(("user", "password"), [("guest", b""), ("guest", b"x"), ("", b"guest")])
+def test_a_wrong_login_is_wrong_from_everywhere(user: str, password: bytes) -> None:
+    for peer in HERE + ELSEWHERE:
+        assert not may_login(user, password, peer, from_anywhere=True)
