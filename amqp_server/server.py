@@ -153,7 +153,11 @@ class Server:
 
     async def _close_queues(self) -> None:
         """Write what durable queues hold in memory only, and the last checkpoint."""
-        journaled = [queue for queue in self.broker.queues() if queue.is_journaled]
+        queues = tuple(self.broker.queues())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_SECONDS_MAX / 4):
+                await asyncio.gather(*(queue.wind_up() for queue in queues))
+        journaled = [queue for queue in queues if queue.is_journaled]
         await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
         await self.checkpointer.write_round(clean=True)
         for queue in self.broker.queues():

@@ -8,11 +8,12 @@ redelivered; it loses nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from amqp_server.broker.cold_reads import ColdReads
+from amqp_server.broker.cold_reads import ColdReads, wake
 from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.enqueue import enqueue
 
@@ -76,6 +77,8 @@ class Departures:
         self._confirms = PublisherConfirms()
         self._stalled: set[Queue] = set()
         self._cold: ColdReads | None = None
+        self._is_stopped = False
+        self._settled_waiters: list[asyncio.Future[None]] = []
 
     @property
     def is_idle(self) -> bool:
@@ -108,6 +111,8 @@ class Departures:
     def run_turn(self) -> None:
         """Send what may go, settle what has arrived."""
         self.release_confirms()
+        if self._is_stopped:
+            return
         self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
         room = BATCH_MESSAGES_MAX
         while self._waiting and room and not self._stalled:
@@ -132,6 +137,17 @@ class Departures:
         self._waiting.extendleft(reversed(self._kept))
         self._kept.clear()
 
+    def stop(self) -> None:
+        """Let nothing more leave; what is under way arrives."""
+        self._is_stopped = True
+
+    async def until_settled(self) -> None:
+        """Return when everything that is under way has been settled here, or cannot arrive."""
+        while self._under_way:
+            waiter = asyncio.get_running_loop().create_future()
+            self._settled_waiters.append(waiter)
+            await waiter
+
     def release_confirms(self) -> None:
         """Settle what has become safe in its new queues."""
         for answer in self._confirms.release():
@@ -141,6 +157,8 @@ class Departures:
                     self._keep(departure)
                 elif not self._queue.is_deleted:
                     self._queue.settle(departure.start, departure.end)
+        if not self._under_way:
+            wake(self._settled_waiters)
         if self._waiting:
             self._queue.wake()
 

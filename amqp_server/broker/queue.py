@@ -94,6 +94,7 @@ class Queue:
         self._storage = storage
         self._turn = turn
         self._had_consumer = False
+        self._is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
@@ -150,7 +151,7 @@ class Queue:
             return
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
-        if self._serve():
+        if not self._is_winding_up and self._serve():
             self._turn.mark(self)
         if self.departures is not None:
             self.departures.run_turn()
@@ -314,6 +315,16 @@ class Queue:
             return {}
         counts = self.delivery_counts.known(self.settlement)
         return {offset: count for offset, count in counts.items() if offset < end}
+
+    async def wind_up(self) -> None:
+        """Let nothing more expire or leave, and return when what is leaving has arrived.
+
+        The server is stopping: what leaves later would be in two queues after the next start.
+        """
+        self._is_winding_up = True
+        if self.departures is not None:
+            self.departures.stop()
+            await self.departures.until_settled()
 
     def stop(self) -> None:
         """Let nothing happen to the queue any more: it is deleted."""

@@ -157,6 +157,20 @@ def test_a_backlog_far_larger_than_memory_expires_into_the_other_queue(
         assert sorted(map(int, bodies(client, "dead"))) == list(range(count))
 
 
+def test_a_clean_stop_leaves_each_message_in_one_queue(server: RunningServer) -> None:
+    count = 3_000
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments={"x-message-ttl": 300, **TO_DEAD})
+        publish_confirmed(client, "q", range(count))
+        eventually(lambda: client.ready_count("dead") > 0)
+        stop_cleanly(server, client)
+    server.restart()
+    with channel_to(server) as client:
+        eventually(lambda: client.ready_count("dead") >= count)
+        assert sorted(map(int, bodies(client, "dead"))) == list(range(count))
+
+
 def test_dropped_heads_are_dead_letters_in_order(server: RunningServer) -> None:
     with channel_to(server) as client:
         client.declare("dead")
