@@ -20,6 +20,7 @@ from appendlog.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encod
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
+    from appendlog.message import MessageView
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
 """Why a message leaves its queue for good without having been acknowledged."""
@@ -41,18 +42,16 @@ class Death(NamedTuple):
     seconds: int
 
 
-class DeadLetter(NamedTuple):
-    """A message after its death.
+class Stamp(NamedTuple):
+    """What a death makes of a message's properties and route.
 
     Attributes:
-        message: To be published.
-        flags: Its flags octet.
-        routing_keys: What it is routed by; never empty.
-        headers: Of the message.
+        properties: As on the wire.
+        routing_keys: What the dead letter is routed by; never empty.
+        headers: Those in `properties`.
     """
 
-    message: bytes
-    flags: int
+    properties: bytes
     routing_keys: tuple[str, ...]
     headers: Table
 
@@ -73,6 +72,9 @@ class DeadLetters:
         self._routing_key = settings.dead_letter_routing_key
         self._queue_name = queue.name
         self._virtual_host = queue.virtual_host
+        # Messages that die together are often alike but for their bodies.
+        self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
+        self._stamp = Stamp(b"", (), {})
 
     def forward(self, message: bytes, reason: str) -> Copy:
         """Return the dead letter and the queues that it goes to; none if there is no exchange."""
@@ -80,39 +82,53 @@ class DeadLetters:
         exchange = vhost.exchanges.get(self._exchange_name)
         if exchange is None:
             return Copy((), message[0], message)
+        view = decode_message(message)
         death = Death(self._queue_name, reason, int(time.time()))
-        letter = dead_letter(message, death, exchange.name, self._routing_key)
-        queues = vhost.routing.route(exchange, Envelope(letter.routing_keys, letter.message))
+        alike = (view.properties, view.exchange, view.routing_key, death)
+        if alike != self._stamped:
+            self._stamp = stamp(*alike, self._routing_key)
+            self._stamped = alike
+        letter = dead_letter(view, self._stamp, exchange.name)
+        queues = vhost.routing.route(exchange, Envelope(self._stamp.routing_keys, letter))
         if reason != REJECTED:
-            deaths = deaths_of(letter.headers)
+            deaths = deaths_of(self._stamp.headers)
             queues = [queue for queue in queues if not is_cycle(queue.name, deaths)]
-        return Copy(tuple(queues), letter.flags, letter.message)
+        return Copy(tuple(queues), letter[0], letter)
 
 
-def dead_letter(message: bytes, death: Death, exchange: str, routing_key: str | None) -> DeadLetter:
-    """Return what becomes of `message`: everything it had, its death, and no expiration.
+def dead_letter(message: MessageView, stamp: Stamp, exchange: str) -> bytes:
+    """Return a message after its death, as published to `exchange`."""
+    return encode_message(
+        (message.flags | HAS_HEADERS) & ~HAS_EXPIRATION,
+        exchange.encode("utf-8", "surrogateescape"),
+        stamp.routing_keys[0].encode("utf-8", "surrogateescape"),
+        stamp.properties,
+        message.body,
+    )
+
+
+def stamp(
+    properties: bytes, exchange: bytes, key: bytes, death: Death, new_key: str | None
+) -> Stamp:
+    """Return properties with a death and without an expiration; all else of them stays.
 
     Args:
-        message: As it was in the queue.
+        properties: Of the message, as on the wire.
+        exchange: Where it was published.
+        key: With which routing key.
         death: What happened.
-        exchange: Name of the dead-letter exchange.
-        routing_key: Instead of its own and those of its header `CC`; None keeps them.
+        new_key: Instead of its own and those of its header `CC`; None keeps them.
     """
-    view = decode_message(message)
-    properties = decode_properties(view.properties)
-    headers = dict(properties.headers or {})
-    keys = [view.routing_key, *_carbon_copies(headers)]
-    _add_death(headers, death, view.exchange, keys, properties.expiration)
-    if routing_key is not None:
-        keys = [routing_key.encode("utf-8", "surrogateescape")]
+    old = decode_properties(properties)
+    headers = dict(old.headers or {})
+    keys = [key, *_carbon_copies(headers)]
+    _add_death(headers, death, exchange, keys, old.expiration)
+    if new_key is not None:
+        keys = [new_key.encode("utf-8", "surrogateescape")]
         headers.pop("CC", None)
-    flags = (view.flags | HAS_HEADERS) & ~HAS_EXPIRATION
-    encoded = replace(properties, headers=headers, expiration=None).encode()
-    name = exchange.encode("utf-8", "surrogateescape")
-    return DeadLetter(
-        encode_message(flags, name, keys[0], encoded, view.body),
-        flags,
-        tuple(key.decode("utf-8", "surrogateescape") for key in keys),
+    return Stamp(
+        replace(old, headers=headers, expiration=None).encode(),
+        tuple(each.decode("utf-8", "surrogateescape") for each in keys),
         headers,
     )
 

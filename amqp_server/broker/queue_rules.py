@@ -76,6 +76,12 @@ class QueueRules:
         if self._timer is not None:
             self._timer.cancel()
 
+    def run_turn(self) -> None:
+        """Let the queue look at its deadlines: the next one has come, or nearly."""
+        # The loop's clock is not that of the deadlines: it may be sooner by a moment.
+        self._timer = None
+        self._queue.wake()
+
     def _expire(self, end: int) -> None:
         """Expire what is due below `end`, from anywhere in the queue."""
         deadlines = self.facts.deadlines
@@ -99,8 +105,6 @@ class QueueRules:
     def _arm_timer(self) -> None:
         now_ms = _now_ms()
         next_ms = self.facts.deadlines.next_ms
-        if self._timer is not None and self._timer_ms <= now_ms:
-            self._timer = None
         # A deadline that has passed already waits for something else than for time.
         if next_ms is None or next_ms <= now_ms:
             return
@@ -110,7 +114,7 @@ class QueueRules:
                 return
             self._timer.cancel()
         self._timer_ms = next_ms
-        self._timer = self._turn.mark_after((next_ms - now_ms) / 1000, self._queue)
+        self._timer = self._turn.mark_after((next_ms - now_ms) / 1000, self)
 
 
 def _now_ms() -> int:

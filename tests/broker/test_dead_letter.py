@@ -1,10 +1,10 @@
 """What a dead letter looks like, and when it has come round."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from amqp_server.broker.dead_letter import Death, dead_letter, deaths_of, is_cycle
+from amqp_server.broker.dead_letter import Death, Stamp, dead_letter, deaths_of, is_cycle, stamp
 from amqp_server.broker.delivery_counts import DeliveryCounts
 from amqp_server.protocol.field_values import FieldValue, Table, table_of
 from amqp_server.protocol.properties import Properties, decode_properties
@@ -24,12 +24,33 @@ def message(properties: Properties = Properties(), flags: int = PERSISTENT) -> b
     return encode_message(flags, b"x", b"key", properties.encode(), b"body")
 
 
+class Letter(NamedTuple):
+    message: bytes
+    flags: int
+    stamp: Stamp
+
+    @property
+    def headers(self) -> Table:
+        return self.stamp.headers
+
+    @property
+    def routing_keys(self) -> tuple[str, ...]:
+        return self.stamp.routing_keys
+
+
+def letter_of(octets: bytes, death: Death, exchange: str, new_key: str | None) -> Letter:
+    view = decode_message(octets)
+    stamped = stamp(view.properties, view.exchange, view.routing_key, death, new_key)
+    dead = dead_letter(view, stamped, exchange)
+    return Letter(dead, dead[0], stamped)
+
+
 def headers_of(octets: bytes) -> Table:
     return decode_properties(decode_message(octets).properties).headers or {}
 
 
 def test_a_first_death_is_told_with_the_kinds_that_rabbitmq_uses() -> None:
-    letter = dead_letter(message(), EXPIRED, "dlx", None)
+    letter = letter_of(message(), EXPIRED, "dlx", None)
 
     assert deaths_of(headers_of(letter.message)) == [
         {
@@ -54,7 +75,7 @@ def test_everything_else_of_the_message_stays() -> None:
         content_type="text/plain", headers=table_of({"a": 1}), delivery_mode=2, priority=7,
         user_id="guest", message_id="m",
     )  # fmt: skip
-    letter = dead_letter(message(properties, PERSISTENT), EXPIRED, "dlx", None)
+    letter = letter_of(message(properties, PERSISTENT), EXPIRED, "dlx", None)
     view = decode_message(letter.message)
     kept = decode_properties(view.properties)
 
@@ -67,9 +88,7 @@ def test_everything_else_of_the_message_stays() -> None:
 
 
 def test_its_expiration_is_told_once_and_gone() -> None:
-    letter = dead_letter(
-        message(Properties(expiration="500"), HAS_EXPIRATION), EXPIRED, "dlx", None
-    )
+    letter = letter_of(message(Properties(expiration="500"), HAS_EXPIRATION), EXPIRED, "dlx", None)
 
     assert not letter.flags & HAS_EXPIRATION
     assert decode_properties(decode_message(letter.message).properties).expiration is None
@@ -77,9 +96,9 @@ def test_its_expiration_is_told_once_and_gone() -> None:
 
 
 def test_the_same_death_again_counts_up_and_comes_to_the_front() -> None:
-    octets = dead_letter(message(), EXPIRED, "dlx", None).message
-    octets = dead_letter(octets, Death("other", "rejected", 2), "dlx", None).message
-    letter = dead_letter(octets, EXPIRED._replace(seconds=3), "dlx", None)
+    octets = letter_of(message(), EXPIRED, "dlx", None).message
+    octets = letter_of(octets, Death("other", "rejected", 2), "dlx", None).message
+    letter = letter_of(octets, EXPIRED._replace(seconds=3), "dlx", None)
 
     deaths = deaths_of(letter.headers)
     assert [(death["queue"].value, death["count"].value) for death in deaths] == [
@@ -92,8 +111,8 @@ def test_the_same_death_again_counts_up_and_comes_to_the_front() -> None:
 
 
 def test_one_queue_and_two_reasons_are_two_deaths() -> None:
-    octets = dead_letter(message(), EXPIRED, "dlx", None).message
-    letter = dead_letter(octets, EXPIRED._replace(reason="maxlen"), "dlx", None)
+    octets = letter_of(message(), EXPIRED, "dlx", None).message
+    letter = letter_of(octets, EXPIRED._replace(reason="maxlen"), "dlx", None)
 
     assert [death["reason"].value for death in deaths_of(letter.headers)] == [b"maxlen", b"expired"]
 
@@ -101,13 +120,13 @@ def test_one_queue_and_two_reasons_are_two_deaths() -> None:
 def test_without_a_key_of_the_queue_it_keeps_its_own_and_those_of_cc() -> None:
     copied = message(Properties(headers=table_of({"CC": ["one", "two"]})), HAS_HEADERS)
 
-    assert dead_letter(copied, EXPIRED, "dlx", None).routing_keys == ("key", "one", "two")
-    assert "CC" in headers_of(dead_letter(copied, EXPIRED, "dlx", None).message)
+    assert letter_of(copied, EXPIRED, "dlx", None).routing_keys == ("key", "one", "two")
+    assert "CC" in headers_of(letter_of(copied, EXPIRED, "dlx", None).message)
 
 
 def test_with_a_key_of_the_queue_cc_is_gone_but_told() -> None:
     copied = message(Properties(headers=table_of({"CC": ["one"]})), HAS_HEADERS)
-    letter = dead_letter(copied, EXPIRED, "dlx", "dead")
+    letter = letter_of(copied, EXPIRED, "dlx", "dead")
 
     assert letter.routing_keys == ("dead",)
     assert decode_message(letter.message).routing_key == b"dead"
@@ -120,7 +139,7 @@ def test_with_a_key_of_the_queue_cc_is_gone_but_told() -> None:
 def test_an_x_death_that_is_none_does_no_harm(nonsense: Any) -> None:  # noqa: ANN401
     octets = message(Properties(headers=table_of({"x-death": nonsense})), HAS_HEADERS)
 
-    death = deaths_of(dead_letter(octets, EXPIRED, "dlx", None).headers)[0]
+    death = deaths_of(letter_of(octets, EXPIRED, "dlx", None).headers)[0]
 
     assert death["queue"] == FieldValue(b"S", b"q")
 
@@ -137,7 +156,7 @@ def test_an_x_death_that_is_none_does_no_harm(nonsense: Any) -> None:  # noqa: A
 def test_a_round_that_nobody_wanted_is_a_cycle(reasons: list[str], cycle: bool) -> None:
     octets = message()
     for number, reason in enumerate(reversed(reasons), 1):
-        octets = dead_letter(octets, Death(f"q{number}", reason, number), "dlx", None).message
+        octets = letter_of(octets, Death(f"q{number}", reason, number), "dlx", None).message
 
     assert is_cycle("q1", deaths_of(headers_of(octets))) == cycle
     assert not is_cycle("elsewhere", deaths_of(headers_of(octets)))
