@@ -54,15 +54,22 @@ class DocumentFiles:
         await aiofiles.os.makedirs(path, mode=0o700, exist_ok=True)
 
     async def remove_directory(self, path: Path) -> None:
-        """Remove an empty directory if it exists; durable after its parent is synced."""
-        try:
-            await aiofiles.os.rmdir(path)
-        except FileNotFoundError:
-            return
+        """Remove a directory with its files if it exists; durable after its parent is synced."""
+        await asyncio.to_thread(_remove_directory, path)
 
     async def sync_directory(self, path: Path) -> None:
         """Return when the directory's entries are on the disk."""
         await asyncio.to_thread(_sync_directory, path)
+
+
+def _remove_directory(path: Path) -> None:
+    try:
+        for file in path.iterdir():
+            # Another removal of it may be at work.
+            file.unlink(missing_ok=True)
+        path.rmdir()
+    except FileNotFoundError:
+        return
 
 
 def _sync_directory(path: Path) -> None:

@@ -102,13 +102,10 @@ class MetadataStore:
 
     async def _clear_directory(self, directory: Path) -> None:
         try:
-            names = await self._files.list_names(directory)
+            await self._files.remove_directory(directory)
         except NotADirectoryError:
             # A file of somebody else's beside the kinds; loading passes over it too.
             return
-        for name in names:
-            await self._files.remove(directory / name)
-        await self._files.remove_directory(directory)
         self._rounds.forget_directory(directory)
         await self._files.sync_directory(directory.parent)
 

@@ -173,22 +173,22 @@ class Broker:
         unused = self._remove_unused_exchanges(vhost, bindings)
         return self.definitions.remove(vhost.name, exchanges=unused, bindings=bindings)
 
-    def remove_vhost(self, name: str) -> tuple[Awaitable[None], list[Queue]]:
+    def remove_vhost(self, name: str) -> list[Queue]:
         """Forget a virtual host with all that is in it now.
 
         Returns:
-            What to await until the definitions are gone from the disk, and the queues, to be
-            discarded then.
+            Its queues, to be discarded when their definitions are gone from the disk.
         """
         vhost = self.vhosts.pop(name)
-        queues, exchanges = list(vhost.queues.values()), list(vhost.exchanges.values())
-        bindings = [binding for exchange in exchanges for binding in exchange.bindings.values()]
+        queues = list(vhost.queues.values())
         for queue in queues:
-            self._remove_queue(queue)
-        removed = self.definitions.remove(
-            name, queues=queues, exchanges=exchanges, bindings=bindings
-        )
-        return removed, queues
+            self._end_queue(queue)
+        return queues
+
+    async def until_saved(self) -> None:
+        """Return when all that is on its way to the disk now is there, or has failed."""
+        if self._saving:
+            await asyncio.wait(list(self._saving.values()))
 
     def delete_unused(self, queue: Queue) -> None:
         """Delete a queue that nobody needs now; its files follow in the background.
@@ -301,19 +301,22 @@ class Broker:
         self.discard(queue)
 
     def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
-        queue.stop()
+        self._end_queue(queue)
         vhost = queue.virtual_host
         bindings = vhost.remove_queue(queue)
+        return bindings, self._remove_unused_exchanges(vhost, bindings)
+
+    def _end_queue(self, queue: Queue) -> None:
+        """Stop a queue and tell its consumers."""
+        queue.stop()
         if queue.exclusive_owner is not None:
             self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
-        exchanges = self._remove_unused_exchanges(vhost, bindings)
         for consumer in queue.consumers:
             channel = consumer.channel
             del channel.consumers[consumer.tag]
             queue.consumers.remove(consumer)
             if channel.client.notifies_cancel and not channel.is_closed:
                 channel.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
-        return bindings, exchanges
 
     def _remove_unused_exchanges(
         self, vhost: VirtualHost, removed: list[Binding]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+REMOVED_TOGETHER = 32
+"""Logs that are removed at a time: the flushes of other queues wait for as many."""
 REMOVALS_MAX = 100
 """How often the removal of a directory begins again because somebody else removes in it."""
 NAME_BYTES_MAX = 255
@@ -144,10 +146,11 @@ class VhostChanges:
                 with suppress(MetadataError):
                     await self._definitions.save_vhost(name)
                 raise
-            removed, queues = self._broker.remove_vhost(name)
+            queues = self._broker.remove_vhost(name)
             self._disconnect(name)
+            # What was begun to be saved must be there to be removed.
+            await self._broker.until_saved()
             try:
-                await removed
                 await self._definitions.clear_vhost(encode_name(name))
             except MetadataError as error:
                 # Without the virtual host's document they mean nothing, and the next start
@@ -159,19 +162,23 @@ class VhostChanges:
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:
         """Remove what the queues of a deleted virtual host held, then its directory."""
-        loop = asyncio.get_running_loop()
         try:
-            waiting: list[asyncio.Future[None]] = []
-            for queue in queues:
-                done = loop.create_future()
-                self._broker.discard(queue, partial(done.set_result, None))
-                waiting.append(done)
-            for done in waiting:
-                await done
+            for at in range(0, len(queues), REMOVED_TOGETHER):
+                await self._discard(queues[at : at + REMOVED_TOGETHER])
             logs = self._broker.config.storage_path / "logs" / encode_name(name)
             await asyncio.to_thread(_remove_directory, logs)
         finally:
             self._removing_logs.pop(name).set()
+
+    async def _discard(self, queues: list[Queue]) -> None:
+        loop = asyncio.get_running_loop()
+        waiting: list[asyncio.Future[None]] = []
+        for queue in queues:
+            done = loop.create_future()
+            self._broker.discard(queue, partial(done.set_result, None))
+            waiting.append(done)
+        for done in waiting:
+            await done
 
 
 async def _end_of(task: asyncio.Task[None]) -> None:
