@@ -46,6 +46,25 @@ def same_value(one: FieldValue, other: FieldValue) -> bool:
     return one_class == _TYPE_CLASSES.get(other.kind, other.kind) and one.value == other.value
 
 
+def bare_value(value: FieldValue) -> object:
+    """Return what two values have in common when Erlang's `==` holds for them without their kinds.
+
+    Numbers are equal by value, whatever their kinds; octets too. Inside arrays and tables the kinds
+    count, and in tables the order; an empty table is an empty array.
+    """
+    match value.value:
+        case None:
+            return "undefined"
+        case bool(truth):
+            return ("bool", truth)
+        case list(items):
+            return [(type_name(item), bare_value(item)) for item in items]
+        case dict(entries):
+            return [(key, type_name(item), bare_value(item)) for key, item in entries.items()]
+        case other:
+            return other
+
+
 def type_name(value: FieldValue) -> str:
     """Return RabbitMQ's name of a value's kind, as in `longstr`."""
     return _TYPE_NAMES[value.kind]
@@ -76,10 +95,10 @@ def erlang_string(raw: bytes) -> str:
 def _quoted(value: FieldValue) -> str:
     if isinstance(value.value, bytes):
         return f"'{value.value.decode('utf-8', 'surrogateescape')}'"
-    return f"'{_erlang_term(value.value)}'"
+    return f"'{erlang_term(value.value)}'"
 
 
-def _erlang_term(data: FieldData) -> str:
+def erlang_term(data: FieldData) -> str:
     """Write a value as Erlang prints it: that is what users of RabbitMQ search for."""
     match data:
         case None:
@@ -105,7 +124,7 @@ def _erlang_term(data: FieldData) -> str:
 
 
 def _typed_term(value: FieldValue) -> str:
-    return f"{_TYPE_NAMES[value.kind]},{_erlang_term(value.value)}"
+    return f"{_TYPE_NAMES[value.kind]},{erlang_term(value.value)}"
 
 
 def _erlang_float(number: float) -> str:

@@ -12,9 +12,9 @@ from amqp_server.broker.matchers import (
     RandomMatcher,
     TopicMatcher,
 )
-from amqp_server.broker.matchers.headers import match_kind
+from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
-from amqp_server.protocol.tables import VOID, table_of
+from amqp_server.protocol.tables import VOID, DecimalValue, table_of
 from tests.broker.bindings import a_queue, bind, sent
 
 
@@ -211,11 +211,53 @@ def test_a_void_argument_asks_for_presence_only() -> None:
     assert not headers({"a": None}, b="anything")
 
 
-def test_headers_compare_kinds_too() -> None:
-    assert not headers({"a": 1}, a="1")
-    assert not headers({"a": True}, a=1)
-    assert not headers({"a": FieldValue(b"S", b"x")}, a=FieldValue(b"x", b"x"))
-    assert headers({"a": FieldValue(b"s", 1)}, a=FieldValue(b"l", 1))
+NUMBERS = [
+    FieldValue(b"b", 1),
+    FieldValue(b"B", 1),
+    FieldValue(b"s", 1),
+    FieldValue(b"u", 1),
+    FieldValue(b"I", 1),
+    FieldValue(b"i", 1),
+    FieldValue(b"l", 1),
+    FieldValue(b"L", 1),
+    FieldValue(b"T", 1),
+    FieldValue(b"f", 1.0),
+    FieldValue(b"d", 1.0),
+]
+TEXTS = [FieldValue(b"S", b"1"), FieldValue(b"x", b"1")]
+EMPTY = [FieldValue(b"A", []), FieldValue(b"F", {})]
+BYTE, INTEGER = FieldValue(b"b", 1), FieldValue(b"I", 1)
+ALONE = [
+    FieldValue(b"t", True),
+    FieldValue(b"D", DecimalValue(0, 1)),
+    FieldValue(b"D", DecimalValue(1, 10)),
+    FieldValue(b"A", [BYTE]),
+    FieldValue(b"A", [INTEGER]),
+    FieldValue(b"F", {"a": BYTE}),
+    FieldValue(b"F", {"a": INTEGER}),
+    FieldValue(b"F", {"a": BYTE, "b": BYTE}),
+    FieldValue(b"F", {"b": BYTE, "a": BYTE}),
+]
+CLASSES = [NUMBERS, TEXTS, EMPTY, *([value] for value in ALONE)]
+
+
+def test_headers_are_equal_by_value_and_kinds_count_only_inside_arrays_and_tables() -> None:
+    """Seen on RabbitMQ 3.10, every value against every other."""
+    for one in CLASSES:
+        for other in CLASSES:
+            for wanted in one:
+                for given_value in other:
+                    assert headers({"a": wanted}, a=given_value) is (one is other)
+
+
+def test_a_void_header_is_there_and_equals_nothing_else() -> None:
+    assert headers({"a": None}, a=None)
+    assert not headers({"a": 0}, a=None)
+    assert not headers({"a": "undefined"}, a=None)
+
+
+def test_zero_has_no_sign() -> None:
+    assert headers({"a": -0.0}, a=FieldValue(b"b", 0))
 
 
 def test_a_message_without_headers_has_none() -> None:
@@ -226,23 +268,29 @@ def test_a_message_without_headers_has_none() -> None:
     assert names(matcher.match(sent(""))) == {"two"}
 
 
+@pytest.mark.parametrize("kind", [None, "all", "any", "all-with-x", "any-with-x"])
+def test_there_are_four_kinds_of_match(kind: str | None) -> None:
+    HeadersMatcher().check_binding("", table_of({} if kind is None else {"x-match": kind}))
+
+
 @pytest.mark.parametrize(
-    ("value", "expected"),
+    ("value", "text"),
     [
-        (None, "all"),
-        ("all", "all"),
-        ("any-with-x", "any-with-x"),
-        ("ANY", None),
-        ("", None),
-        (1, None),
-        (VOID, None),
-        (FieldValue(b"S", b"\xff"), None),
+        ("ANY", 'value <<"ANY">>; expected all, any, all-with-x, or any-with-x'),
+        ("", "value <<>>; expected all, any, all-with-x, or any-with-x"),
+        (1, "type signedint (value 1); expected longstr"),
+        (True, "type bool (value true); expected longstr"),
+        (VOID, "type void (value undefined); expected longstr"),
+        (FieldValue(b"x", b"any"), 'type binary (value <<"any">>); expected longstr'),
+        ([], "type array (value []); expected longstr"),
+        (1.5, "type double (value 1.5); expected longstr"),
     ],
 )
-def test_the_four_match_kinds(value: PythonValue, expected: str | None) -> None:
-    arguments = {} if value is None else table_of({"x-match": value})
+def test_any_other_kind_of_match_is_refused(value: PythonValue, text: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        HeadersMatcher().check_binding("", table_of({"x-match": value}))
 
-    assert match_kind(arguments) == expected
+    assert refused.value.reply_text == f"PRECONDITION_FAILED - Invalid x-match field {text}"
 
 
 # Random

@@ -1,17 +1,20 @@
 """Headers exchange: the message's headers against the binding's arguments.
 
-Source: RabbitMQ, `rabbit_exchange_type_headers`: `x-match` is all (default), any,
-all-with-x or any-with-x; without `-with-x`, keys that begin with `x-` are not compared; a
-binding value of void asks for presence only.
+`x-match` is all (default), any, all-with-x or any-with-x; without `-with-x`, keys that begin
+with `x-` are not compared; a binding value of void asks for presence only. All else is compared
+as RabbitMQ's bare Erlang values are: 5, 5.0 and a timestamp of 5 are equal, kinds count only
+inside arrays and tables.
+
+Source: RabbitMQ, `rabbit_exchange_type_headers` and its texts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.matchers.matcher import Matcher
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.field_comparison import same_value
+from amqp_server.protocol.field_comparison import bare_value, erlang_term, type_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +22,16 @@ if TYPE_CHECKING:
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.envelope import Envelope
     from amqp_server.protocol.tables import Table
+
+_KINDS = frozenset({"all", "any", "all-with-x", "any-with-x"})
+
+
+class _Pattern(NamedTuple):
+    """What a binding asks for: all or any of its values, and of its names that need no value."""
+
+    asks_for_all: bool
+    values: dict[str, object]
+    names: list[str]
 
 
 class HeadersMatcher(Matcher):
@@ -28,49 +41,68 @@ class HeadersMatcher(Matcher):
 
     def __init__(self) -> None:
         """Begin without bindings."""
-        self._bindings: dict[Binding, None] = {}
+        self._patterns: dict[Binding, _Pattern] = {}
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         """Check `x-match`."""
-        if match_kind(arguments) is None:
-            value = arguments["x-match"].value
-            shown = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        value = arguments.get("x-match")
+        if value is None:
+            return
+        shown = erlang_term(value.value)
+        if value.kind != b"S":
             raise PreconditionFailed(
-                f'Invalid x-match field value <<"{shown}">>; '
-                "expected all, any, all-with-x, or any-with-x"
+                f"Invalid x-match field type {type_name(value)} (value {shown}); expected longstr"
+            )
+        if _match_kind(arguments) not in _KINDS:
+            raise PreconditionFailed(
+                f"Invalid x-match field value {shown}; expected all, any, all-with-x, or any-with-x"
             )
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""
-        self._bindings[binding] = None
+        self._patterns[binding] = _pattern(binding.arguments)
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding."""
-        del self._bindings[binding]
+        del self._patterns[binding]
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose arguments fit the headers."""
-        headers = envelope.headers
+        headers = {name: bare_value(value) for name, value in envelope.headers.items()}
         return [
-            binding.destination for binding in self._bindings if _fits(binding.arguments, headers)
+            binding.destination
+            for binding, pattern in self._patterns.items()
+            if _fits(pattern, headers)
         ]
 
 
-def match_kind(arguments: Table) -> str | None:
-    """Return the binding's `x-match`, `all` when absent, None when it is not one of the four."""
+def _match_kind(arguments: Table) -> str:
     value = arguments.get("x-match")
-    if value is None:
+    if value is None or not isinstance(value.value, bytes):
         return "all"
-    kind = value.value.decode("utf-8", "replace") if isinstance(value.value, bytes) else ""
-    return kind if kind in {"all", "any", "all-with-x", "any-with-x"} else None
+    return value.value.decode("utf-8", "replace")
 
 
-def _fits(arguments: Table, headers: Table) -> bool:
-    kind = match_kind(arguments) or "all"
-    with_x = kind.endswith("-with-x")
-    outcomes = (
-        name in headers and (wanted.kind == b"V" or same_value(wanted, headers[name]))
-        for name, wanted in arguments.items()
-        if name != "x-match" and (with_x or not name.startswith("x-"))
+def _pattern(arguments: Table) -> _Pattern:
+    kind = _match_kind(arguments)
+    compared = {
+        name: value
+        for name, value in arguments.items()
+        if name != "x-match" and (kind.endswith("-with-x") or not name.startswith("x-"))
+    }
+    return _Pattern(
+        not kind.startswith("any"),
+        {name: bare_value(value) for name, value in compared.items() if value.kind != b"V"},
+        [name for name, value in compared.items() if value.kind == b"V"],
     )
-    return all(outcomes) if kind.startswith("all") else any(outcomes)
+
+
+def _fits(pattern: _Pattern, headers: dict[str, object]) -> bool:
+    asks_for_all, values, names = pattern
+    if asks_for_all:
+        return all(name in headers for name in names) and all(
+            name in headers and headers[name] == value for name, value in values.items()
+        )
+    return any(name in headers for name in names) or any(
+        name in headers and headers[name] == value for name, value in values.items()
+    )
