@@ -122,10 +122,12 @@ def generated_name() -> str:
 
 def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
     """Bind a queue to an exchange."""
-    refuse_default(method.exchange)
-    vhost = channel.virtual_host
-    queue = find_queue(channel, method.queue)
-    exchange = find_exchange(vhost, clean_name(method.exchange))
+    name = queue_name(channel, method.queue)
+    exchange_name = clean_name(method.exchange)
+    refuse_default(exchange_name)
+    # Of two that are missing RabbitMQ names the exchange.
+    exchange = find_exchange(channel.virtual_host, exchange_name)
+    queue = find_named_queue(channel, name)
     key = method.routing_key
     if not method.queue and not key:
         # Source: specification, queue.bind: an unnamed queue without a key is bound by its name.
@@ -136,10 +138,11 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
 
 def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
     """Unbind a queue from an exchange; what is not there counts as removed, as in RabbitMQ."""
-    refuse_default(method.exchange)
     vhost = channel.virtual_host
     queue = vhost.queues.get(queue_name(channel, method.queue))
-    exchange = vhost.exchanges.get(clean_name(method.exchange))
+    exchange_name = clean_name(method.exchange)
+    refuse_default(exchange_name)
+    exchange = vhost.exchanges.get(exchange_name)
     if queue is None or exchange is None:
         return answer(channel, QueueUnbindOk())
     key = method.routing_key
