@@ -368,7 +368,7 @@ def _order(
 
 
 def _delivery_counts(settings: QueueSettings, opened: OpenedLog) -> DeliveryCounts | None:
-    """Return the counts of a queue that needs them: for a limit, or for redelivered flags."""
-    if settings.delivery_limit is None and settings.max_priority is None:
+    """Return the counts of a queue that needs them: for consumers, or for redelivered flags."""
+    if settings.type is not QueueType.QUORUM and settings.max_priority is None:
         return None
     return DeliveryCounts(settings.delivery_limit, opened.redelivery_counts)

@@ -5,7 +5,7 @@ from typing import Any
 from pamqp.base import Frame
 from pamqp.commands import Basic, Channel, Connection, Queue
 
-from tests.amqp_client import AmqpClient, Message
+from tests.amqp_client import PERSISTENT, AmqpClient, Message
 from tests.conformance.errors import expect_channel_error
 from tests.conformance.polling import eventually
 
@@ -58,11 +58,32 @@ def leave(client: AmqpClient) -> None:
     client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
 
 
+def publish_all(
+    client: AmqpClient, queue: str, *bodies: bytes, properties: Basic.Properties = PERSISTENT
+) -> None:
+    """Publish and wait for the confirms, in any order; all before must have been confirmed."""
+    missing: set[int] = set()
+    for body in bodies:
+        client.publish(body, queue, properties=properties)
+        missing.add(client.published[1])
+    while missing:
+        ack = client.expect(Basic.Ack)
+        tag = ack.delivery_tag
+        assert tag is not None
+        missing = {each for each in missing if each > tag or (each < tag and not ack.multiple)}
+
+
 def take(client: AmqpClient, queue: str, *, no_ack: bool = True) -> Message:
     """Get one message as soon as there is one."""
     message = eventually(lambda: client.get(queue, no_ack=no_ack))
     assert message is not None
     return message
+
+
+def headers_of(message: Message) -> dict[str, Any]:
+    """Return the headers of a message that has some."""
+    assert message.properties.headers is not None, "no headers"
+    return dict(message.properties.headers)
 
 
 def await_ready_count(client: AmqpClient, queue: str, count: int) -> None:

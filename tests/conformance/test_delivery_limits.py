@@ -1,0 +1,128 @@
+"""Section 4: how often a message of a quorum queue may come back."""
+
+import pytest
+from pamqp.commands import Basic, Channel
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect, NewName
+from tests.conformance.marks import differs
+from tests.conformance.polling import eventually
+from tests.conformance.queues import await_ready_count, headers_of, reject, take
+from tests.conformance.typed_fields import Typed, get_typed_headers
+
+QUORUM = {"x-queue-type": "quorum"}
+
+
+def returned(client: AmqpClient, queue: str, times: int) -> None:
+    """Take the message and give it back so often."""
+    for _ in range(times):
+        reject(client, take(client, queue, no_ack=False), requeue=True)
+
+
+def test_redeliveries_of_a_quorum_queue_are_counted(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM)
+    client.publish(b"x", name, properties=Basic.Properties(headers={"mine": "kept"}))
+    first = take(client, name, no_ack=False)
+    assert headers_of(first).get("x-delivery-count", 0) == 0
+    reject(client, first, requeue=True)
+    for count in (1, 2):
+        message = take(client, name, no_ack=False)
+        assert message.redelivered
+        assert headers_of(message)["x-delivery-count"] == count
+        assert headers_of(message)["mine"] == "kept"
+        reject(client, message, requeue=True)
+
+
+def test_a_count_is_a_long(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM)
+    client.publish(b"x", name)
+    returned(client, name, 1)
+    await_ready_count(client, name, 1)
+    assert get_typed_headers(client, name)["x-delivery-count"] == Typed("l", 1)
+
+
+def test_a_consumer_sees_the_count_too(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM)
+    client.consume(name)
+    client.publish(b"x", name)
+    message = client.expect_delivery()
+    for count in (1, 2, 3):
+        reject(client, message, requeue=True)
+        message = client.expect_delivery()
+        assert headers_of(message)["x-delivery-count"] == count
+
+
+@pytest.mark.parametrize("loss", ["channel", "connection"])
+def test_a_lost_consumer_counts(connect: Connect, client: AmqpClient, name: str, loss: str) -> None:
+    client.declare(name, arguments=QUORUM)
+    client.publish(b"x", name)
+    consumer = connect()
+    take(consumer, name, no_ack=False)
+    if loss == "channel":
+        consumer.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+    else:
+        consumer.socket.close()
+    assert headers_of(take(client, name))["x-delivery-count"] == 1
+
+
+def test_a_classic_queue_does_not_count(client: AmqpClient, name: str) -> None:
+    client.declare(name)
+    client.publish(b"x", name)
+    returned(client, name, 2)
+    message = take(client, name)
+    assert message.redelivered
+    assert "x-delivery-count" not in (message.properties.headers or {})
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_a_message_that_came_back_more_often_than_the_limit_is_gone(
+    client: AmqpClient, name: str, limit: int
+) -> None:
+    client.declare(name, arguments=QUORUM | {"x-delivery-limit": limit})
+    client.publish(b"x", name)
+    returned(client, name, limit + 1)
+    await_ready_count(client, name, 0)
+    assert client.get(name) is None
+
+
+def test_each_message_has_its_own_count(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM | {"x-delivery-limit": 2})
+    client.publish(b"1", name)
+    client.publish(b"2", name)
+    first, second = (take(client, name, no_ack=False) for _ in range(2))
+    client.send(Basic.Ack(second.tag))
+    client.publish(b"3", name)
+    reject(client, first, requeue=True)
+    returned(client, name, 2)
+    message = take(client, name)
+    assert message.body == b"3"
+    assert (message.properties.headers or {}).get("x-delivery-count", 0) == 0
+    assert client.get(name) is None
+
+
+@differs(
+    rabbitmq="3.10 has no limit unless one is given; 4.0 has this one",
+    reason="a message that kills its consumer would go round for ever",
+)
+def test_without_a_limit_twenty_returns_are_allowed(client: AmqpClient, new_name: NewName) -> None:
+    name, dead_letters = new_name(), new_name()
+    client.declare(dead_letters)
+    to = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead_letters}
+    client.declare(name, arguments=QUORUM | to)
+    client.publish(b"x", name)
+    returned(client, name, 20)
+    message = take(client, name, no_ack=False)
+    assert headers_of(message)["x-delivery-count"] == 20
+    reject(client, message, requeue=True)
+    eventually(lambda: client.ready_count(dead_letters) == 1, seconds_max=3)
+
+
+@differs(
+    rabbitmq="3.10 takes the first return for one too many; 4.0 knows no limit then",
+    reason="as RabbitMQ 4",
+)
+def test_a_negative_limit_is_none(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM | {"x-delivery-limit": -1})
+    client.publish(b"x", name)
+    returned(client, name, 25)
+    assert headers_of(take(client, name))["x-delivery-count"] == 25

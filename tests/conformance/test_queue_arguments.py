@@ -1,0 +1,419 @@
+"""Section 4: which values the arguments of a queue may have, and what is said of others."""
+
+from collections.abc import Mapping
+
+import pytest
+from pamqp.commands import Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.marks import differs
+from tests.conformance.queues import Arguments, expect_declaration_refused, expect_refused
+from tests.conformance.typed_fields import Typed, send_declaration
+
+TYPES = ("classic", "quorum")
+MILLISECONDS_MAX = 315_360_000_000
+WRONG_TYPES = [
+    (Typed("S", "5"), "longstr"),
+    (Typed("d", 5.0), "double"),
+    (Typed("f", 5.0), "float"),
+    (Typed("t", True), "bool"),
+    (Typed("V", None), "void"),
+    (Typed("A", []), "array"),
+    (Typed("F", {}), "table"),
+    (Typed("T", 5), "timestamp"),
+]
+NOT_STRINGS = [(Typed("b", 5), "byte"), (Typed("l", 5), "long"), *WRONG_TYPES[1:]]
+INTEGERS = {
+    "classic": (
+        "x-message-ttl",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-queue-version",
+    ),
+    "quorum": (
+        "x-message-ttl",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-quorum-initial-group-size",
+    ),
+}
+STRINGS = {
+    "classic": ("x-overflow", "x-queue-mode"),
+    "quorum": ("x-overflow", "x-dead-letter-strategy", "x-queue-leader-locator"),
+}
+NOT_OF_TYPE = {
+    "classic": (
+        "x-delivery-limit",
+        "x-quorum-initial-group-size",
+        "x-dead-letter-strategy",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-initial-cluster-size",
+    ),
+    "quorum": (
+        "x-max-priority",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-max-age",
+        "x-stream-max-segment-size-bytes",
+        "x-initial-cluster-size",
+    ),
+}
+
+
+def of_type(queue_type: str) -> Arguments:
+    return {"x-queue-type": queue_type}
+
+
+def pairs(table: Mapping[str, tuple[str, ...]]) -> list[tuple[str, str]]:
+    return [(queue_type, argument) for queue_type in TYPES for argument in table[queue_type]]
+
+
+def expect_value_refused(
+    client: AmqpClient, name: str, argument: str, value: object, said: str, queue_type: str
+) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        f"invalid arg '{argument}' for {{}}: {said}",
+        arguments=of_type(queue_type) | {argument: value},
+    )
+
+
+# Integers
+
+
+@pytest.mark.parametrize(("queue_type", "argument"), pairs(INTEGERS))
+def test_an_integer_must_be_one(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    for value, word in WRONG_TYPES:
+        arguments = {"x-queue-type": Typed("S", queue_type), argument: value}
+        send_declaration(client, name, arguments)
+        expect_refused(
+            client,
+            f"invalid arg '{argument}' for queue '{name}' in vhost '/': "
+            f'"expected integer, got {word}"',
+        )
+
+
+@pytest.mark.parametrize("width", "bBsuIil")
+def test_an_integer_may_have_any_width(client: AmqpClient, name: str, width: str) -> None:
+    send_declaration(client, name, {"x-max-length": Typed(width, 100)})
+    client.expect(Queue.DeclareOk)
+
+
+@pytest.mark.parametrize(("queue_type", "argument"), pairs(INTEGERS))
+def test_an_integer_must_not_be_negative(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    for value in (-1, -(2**40)):
+        expect_value_refused(
+            client, name, argument, value, f"{{{{value_negative,{value}}}}}", queue_type
+        )
+
+
+@pytest.mark.parametrize(
+    ("queue_type", "argument"),
+    [
+        ("classic", "x-expires"),
+        ("quorum", "x-expires"),
+        ("quorum", "x-quorum-initial-group-size"),
+    ],
+)
+def test_some_integers_must_not_be_zero(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    expect_value_refused(client, name, argument, 0, "{{value_zero,0}}", queue_type)
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+@pytest.mark.parametrize("argument", ["x-message-ttl", "x-max-length", "x-max-length-bytes"])
+def test_other_integers_may_be_zero(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    client.declare(name, arguments=of_type(queue_type) | {argument: 0})
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+@pytest.mark.parametrize("argument", ["x-message-ttl", "x-expires"])
+def test_no_time_is_longer_than_ten_years(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    for value in (MILLISECONDS_MAX + 1, 2**63 - 1):
+        said = f"{{{{value_too_large,{value}}}}}"
+        expect_value_refused(client, name, argument, value, said, queue_type)
+    client.declare(name, arguments=of_type(queue_type) | {argument: MILLISECONDS_MAX})
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+@pytest.mark.parametrize("argument", ["x-max-length", "x-max-length-bytes"])
+def test_a_length_has_no_upper_limit(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    client.declare(name, arguments=of_type(queue_type) | {argument: 2**63 - 1})
+
+
+def test_there_are_at_most_255_priorities_above_none(client: AmqpClient, name: str) -> None:
+    for value in (256, 2**40):
+        said = f"{{{{max_value_exceeded,{value}}}}}"
+        expect_value_refused(client, name, "x-max-priority", value, said, "classic")
+    client.declare(name, arguments={"x-max-priority": 255})
+
+
+def test_no_priorities_at_all_may_be_asked_for(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments={"x-max-priority": 0})
+
+
+# Words
+
+
+@pytest.mark.parametrize(("queue_type", "argument"), pairs(STRINGS))
+def test_a_word_must_be_a_string(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    for value, word in NOT_STRINGS:
+        arguments = {"x-queue-type": Typed("S", queue_type), argument: value}
+        send_declaration(client, name, arguments)
+        expect_refused(
+            client,
+            f"invalid arg '{argument}' for queue '{name}' in vhost '/': "
+            f"{{unacceptable_type,{word}}}",
+        )
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+def test_what_happens_on_overflow_has_three_names(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    for value in ("", "drop", "reject"):
+        expect_value_refused(client, name, "x-overflow", value, "invalid_overflow", queue_type)
+
+
+@pytest.mark.parametrize("value", ["drop-head", "reject-publish", "reject-publish-dlx"])
+def test_each_of_the_names_of_overflow_is_taken(client: AmqpClient, name: str, value: str) -> None:
+    client.declare(name, arguments={"x-overflow": value})
+
+
+def test_a_queue_type_must_be_known(client: AmqpClient, name: str) -> None:
+    for value in ("", "lazy", "Classic"):
+        expect_declaration_refused(
+            client,
+            name,
+            f"invalid arg 'x-queue-type' for {{}}: \"unsupported queue type '{value}'\"",
+            arguments={"x-queue-type": value},
+        )
+
+
+def test_a_queue_type_must_be_a_string(client: AmqpClient, name: str) -> None:
+    for value, word in NOT_STRINGS:
+        send_declaration(client, name, {"x-queue-type": value})
+        expect_refused(
+            client,
+            f"invalid arg 'x-queue-type' for queue '{name}' in vhost '/': "
+            f"{{unacceptable_type,{word}}}",
+        )
+
+
+@pytest.mark.parametrize("value", ["lazy", "default"])
+def test_a_queue_mode_is_taken(client: AmqpClient, name: str, value: str) -> None:
+    client.declare(name, arguments={"x-queue-mode": value})
+
+
+def test_a_queue_mode_must_be_known(client: AmqpClient, name: str) -> None:
+    for value in ("", "eager"):
+        said = f"\"unsupported queue mode '{value}'\""
+        expect_value_refused(client, name, "x-queue-mode", value, said, "classic")
+
+
+@pytest.mark.parametrize("value", [1, 2])
+def test_a_queue_version_is_taken(client: AmqpClient, name: str, value: int) -> None:
+    client.declare(name, arguments={"x-queue-version": value})
+
+
+def test_a_queue_version_must_be_known(client: AmqpClient, name: str) -> None:
+    for value in (0, 3, 2**40):
+        said = f"\"unsupported queue version '{value}'\""
+        expect_value_refused(client, name, "x-queue-version", value, said, "classic")
+
+
+@pytest.mark.parametrize("value", ["client-local", "balanced", "random", "least-leaders"])
+def test_a_leader_locator_of_a_quorum_queue_is_taken(
+    client: AmqpClient, name: str, value: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": "quorum", "x-queue-leader-locator": value})
+
+
+def test_a_leader_locator_must_be_known(client: AmqpClient, name: str) -> None:
+    said = "invalid_queue_locator_arg"
+    expect_value_refused(client, name, "x-queue-leader-locator", "nearest", said, "quorum")
+
+
+@differs(
+    rabbitmq="3.10 refuses it (406); later versions take it",
+    reason="clients of newer versions send it with every queue",
+)
+@pytest.mark.parametrize("value", ["client-local", "balanced"])
+def test_a_leader_locator_of_a_classic_queue_is_taken(
+    client: AmqpClient, name: str, value: str
+) -> None:
+    client.declare(name, arguments={"x-queue-leader-locator": value})
+
+
+@pytest.mark.parametrize("value", ["at-most-once", "at-least-once"])
+def test_a_dead_letter_strategy_is_taken(client: AmqpClient, name: str, value: str) -> None:
+    client.declare(name, arguments={"x-queue-type": "quorum", "x-dead-letter-strategy": value})
+
+
+def test_a_dead_letter_strategy_must_be_known(client: AmqpClient, name: str) -> None:
+    said = "invalid_dlx_strategy"
+    expect_value_refused(client, name, "x-dead-letter-strategy", "sometimes", said, "quorum")
+
+
+# Dead letters
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+def test_a_dead_letter_exchange_must_be_a_string(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    for value, word in NOT_STRINGS:
+        arguments = {"x-queue-type": Typed("S", queue_type), "x-dead-letter-exchange": value}
+        send_declaration(client, name, arguments)
+        expect_refused(
+            client,
+            f"invalid type '{word}' for arg 'x-dead-letter-exchange' "
+            f"in queue '{name}' in vhost '/'",
+        )
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+def test_a_dead_letter_routing_key_must_be_a_string(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    for value, word in NOT_STRINGS:
+        send_declaration(
+            client,
+            name,
+            {
+                "x-queue-type": Typed("S", queue_type),
+                "x-dead-letter-exchange": Typed("S", ""),
+                "x-dead-letter-routing-key": value,
+            },
+        )
+        expect_refused(
+            client,
+            f"invalid arg 'x-dead-letter-routing-key' for queue '{name}' in vhost '/': "
+            f"{{unacceptable_type,{word}}}",
+        )
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+def test_a_dead_letter_routing_key_needs_an_exchange(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    said = "routing_key_but_no_dlx_defined"
+    expect_value_refused(client, name, "x-dead-letter-routing-key", "key", said, queue_type)
+
+
+def test_a_dead_letter_exchange_need_not_be_there(client: AmqpClient, name: str) -> None:
+    arguments = {"x-dead-letter-exchange": f"{name}-none", "x-dead-letter-routing-key": ""}
+    client.declare(name, arguments=arguments)
+
+
+# Types of queues
+
+
+@pytest.mark.parametrize(("queue_type", "argument"), pairs(NOT_OF_TYPE))
+def test_an_argument_of_another_type_of_queue_is_refused_whatever_its_value(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    for value in (1, "a"):
+        expect_declaration_refused(
+            client,
+            name,
+            f"invalid arg '{argument}' for {{}} of queue type rabbit_{queue_type}_queue",
+            arguments=of_type(queue_type) | {argument: value},
+        )
+
+
+@pytest.mark.parametrize(
+    ("properties", "word"),
+    [
+        ({"durable": False}, "non-durable"),
+        ({"exclusive": True}, "exclusive-owner"),
+        ({"auto_delete": True}, "auto-delete"),
+        ({"durable": False, "exclusive": True, "auto_delete": True}, "auto-delete"),
+        ({"durable": False, "exclusive": True}, "exclusive-owner"),
+    ],
+    ids=["transient", "exclusive", "auto-delete", "all", "transient-exclusive"],
+)
+def test_a_quorum_queue_has_one_set_of_properties(
+    client: AmqpClient, name: str, properties: dict[str, bool], word: str
+) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        f"invalid property '{word}' for {{}}",
+        arguments={"x-queue-type": "quorum"},
+        **properties,
+    )
+
+
+@pytest.mark.parametrize("value", [0, 5, -1, 2**40])
+def test_a_delivery_limit_may_be_any_integer(client: AmqpClient, name: str, value: int) -> None:
+    client.declare(name, arguments={"x-queue-type": "quorum", "x-delivery-limit": value})
+
+
+@differs(
+    rabbitmq="3.10 takes a value of any type, and ignores what it cannot use",
+    reason="the client learns why",
+)
+@pytest.mark.parametrize(
+    ("queue_type", "argument"),
+    [
+        ("quorum", "x-delivery-limit"),
+        ("quorum", "x-consumer-timeout"),
+        ("classic", "x-consumer-timeout"),
+    ],
+)
+def test_an_integer_that_rabbitmq_does_not_look_at_must_be_one_too(
+    client: AmqpClient, name: str, queue_type: str, argument: str
+) -> None:
+    said = '"expected integer, got longstr"'
+    expect_value_refused(client, name, argument, "5", said, queue_type)
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+def test_arguments_that_nobody_knows_are_taken(
+    client: AmqpClient, name: str, queue_type: str
+) -> None:
+    arguments = {
+        "x-mine": {"a": [1, None]},
+        "mine": 5.0,
+        "x-consumer-timeout": 60_000,
+        "x-quorum-target-group-size": -1,
+    }
+    client.declare(name, arguments=of_type(queue_type) | arguments)
+
+
+def test_a_refused_declaration_leaves_nothing_behind(client: AmqpClient, name: str) -> None:
+    said = "{{value_negative,-1}}"
+    expect_value_refused(client, name, "x-max-length", -1, said, "classic")
+    client.send(Queue.Declare(queue=name, passive=True))
+    client.expect_channel_close(404)
+
+
+def test_a_queue_that_is_there_is_compared_before_values_are_looked_at(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments={"x-max-length": 5})
+    expect_declaration_refused(
+        client,
+        name,
+        "inequivalent arg 'x-max-length' for {}: received '-5' but current is '5'",
+        arguments={"x-max-length": -5},
+    )

@@ -1,0 +1,117 @@
+"""Section 4: x-expires, the time after which a queue that nobody uses goes."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect, NewName
+from tests.conformance.polling import eventually
+
+UNUSED_MS = 600
+USED_SECONDS = 1.3
+"""More than twice as long as the queue would live unused."""
+EXPIRING = {"x-expires": UNUSED_MS}
+TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+
+
+def is_there(publisher: AmqpClient, queue: str) -> bool:
+    """Whether a message is routed to the queue: publishing is no use of it, looking for it is."""
+    publisher.publish(b"x", queue, mandatory=True)
+    _, answer = publisher.receive()
+    if isinstance(answer, Basic.Ack):
+        return True
+    assert isinstance(answer, Basic.Return)
+    publisher.receive()
+    publisher.receive()
+    publisher.expect(Basic.Ack)
+    return False
+
+
+@TYPES
+def test_a_queue_that_nobody_uses_goes_with_its_messages(
+    connect: Connect, name: str, queue_type: str
+) -> None:
+    client = connect(confirms=True)
+    begin = time.monotonic()
+    client.declare(name, arguments=EXPIRING | {"x-queue-type": queue_type})
+    assert is_there(client, name)
+    eventually(lambda: not is_there(client, name))
+    assert time.monotonic() - begin >= UNUSED_MS / 1000
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda client, queue: client.declare(queue, arguments=EXPIRING),
+        lambda client, queue: client.ready_count(queue),
+        lambda client, queue: client.get(queue),
+    ],
+    ids=["declare", "passive", "get"],
+)
+def test_a_queue_that_is_used_stays(
+    connect: Connect, name: str, use: Callable[[AmqpClient, str], object]
+) -> None:
+    client = connect()
+    client.declare(name, arguments=EXPIRING)
+    end = time.monotonic() + USED_SECONDS
+    while time.monotonic() < end:
+        use(client, name)
+        time.sleep(0.05)
+    publisher = connect(confirms=True)
+    assert is_there(publisher, name)
+    eventually(lambda: not is_there(publisher, name))
+
+
+def test_a_queue_with_a_consumer_stays_until_some_time_after_its_end(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments=EXPIRING)
+    client.call(Basic.Consume(queue=name, consumer_tag="c"), Basic.ConsumeOk)
+    time.sleep(USED_SECONDS)
+    publisher = connect(confirms=True)
+    assert is_there(publisher, name)
+    client.expect_delivery()
+    cancelled = time.monotonic()
+    client.call(Basic.Cancel("c"), Basic.CancelOk)
+    eventually(lambda: not is_there(publisher, name))
+    assert time.monotonic() - cancelled >= UNUSED_MS / 1000 * 0.9
+
+
+def test_publishing_is_no_use(connect: Connect, name: str) -> None:
+    publisher = connect(confirms=True)
+    publisher.declare(name, arguments=EXPIRING)
+    end = time.monotonic() + 6
+    while is_there(publisher, name):
+        assert time.monotonic() < end, "publishing keeps it alive"
+        time.sleep(0.05)
+
+
+def test_messages_of_a_queue_that_goes_are_no_dead_letters(
+    connect: Connect, new_name: NewName
+) -> None:
+    queue, dead_letters = new_name(), new_name()
+    client = connect(confirms=True)
+    client.declare(dead_letters)
+    client.declare(
+        queue,
+        arguments={
+            "x-expires": 300,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": dead_letters,
+        },
+    )
+    assert is_there(client, queue)
+    eventually(lambda: not is_there(client, queue))
+    assert client.ready_count(dead_letters) == 0
+
+
+def test_a_queue_that_went_may_be_declared_anew(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-expires": 100})
+    assert is_there(client, name)
+    eventually(lambda: not is_there(client, name))
+    answer = client.call(Queue.Declare(queue=name, durable=True), Queue.DeclareOk)
+    assert answer.message_count == 0

@@ -1,0 +1,243 @@
+"""Section 4: x-max-length, x-max-length-bytes and what x-overflow makes of them."""
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect, NewName
+from tests.conformance.polling import eventually
+from tests.conformance.queues import Arguments, await_ready_count, publish_all, reject, take
+
+TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+REJECTING = pytest.mark.parametrize("overflow", ["reject-publish", "reject-publish-dlx"])
+
+
+def bodies(client: AmqpClient, queue: str) -> list[bytes]:
+    """Take all that is ready."""
+    taken: list[bytes] = []
+    while (message := client.get(queue)) is not None:
+        taken.append(message.body)
+    return taken
+
+
+def verdict(client: AmqpClient) -> type[Basic.Ack | Basic.Nack]:
+    """Return the kind of the next confirm, which is for one publish."""
+    _, answer = client.receive()
+    assert isinstance(answer, Basic.Ack | Basic.Nack)
+    return type(answer)
+
+
+def try_publish(client: AmqpClient, queue: str, body: bytes = b"x") -> type[Basic.Ack | Basic.Nack]:
+    client.publish(body, queue)
+    return verdict(client)
+
+
+# Drop the head
+
+
+@TYPES
+@pytest.mark.parametrize("overflow", [{}, {"x-overflow": "drop-head"}], ids=["default", "named"])
+def test_a_full_queue_drops_the_oldest(
+    connect: Connect, name: str, queue_type: str, overflow: Arguments
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments=overflow | {"x-queue-type": queue_type, "x-max-length": 3})
+    publish_all(client, name, b"1", b"2", b"3", b"4", b"5")
+    await_ready_count(client, name, 3)
+    assert bodies(client, name) == [b"3", b"4", b"5"]
+
+
+def test_a_queue_of_length_zero_keeps_nothing(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 0})
+    publish_all(client, name, b"1", b"2")
+    assert client.ready_count(name) == 0
+
+
+def test_a_queue_of_length_zero_delivers_to_a_consumer_that_waits(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments={"x-max-length": 0})
+    client.consume(name)
+    client.publish(b"1", name)
+    assert client.expect_delivery().body == b"1"
+
+
+def test_a_limit_counts_what_is_ready_only(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 2})
+    publish_all(client, name, b"1", b"2")
+    unacked = [take(client, name, no_ack=False) for _ in range(2)]
+    publish_all(client, name, b"3", b"4")
+    assert client.ready_count(name) == 2
+    for message in unacked:
+        client.send(Basic.Ack(message.tag))
+    assert bodies(client, name) == [b"3", b"4"]
+
+
+def test_messages_given_back_to_a_full_queue_are_its_oldest(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 2})
+    publish_all(client, name, b"1", b"2")
+    first = take(client, name, no_ack=False)
+    publish_all(client, name, b"3")
+    reject(client, first, requeue=True)
+    await_ready_count(client, name, 2)
+    assert bodies(client, name) == [b"2", b"3"]
+
+
+def test_a_limit_of_octets_counts_bodies(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length-bytes": 25})
+    publish_all(client, name, b"1" * 10, b"2" * 10, b"3" * 10, b"4" * 5, b"")
+    assert bodies(client, name) == [b"2" * 10, b"3" * 10, b"4" * 5, b""]
+
+
+def test_a_message_larger_than_the_limit_of_octets_is_not_kept(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length-bytes": 25})
+    publish_all(client, name, b"1", b"2" * 26)
+    assert client.ready_count(name) == 0
+    publish_all(client, name, b"3" * 25)
+    assert bodies(client, name) == [b"3" * 25]
+
+
+def test_of_two_limits_the_one_that_is_reached_decides(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 3, "x-max-length-bytes": 10})
+    publish_all(client, name, b"1", b"2", b"3", b"4")
+    assert client.ready_count(name) == 3
+    publish_all(client, name, b"5" * 9)
+    assert bodies(client, name) == [b"4", b"5" * 9]
+
+
+def test_the_head_of_a_queue_with_priorities_is_what_would_be_delivered_next(
+    connect: Connect, name: str
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 2, "x-max-priority": 5})
+    for body, priority in ((b"high", 5), (b"low", 1), (b"middle", 3)):
+        publish_all(client, name, body, properties=Basic.Properties(priority=priority))
+    assert bodies(client, name) == [b"middle", b"low"]
+
+
+# Refuse what is new
+
+
+@REJECTING
+def test_a_full_queue_refuses_what_is_new(connect: Connect, name: str, overflow: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 2, "x-overflow": overflow})
+    verdicts = [try_publish(client, name, body) for body in (b"1", b"2", b"3", b"4")]
+    assert verdicts == [Basic.Ack, Basic.Ack, Basic.Nack, Basic.Nack]
+    assert bodies(client, name) == [b"1", b"2"]
+
+
+@REJECTING
+def test_a_full_queue_of_octets_refuses_what_is_new(
+    connect: Connect, name: str, overflow: str
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length-bytes": 25, "x-overflow": overflow})
+    verdicts = [try_publish(client, name, b"x" * size) for size in (10, 10, 10, 5, 1)]
+    assert verdicts == [Basic.Ack, Basic.Ack, Basic.Nack, Basic.Ack, Basic.Nack]
+
+
+def test_a_full_queue_takes_again_what_is_new_when_it_has_room(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    assert try_publish(client, name) is Basic.Ack
+    assert try_publish(client, name) is Basic.Nack
+    client.get(name, no_ack=False)
+    assert try_publish(client, name) is Basic.Ack
+
+
+def test_a_full_quorum_queue_refuses_what_is_new(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    arguments = {"x-queue-type": "quorum", "x-max-length": 1, "x-overflow": "reject-publish"}
+    client.declare(name, arguments=arguments)
+    # How many more than the limit RabbitMQ takes depends on its timing.
+    eventually(lambda: try_publish(client, name) is Basic.Nack)
+    assert try_publish(client, name) is Basic.Nack
+
+
+def test_without_confirms_what_is_new_is_lost_in_silence(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    for body in (b"1", b"2", b"3"):
+        client.publish(body, name, mandatory=True)
+    await_ready_count(client, name, 1)
+    assert bodies(client, name) == [b"1"]
+
+
+def test_what_is_refused_is_not_returned(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    client.publish(b"x", name, mandatory=True)
+    assert client.expect(Basic.Nack).delivery_tag == 1
+    assert client.ready_count(name) == 0
+
+
+def test_one_queue_that_refuses_is_enough_for_a_nack(connect: Connect, new_name: NewName) -> None:
+    client = connect(confirms=True)
+    full, free, exchange = new_name(), new_name(), new_name()
+    client.declare(full, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    client.declare(free)
+    declare = Exchange.Declare(exchange=exchange, exchange_type="fanout")
+    client.call(declare, Exchange.DeclareOk)
+    for queue in (full, free):
+        client.call(Queue.Bind(queue=queue, exchange=exchange), Queue.BindOk)
+    client.publish(b"x", "", exchange)
+    assert verdict(client) is Basic.Nack
+    await_ready_count(client, free, 1)
+
+
+def test_confirms_of_refused_and_taken_messages_are_told_apart(
+    connect: Connect, new_name: NewName
+) -> None:
+    client = connect(confirms=True)
+    full, free = new_name(), new_name()
+    client.declare(full, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    client.declare(free)
+    for queue in (free, full) * 20:
+        client.publish(b"x", queue)
+    confirmed: dict[int, type[Basic.Ack | Basic.Nack]] = {}
+    while len(confirmed) < 40:
+        _, answer = client.receive()
+        assert isinstance(answer, Basic.Ack | Basic.Nack)
+        assert answer.delivery_tag is not None
+        first = 1 if answer.multiple else answer.delivery_tag
+        for tag in range(first, answer.delivery_tag + 1):
+            confirmed.setdefault(tag, type(answer))
+    assert {tag for tag, kind in confirmed.items() if kind is Basic.Nack} == set(range(2, 41, 2))
+
+
+def test_a_queue_of_length_zero_refuses_even_with_a_consumer_that_waits(
+    connect: Connect, name: str
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
+    connect().consume(name)
+    assert try_publish(client, name) is Basic.Nack
+
+
+def test_a_refused_message_becomes_a_dead_letter_only_with_its_own_overflow(
+    connect: Connect, new_name: NewName
+) -> None:
+    client = connect(confirms=True)
+    dead_letters, plain, lettered = new_name(), new_name(), new_name()
+    client.declare(dead_letters)
+    for queue, overflow in ((plain, "reject-publish"), (lettered, "reject-publish-dlx")):
+        arguments = {
+            "x-max-length": 0,
+            "x-overflow": overflow,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": dead_letters,
+        }
+        client.declare(queue, arguments=arguments)
+    assert try_publish(client, plain, b"gone") is Basic.Nack
+    assert try_publish(client, lettered, b"kept") is Basic.Nack
+    message = take(client, dead_letters)
+    assert message.body == b"kept"
+    assert message.properties.headers is not None
+    assert message.properties.headers["x-first-death-reason"] == "maxlen"
+    assert client.get(dead_letters) is None
