@@ -17,6 +17,7 @@ CAPABILITIES = (
     "exchange_exchange_bindings",
     "basic.nack",
     "consumer_cancel_notify",
+    "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",
     "direct_reply_to",

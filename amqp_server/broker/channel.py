@@ -201,10 +201,19 @@ class Channel:
         return self.prefetch_global or self._unacked_max
 
     def _give_credit(self, runs: list[UnackedRun]) -> None:
+        was_full = self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit
+        if was_full:
+            # Its other consumers have waited too, and come first now: whoever was answered
+            # would else be served again and again.
+            self._put_last([run.consumer for run in runs])
+            self.wake_consumers()
         for run in runs:
             if run.consumer is not None:
                 run.consumer.unacked -= run.count
                 run.queue.wake()
-        if self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit:
-            # The channel was full: its other consumers have waited too.
-            self.wake_consumers()
+
+    def _put_last(self, served: list[Consumer | None]) -> None:
+        for consumer in served:
+            if consumer is not None and self.consumers.get(consumer.tag) is consumer:
+                del self.consumers[consumer.tag]
+                self.consumers[consumer.tag] = consumer

@@ -22,6 +22,7 @@ class Consumer:
         no_ack: Whether a delivery settles its message at once.
         exclusive: Whether it refuses other consumers of the queue.
         prefetch: Unacked deliveries allowed at a time; 0 = no limit.
+        priority: Any integer; others of the queue with a higher one go first.
     """
 
     __slots__ = (
@@ -30,6 +31,7 @@ class Consumer:
         "exclusive",
         "no_ack",
         "prefetch",
+        "priority",
         "queue",
         "tag",
         "tag_octets",
@@ -45,6 +47,7 @@ class Consumer:
         no_ack: bool,
         exclusive: bool,
         prefetch: int,
+        priority: int = 0,
     ) -> None:
         """Make a consumer that has been given nothing yet."""
         self.tag = tag
@@ -54,6 +57,7 @@ class Consumer:
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.prefetch = prefetch
+        self.priority = priority
         self.unacked = 0
         self._next_offset = 0
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.journal_requests import up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from amqp_server.broker.consumer import Consumer
     from amqp_server.broker.queue import Queue
 
@@ -18,65 +16,53 @@ RUN_BYTES_MAX = 512 * 1024
 """Message bytes given to one consumer at a time; one larger message goes alone."""
 
 
-class ConsumerRotation:
-    """The consumers of one queue; whoever was served goes to the end of the line."""
-
-    def __init__(self) -> None:
-        """Begin without consumers."""
-        # A dict, for its order and for leaving the line at once from anywhere in it.
-        self._line: dict[Consumer, None] = {}
-
-    def __len__(self) -> int:
-        """Return how many consumers there are."""
-        return len(self._line)
-
-    def __iter__(self) -> Iterator[Consumer]:
-        """Iterate over a copy, so that cancelling while iterating is safe."""
-        return iter(tuple(self._line))
-
-    @property
-    def has_exclusive(self) -> bool:
-        """Whether one of them refuses company."""
-        return any(consumer.exclusive for consumer in self._line)
-
-    def add(self, consumer: Consumer) -> None:
-        """Put a new consumer at the end of the line."""
-        self._line[consumer] = None
-
-    def remove(self, consumer: Consumer) -> None:
-        """Take a consumer out of the line."""
-        del self._line[consumer]
-
-    def serve(self, consumer: Consumer) -> None:
-        """Move a consumer that was just served to the end of the line."""
-        if len(self._line) > 1:
-            del self._line[consumer]
-            self._line[consumer] = None
-
-
 def dispatch(queue: Queue) -> bool:
     """Give each able consumer of `queue` one run.
+
+    Those of a lower priority get something only when those of a higher one can take no more.
+
+    Returns:
+        Whether there is more to do in the next turn (messages and credit are left).
+    """
+    for line in queue.consumers.lines:
+        able = [consumer for consumer in line if consumer.credit]
+        if not able:
+            continue
+        if not _share_out(queue, able) or len(queue.ready) == 0:
+            return False
+        if any(consumer.credit for consumer in able):
+            return True
+    return False
+
+
+def _share_out(queue: Queue, able: list[Consumer]) -> bool:
+    """Give each of some equal consumers one run.
 
     With few messages for many consumers everyone gets an equal share; a lone consumer gets
     all its credit allows, up to the run's bounds.
 
     Returns:
-        Whether there is more to do in the next turn (messages and credit are left).
+        False when messages are being read from the log; the queue is marked when they are here.
     """
-    able = [consumer for consumer in queue.consumers if consumer.credit]
+    favoured: list[Consumer] = []
     for served, consumer in enumerate(able):
-        count = len(queue.ready)
-        if count == 0:
-            return False
         # Asked again: consumers of one channel may share its credit.
         credit = consumer.credit
         if credit == 0:
             continue
-        share = -(-count // (len(able) - served))
+        share, rest = divmod(len(queue.ready), len(able) - served)
+        if rest:
+            share += 1
+            favoured.append(consumer)
+        if share == 0:
+            break
         if not _deliver_run(queue, consumer, min(share, credit, RUN_MESSAGES_MAX)):
-            # The messages are being read from the log; the queue is marked when they are here.
             return False
-    return bool(able) and len(queue.ready) > 0 and any(consumer.credit for consumer in able)
+    for consumer in favoured:
+        # Whoever got one message less comes first in the next turn, as if they had been
+        # given out one by one.
+        queue.consumers.serve(consumer)
+    return True
 
 
 def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:

@@ -11,10 +11,11 @@ import logging
 from itertools import count as count_from
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.consumer_rotation import ConsumerRotation
 from amqp_server.broker.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
 from amqp_server.broker.delivery_counts import DeliveryCounts
 from amqp_server.broker.departures import Departures
-from amqp_server.broker.dispatch import ConsumerRotation, dispatch
+from amqp_server.broker.dispatch import dispatch
 from amqp_server.broker.length_limit import LengthLimit
 from amqp_server.broker.measured_order import MeasuredOrder
 from amqp_server.broker.message_facts import MessageFacts

@@ -7,12 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.consumer import Consumer
-from amqp_server.broker.dispatch import (
-    RUN_BYTES_MAX,
-    RUN_MESSAGES_MAX,
-    ConsumerRotation,
-    dispatch,
-)
+from amqp_server.broker.consumer_rotation import ConsumerRotation
+from amqp_server.broker.dispatch import RUN_BYTES_MAX, RUN_MESSAGES_MAX, dispatch
 from amqp_server.broker.plain_order import PlainOrder
 from amqp_server.broker.queue import Queue
 
@@ -23,6 +19,7 @@ class TakingConsumer:
 
     credit: int
     exclusive: bool = False
+    priority: int = 0
     taken: list[tuple[int, bool]] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
 
@@ -102,6 +99,65 @@ def test_single_messages_go_round() -> None:
         [1, 4],
         [2, 5],
     ]
+
+
+@given(
+    arrivals=st.lists(st.integers(1, 9), min_size=1, max_size=40), consumer_count=st.integers(1, 5)
+)
+def test_shares_stay_equal_however_the_messages_arrive(
+    arrivals: list[int], consumer_count: int
+) -> None:
+    consumers = [TakingConsumer(credit=1 << 30) for _ in range(consumer_count)]
+    queue = ready_queue(0, *consumers)
+    end = 0
+    for count in arrivals:
+        end += count
+        queue.ready.extend(end)
+        queue.dispatch()
+
+    shares = [len(consumer.taken) for consumer in consumers]
+    assert sum(shares) == end
+    assert max(shares) - min(shares) <= 1
+
+
+def test_a_higher_priority_goes_first_as_far_as_its_credit_reaches() -> None:
+    low, high, highest = (
+        TakingConsumer(credit, priority=priority) for credit, priority in ((9, -1), (4, 5), (3, 7))
+    )
+    queue = ready_queue(10, low, high, highest)
+
+    assert queue.dispatch() is False
+    assert [len(each.taken) for each in (low, high, highest)] == [3, 4, 3]
+    assert [offset for offset, _ in highest.taken] == [0, 1, 2]
+
+
+def test_a_lower_priority_waits_while_a_higher_one_can_take_more() -> None:
+    low, high = TakingConsumer(1 << 30, priority=1), TakingConsumer(1 << 30, priority=2)
+    queue = ready_queue(RUN_MESSAGES_MAX + 1, low, high)
+
+    assert queue.dispatch() is True
+    assert queue.dispatch() is False
+    assert (len(low.taken), len(high.taken)) == (0, RUN_MESSAGES_MAX + 1)
+
+
+def test_equal_priorities_share() -> None:
+    consumers = [TakingConsumer(100, priority=priority) for priority in (3, 1, 3, 3)]
+    queue = ready_queue(7, *consumers)
+
+    assert queue.dispatch() is False
+    assert [len(consumer.taken) for consumer in consumers] == [3, 0, 2, 2]
+
+
+def test_whoever_leaves_leaves_its_priority_to_the_others() -> None:
+    rotation = ConsumerRotation()
+    low, high = (cast("Consumer", TakingConsumer(1, priority=priority)) for priority in (0, 9))
+    rotation.add(low)
+    rotation.add(high)
+    assert [list(line) for line in rotation.lines] == [[high], [low]]
+    rotation.remove(high)
+    assert [list(line) for line in rotation.lines] == [[low]]
+    rotation.remove(low)
+    assert len(rotation.lines) == 0
 
 
 def test_a_full_consumer_is_passed_over() -> None:

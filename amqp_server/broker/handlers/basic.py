@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.consumer import Consumer
 from amqp_server.broker.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.handlers.consumer_arguments import (
+    check_consumer_arguments,
+    consumer_priority,
+)
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
@@ -81,6 +85,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
+    check_consumer_arguments(queue, method.arguments)
     if queue.consumers.has_exclusive or (method.exclusive and len(queue.consumers)):
         raise AccessRefused(
             f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' in exclusive use"
@@ -92,6 +97,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         no_ack=method.no_ack,
         exclusive=method.exclusive,
         prefetch=channel.prefetch,
+        priority=consumer_priority(method.arguments),
     )
     channel.consumers[tag] = consumer
     if not method.no_wait:

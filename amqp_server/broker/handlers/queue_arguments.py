@@ -13,27 +13,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.handlers.argument_values import (
+    any_value,
+    duration,
+    integer,
+    not_negative,
+    number,
+    one_of,
+    positive,
+    positive_duration,
+    text,
+    truth,
+)
 from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
-from amqp_server.protocol.field_comparison import INTEGER_KINDS, type_name
+from amqp_server.protocol.field_comparison import type_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from amqp_server.broker.handlers.argument_values import ValueCheck
     from amqp_server.protocol.field_values import FieldValue
     from amqp_server.protocol.methods import QueueDeclare
     from amqp_server.protocol.tables import Table
 
 RETAIN_FOR = "x-retain-for"
 """Milliseconds that settled messages are kept for replay and export."""
-TIMEOUT_MS_MAX = 315_360_000_000
-"""Ten years, RabbitMQ's limit: the highest `x-expires` and `x-message-ttl`."""
 PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
 """Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
 
 _NOT_SERVED = ("x-single-active-consumer",)
-_MODULES = {
+TYPE_MODULES = {
     QueueType.CLASSIC: "rabbit_classic_queue",
     QueueType.QUORUM: "rabbit_quorum_queue",
 }
@@ -65,7 +74,7 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
     for name, argument in QUEUE_ARGUMENTS.items():
         if name in arguments and kind not in argument.types:
             raise PreconditionFailed(
-                f"invalid arg '{name}' for {where} of queue type {_MODULES[kind]}"
+                f"invalid arg '{name}' for {where} of queue type {TYPE_MODULES[kind]}"
             )
     if kind is QueueType.QUORUM:
         _check_replicable(where, method)
@@ -131,88 +140,25 @@ def _check_replicable(where: str, method: QueueDeclare) -> None:
             raise PreconditionFailed(f"invalid property '{name}' for {where}")
 
 
-# Checks of single values: the fault in RabbitMQ's words, or None.
-
-
-def _any(_value: FieldValue, _arguments: Table) -> str | None:
-    return None
-
-
-def _integer(value: FieldValue, _arguments: Table) -> str | None:
-    return None if value.kind in INTEGER_KINDS else f'"expected integer, got {type_name(value)}"'
-
-
-def _not_negative(value: FieldValue, arguments: Table) -> str | None:
-    fault = _integer(value, arguments)
-    if fault is None and _number(value) < 0:
-        return f"{{value_negative,{_number(value)}}}"
-    return fault
-
-
-def _positive(value: FieldValue, arguments: Table) -> str | None:
-    fault = _not_negative(value, arguments)
-    return "{value_zero,0}" if fault is None and value.value == 0 else fault
-
-
-def _duration(value: FieldValue, arguments: Table) -> str | None:
-    fault = _not_negative(value, arguments)
-    if fault is None and _number(value) > TIMEOUT_MS_MAX:
-        return f"{{value_too_large,{_number(value)}}}"
-    return fault
-
-
-def _positive_duration(value: FieldValue, arguments: Table) -> str | None:
-    return _duration(value, arguments) or _positive(value, arguments)
-
-
 def _priority(value: FieldValue, arguments: Table) -> str | None:
-    fault = _not_negative(value, arguments)
-    if fault is None and _number(value) > PRIORITY_MAX:
-        return f"{{max_value_exceeded,{_number(value)}}}"
+    fault = not_negative(value, arguments)
+    if fault is None and number(value) > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{number(value)}}}"
     return fault
-
-
-def _truth(value: FieldValue, _arguments: Table) -> str | None:
-    return None if value.kind == b"t" else _unacceptable(value)
-
-
-def _text(value: FieldValue, _arguments: Table) -> str | None:
-    return None if value.kind == b"S" else _unacceptable(value)
 
 
 def _dead_letter_key(value: FieldValue, arguments: Table) -> str | None:
-    fault = _text(value, arguments)
+    fault = text(value, arguments)
     if fault is None and "x-dead-letter-exchange" not in arguments:
         return "routing_key_but_no_dlx_defined"
     return fault
 
 
-def _one_of(*choices: str, otherwise: str) -> Callable[[FieldValue, Table], str | None]:
-    """Return a check for one of a few texts; `otherwise` is the fault, with `{}` for the text."""
-
-    def fault(value: FieldValue, _arguments: Table) -> str | None:
-        if value.kind != b"S" or not isinstance(value.value, bytes):
-            return _unacceptable(value)
-        text = value.value.decode("utf-8", "replace")
-        return None if text in choices else otherwise.format(text)
-
-    return fault
-
-
 def _version(value: FieldValue, arguments: Table) -> str | None:
-    fault = _not_negative(value, arguments)
-    if fault is None and value.value not in QUEUE_VERSIONS:
-        return f"\"unsupported queue version '{_number(value)}'\""
+    fault = not_negative(value, arguments)
+    if fault is None and number(value) not in QUEUE_VERSIONS:
+        return f"\"unsupported queue version '{number(value)}'\""
     return fault
-
-
-def _unacceptable(value: FieldValue) -> str:
-    return f"{{unacceptable_type,{type_name(value)}}}"
-
-
-def _number(value: FieldValue) -> int:
-    assert isinstance(value.value, int), "not checked to be an integer"
-    return value.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,49 +168,46 @@ class QueueArgument:
     `fault` returns what is wrong with a value, in RabbitMQ's words, or None.
     """
 
-    fault: Callable[[FieldValue, Table], str | None]
+    fault: ValueCheck
     types: frozenset[QueueType] = _EVERY
     is_compared: bool = True
 
 
 QUEUE_ARGUMENTS = {
-    "x-expires": QueueArgument(_positive_duration),
-    "x-message-ttl": QueueArgument(_duration),
-    "x-dead-letter-exchange": QueueArgument(_any),
+    "x-expires": QueueArgument(positive_duration),
+    "x-message-ttl": QueueArgument(duration),
+    "x-dead-letter-exchange": QueueArgument(any_value),
     "x-dead-letter-routing-key": QueueArgument(_dead_letter_key),
     "x-dead-letter-strategy": QueueArgument(
-        _one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy"), _QUORUM
+        one_of(("at-most-once", "at-least-once"), otherwise="invalid_dlx_strategy"), _QUORUM
     ),
-    "x-max-length": QueueArgument(_not_negative),
-    "x-max-length-bytes": QueueArgument(_not_negative),
-    "x-max-in-memory-length": QueueArgument(_not_negative, _QUORUM),
-    "x-max-in-memory-bytes": QueueArgument(_not_negative, _QUORUM),
+    "x-max-length": QueueArgument(not_negative),
+    "x-max-length-bytes": QueueArgument(not_negative),
+    "x-max-in-memory-length": QueueArgument(not_negative, _QUORUM),
+    "x-max-in-memory-bytes": QueueArgument(not_negative, _QUORUM),
     "x-max-priority": QueueArgument(_priority, _CLASSIC),
-    "x-overflow": QueueArgument(_one_of(*Overflow, otherwise="invalid_overflow")),
+    "x-overflow": QueueArgument(one_of((*Overflow,), otherwise="invalid_overflow")),
     "x-queue-mode": QueueArgument(
-        _one_of("default", "lazy", otherwise="\"unsupported queue mode '{}'\""), _CLASSIC
+        one_of(("default", "lazy"), otherwise="\"unsupported queue mode '{}'\""), _CLASSIC
     ),
     "x-queue-version": QueueArgument(_version, _CLASSIC),
-    "x-single-active-consumer": QueueArgument(_truth),
+    "x-single-active-consumer": QueueArgument(truth),
     "x-queue-type": QueueArgument(
-        _one_of(*QueueType, "stream", otherwise="\"unsupported queue type '{}'\"")
+        one_of((*QueueType, "stream"), otherwise="\"unsupported queue type '{}'\"")
     ),
-    "x-quorum-initial-group-size": QueueArgument(_positive, _QUORUM),
-    "x-max-age": QueueArgument(_any, _NONE),
-    "x-stream-max-segment-size-bytes": QueueArgument(_any, _NONE),
-    "x-initial-cluster-size": QueueArgument(_any, _NONE),
+    "x-quorum-initial-group-size": QueueArgument(positive, _QUORUM),
+    "x-max-age": QueueArgument(any_value, _NONE),
+    "x-stream-max-segment-size-bytes": QueueArgument(any_value, _NONE),
+    "x-initial-cluster-size": QueueArgument(any_value, _NONE),
     "x-queue-leader-locator": QueueArgument(
-        _one_of(
-            "client-local",
-            "balanced",
-            "random",
-            "least-leaders",
+        one_of(
+            ("client-local", "balanced", "random", "least-leaders"),
             otherwise="invalid_queue_locator_arg",
         )
     ),
-    "x-queue-master-locator": QueueArgument(_any, _CLASSIC),
-    "x-delivery-limit": QueueArgument(_integer, _QUORUM),
-    "x-consumer-timeout": QueueArgument(_not_negative, is_compared=False),
-    RETAIN_FOR: QueueArgument(_not_negative, is_compared=False),
+    "x-queue-master-locator": QueueArgument(any_value, _CLASSIC),
+    "x-delivery-limit": QueueArgument(integer, _QUORUM),
+    "x-consumer-timeout": QueueArgument(not_negative, is_compared=False),
+    RETAIN_FOR: QueueArgument(not_negative, is_compared=False),
 }
 """By name, in RabbitMQ's order of checks: of two faults the first one here is told."""

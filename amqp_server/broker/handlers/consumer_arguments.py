@@ -1,0 +1,60 @@
+"""Arguments of consumers: which there are, for which kind of queue, and what they may be.
+
+What is not in the table is the client's own note, without effect.
+
+Source: RabbitMQ `rabbit_amqqueue:consume_args` and the `consumer_arguments` that each kind of
+queue says it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.handlers.argument_values import any_value, integer, truth
+from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
+from amqp_server.broker.queue_settings import QueueType
+from amqp_server.protocol.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from amqp_server.broker.handlers.argument_values import ValueCheck
+    from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.tables import Table
+
+PRIORITY = "x-priority"
+"""Consumers with a higher one are served first."""
+
+_CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
+    PRIORITY: (integer, frozenset(QueueType)),
+    "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
+    "x-stream-offset": (any_value, frozenset()),
+}
+"""By name, in RabbitMQ's order of checks."""
+
+
+def check_consumer_arguments(queue: Queue, arguments: Table) -> None:
+    """Check the arguments of a new consumer of a queue.
+
+    Raises:
+        PreconditionFailed: One has a value that it cannot have, or is for another kind of queue.
+    """
+    if not arguments:
+        return
+    kind = queue.settings.type
+    where = f"queue '{queue.name}' in vhost '{queue.virtual_host.name}'"
+    for name, (check, kinds) in _CONSUMER_ARGUMENTS.items():
+        value = arguments.get(name)
+        if value is None:
+            continue
+        if kind not in kinds:
+            raise PreconditionFailed(
+                f"invalid arg '{name}' for {where} of queue type {TYPE_MODULES[kind]}"
+            )
+        fault = check(value, arguments)
+        if fault is not None:
+            raise PreconditionFailed(f"invalid arg '{name}' for {where}: {fault}")
+
+
+def consumer_priority(arguments: Table) -> int:
+    """Return the priority that checked arguments ask for; 0 when they do not."""
+    value = arguments.get(PRIORITY)
+    return value.value if value is not None and isinstance(value.value, int) else 0
