@@ -8,7 +8,7 @@ beside them: what they look at is replaced whole or only grows.
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -26,6 +26,7 @@ from appendlog.segment_reader import ReadResult, SegmentReader
 from appendlog.segment_recovery import RecoveryContext
 from appendlog.segment_writer import SegmentWriter
 from appendlog.summary import SegmentSummary
+from appendlog.transaction_counts import transaction_counts
 from appendlog.transient import transient_ranges
 
 _CURSORS_MAX: Final = 64
@@ -48,6 +49,7 @@ class Log:
         self._options = options
         self._filesystem = filesystem
         self._descriptors = options.descriptors
+        self._scanning = (filesystem, options.descriptors, identity.salt)
         self._segments: tuple[Segment, ...] = tuple(recovered.segments)
         last = recovered.segments[-1] if recovered.segments else None
         self._writer = SegmentWriter(
@@ -212,14 +214,18 @@ class Log:
             LogFailedError: A file cannot be read.
         """
         try:
-            return transient_ranges(
-                self._segments,
-                start,
-                self._log_end_offset,
-                self._filesystem,
-                self._descriptors,
-                self.identity.salt,
-            )
+            return transient_ranges(self._segments, start, self._log_end_offset, *self._scanning)
+        except OSError as error:
+            raise LogFailedError(self.directory, error) from error
+
+    def transaction_counts(self, start: int) -> Mapping[bytes, int]:
+        """Return how many PERSISTENT records of each transaction lie in chunks from `start` on.
+
+        Raises:
+            LogFailedError: A file cannot be read.
+        """
+        try:
+            return transaction_counts(self._segments, start, *self._scanning)
         except OSError as error:
             raise LogFailedError(self.directory, error) from error
 

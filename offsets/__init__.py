@@ -1,9 +1,18 @@
-"""What has been settled: ack floors, acked ranges and their checkpoints."""
+"""What has been settled: ack floors, acked ranges and their checkpoints; and the redo journal."""
 
 from offsets.checkpoint import CheckpointStore
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
-from offsets.errors import CheckpointFailedError, OffsetsError, UnsupportedCheckpointError
+from offsets.errors import (
+    CheckpointFailedError,
+    OffsetsError,
+    RedoFailedError,
+    UnsupportedCheckpointError,
+    UnsupportedRedoError,
+)
 from offsets.queue_checkpoint import QueueCheckpoint, decode_checkpoint
+from offsets.redo_journal import RedoJournal
+from offsets.redo_reading import RedoRecovery, read_redo_journal
+from offsets.redo_transaction import RedoSettled, RedoTarget, RedoTransaction
 from offsets.settlement import Settlement
 
 __all__ = [
@@ -12,8 +21,16 @@ __all__ = [
     "CheckpointStore",
     "OffsetsError",
     "QueueCheckpoint",
+    "RedoFailedError",
+    "RedoJournal",
+    "RedoRecovery",
+    "RedoSettled",
+    "RedoTarget",
+    "RedoTransaction",
     "Settlement",
     "UnsupportedCheckpointError",
+    "UnsupportedRedoError",
     "decode_checkpoint",
     "read_checkpoint",
+    "read_redo_journal",
 ]

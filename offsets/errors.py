@@ -37,3 +37,35 @@ class UnsupportedCheckpointError(OffsetsError):
         self.path = path
         self.found = found
         self.supported = supported
+
+
+class RedoFailedError(OffsetsError):
+    """The redo journal cannot be read, or a round is not on the disk.
+
+    Attributes:
+        path: The redo file or its directory.
+        cause: What the operating system said.
+    """
+
+    def __init__(self, path: Path, cause: OSError) -> None:
+        """Keep the path and the operating system's error."""
+        super().__init__(f"{path}: redo journal failed: {cause}")
+        self.path = path
+        self.cause = cause
+
+
+class UnsupportedRedoError(OffsetsError):
+    """A redo file is whole but of a version that this program does not read.
+
+    Attributes:
+        path: The redo file.
+        found: Version in the file.
+        supported: Version that this program reads.
+    """
+
+    def __init__(self, path: Path, found: int, supported: int) -> None:
+        """Keep the path and both versions."""
+        super().__init__(f"{path}: redo version {found} found, {supported} supported")
+        self.path = path
+        self.found = found
+        self.supported = supported

@@ -179,6 +179,10 @@ class MessageStore:
             self._persistent_end = self.end_offset
         return self.end_offset
 
+    def mark_transaction(self, start: int, end: int, transaction_id: bytes) -> None:
+        """Let the log say that `[start, end)`, just taken in, belong to a transaction."""
+        self._requests.transactions.add(start, end, transaction_id)
+
     def read(self, start: int, end: int, cold: ColdReads | None = None) -> list[bytes]:
         """Return the messages from `start` on that are at hand, at most up to `end`.
 

@@ -57,7 +57,9 @@ class FaultyFileSystem(FileSystem):
 
     def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
         if not flags & os.O_CREAT:
-            return super().open(path, flags, mode)
+            descriptor = super().open(path, flags, mode)
+            self.open_descriptors[descriptor] = path
+            return descriptor
         with self._operation() as is_faulty:
             if not is_faulty:
                 descriptor = super().open(path, flags, mode)
@@ -87,6 +89,11 @@ class FaultyFileSystem(FileSystem):
 
     def fdatasync(self, descriptor: int) -> None:
         self.fsync(descriptor)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        with self._operation() as is_faulty:
+            if not is_faulty:
+                super().truncate(descriptor, size)
 
     def rename(self, source: Path, target: Path) -> None:
         with self._operation() as is_faulty:

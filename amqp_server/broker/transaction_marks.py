@@ -1,0 +1,59 @@
+"""Which messages of a queue belong to which transaction, until they are in its log."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+
+class Piece(NamedTuple):
+    """Neighbouring messages `[start, end)` that may share a chunk.
+
+    `transaction_id` is empty for messages of no transaction.
+    """
+
+    start: int
+    end: int
+    transaction_id: bytes
+
+
+class TransactionMarks:
+    """Marked offset ranges, ascending; empty for a queue that no transaction publishes to."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._marks: deque[Piece] = deque()
+
+    def __bool__(self) -> bool:
+        """Return whether anything is marked."""
+        return bool(self._marks)
+
+    def add(self, start: int, end: int, transaction_id: bytes) -> None:
+        """Mark `[start, end)`, which lies behind all that is marked; joins what continues."""
+        if start == end:
+            return
+        if self._marks:
+            last = self._marks[-1]
+            assert last.end <= start, "marks come in order"
+            if last.end == start and last.transaction_id == transaction_id:
+                self._marks[-1] = Piece(last.start, end, transaction_id)
+                return
+        self._marks.append(Piece(start, end, transaction_id))
+
+    def pieces(self, start: int, end: int) -> list[Piece]:
+        """Cut `[start, end)` where a transaction begins or ends, and forget marks below `end`."""
+        pieces: list[Piece] = []
+        while self._marks and self._marks[0].start < end:
+            mark = self._marks[0]
+            if start < mark.start:
+                pieces.append(Piece(start, mark.start, b""))
+            start = max(start, mark.start)
+            if start < mark.end:
+                pieces.append(Piece(start, min(mark.end, end), mark.transaction_id))
+            start = min(mark.end, end)
+            if mark.end > end:
+                break
+            self._marks.popleft()
+        if start < end:
+            pieces.append(Piece(start, end, b""))
+        return pieces

@@ -1,0 +1,56 @@
+"""Finding out which messages of a transaction a log has already."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from appendlog.descriptors import Descriptors
+from appendlog.filesystem import FileSystem
+from appendlog.format import CHUNK_HEADER_BYTES, FLAG_TRANSACTION, TRANSACTION_ID_BYTES
+from appendlog.scan import SegmentScan
+from appendlog.segment import Segment
+
+
+def transaction_counts(
+    segments: Sequence[Segment],
+    start: int,
+    filesystem: FileSystem,
+    descriptors: Descriptors,
+    salt: int,
+) -> Counter[bytes]:
+    """Return how many PERSISTENT records of each transaction lie at or above `start`.
+
+    Reads every chunk header of the segments that reach past `start`.
+
+    Args:
+        segments: Of one log.
+        start: Inclusive; the first offset of a chunk.
+        filesystem: All file calls go through it.
+        descriptors: Open files.
+        salt: Of the log.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    counts: Counter[bytes] = Counter()
+    for segment in segments:
+        if segment.end_offset <= start:
+            continue
+        with descriptors.borrow(filesystem, segment.path) as descriptor:
+            scan = SegmentScan(filesystem, descriptor, segment.data_bytes, salt)
+            _count(scan, segment, start, counts)
+    return counts
+
+
+def _count(scan: SegmentScan, segment: Segment, start: int, counts: Counter[bytes]) -> None:
+    position: int | None = segment.header_bytes
+    minimum = segment.base_offset
+    while position is not None and position < segment.data_bytes:
+        chunk = scan.header_at(position, minimum)
+        if chunk is None:
+            position = scan.find_chunk(position, minimum)
+            continue
+        minimum = chunk.end_offset
+        if chunk.flags & FLAG_TRANSACTION and chunk.base_offset >= start:
+            transaction_id = scan.read(position + CHUNK_HEADER_BYTES, TRANSACTION_ID_BYTES)
+            counts[transaction_id] += chunk.record_count - chunk.transient_count
+        position += chunk.chunk_bytes

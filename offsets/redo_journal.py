@@ -1,0 +1,193 @@
+"""The redo journal: what must happen to several queues at once, on the disk before it happens.
+
+A transaction is committed when the round that holds it is on the disk. Only then is it carried
+out; when the server dies before that has reached all the logs, the next start carries it out
+again. Files are appended to and, when nothing in them can be needed any more, removed.
+
+The format is drawn in docs/redo-format.md.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self
+
+from appendlog.filesystem import FileSystem
+from offsets.errors import RedoFailedError
+from offsets.redo_reading import RedoRecovery, read_redo_journal, redo_path
+from offsets.redo_round import encode_redo_round
+from offsets.redo_transaction import RedoTransaction
+
+logger: Final = logging.getLogger(__name__)
+
+
+class RedoJournal:
+    """Redo files in one directory. Made by `RedoJournal.open`.
+
+    `write` and `close` belong to one thread at a time, never the event loop's; `remove` may run
+    beside them.
+
+    Attributes:
+        recovery: What was found when it was opened.
+    """
+
+    def __init__(self, directory: Path, filesystem: FileSystem, recovery: RedoRecovery) -> None:
+        """Continue behind what was read; use `open`."""
+        self.recovery = recovery
+        self._directory = directory
+        self._filesystem = filesystem
+        self._number = recovery.last_number
+        self._descriptor = -1
+        self._file_bytes = 0
+        self._round = 0
+        self._failed: RedoFailedError | None = None
+
+    @classmethod
+    def open(cls, directory: Path, filesystem: FileSystem) -> Self:
+        """Read what is there; write nothing.
+
+        Args:
+            directory: The `transactions` directory; made by the first round.
+            filesystem: The file operations.
+
+        Raises:
+            RedoFailedError: Something cannot be read.
+            UnsupportedRedoError: A file is of another version.
+        """
+        return cls(directory, filesystem, read_redo_journal(directory, filesystem))
+
+    @property
+    def last_number(self) -> int:
+        """Highest number of a file so far; a new one must be greater."""
+        return self._number
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of the file that was written to last."""
+        return self._file_bytes
+
+    def write(self, number: int, transactions: Sequence[RedoTransaction]) -> None:
+        """Commit transactions: they are on the disk when this returns.
+
+        One write and one sync for all of them, in the calling thread.
+
+        Args:
+            number: File to append to: the one of the last call, or a greater number for a
+                new one. After a failure it must be a new one.
+            transactions: In the order of their commits, at least one.
+
+        Raises:
+            RedoFailedError: None of them is committed, and what was written of them is gone
+                again; or, if that failed too (then every later call fails), they may be
+                found committed after a restart.
+        """
+        if self._failed is not None:
+            raise self._failed
+        try:
+            if number != self._number or self._descriptor < 0:
+                self._begin(number)
+            buffers = encode_redo_round(
+                number, self._round, transactions, written_at_ns=time.time_ns()
+            )
+            end = self._file_bytes
+            is_new = self._round == 0
+            end = self._filesystem.write_all(self._descriptor, buffers, end, sync=not is_new)
+            if is_new:
+                self._filesystem.fsync(self._descriptor)
+                self._filesystem.sync_directory(self._directory)
+        except OSError as cause:
+            error = RedoFailedError(redo_path(self._directory, self._number), cause)
+            self._withdraw(error)
+            raise error from cause
+        self._file_bytes = end
+        self._round += 1
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove files in which nothing is needed any more; durable when this returns.
+
+        Raises:
+            RedoFailedError: Some may be left, or may come back after a power cut.
+        """
+        self._remove([redo_path(self._directory, number) for number in numbers])
+
+    def finish_recovery(self, remaining: Sequence[RedoTransaction]) -> None:
+        """Let go of all that was found at opening; what `remaining` holds stays.
+
+        Files in which something could not be read are kept aside as `.damaged`. Interrupted
+        at any point, the next opening finds at least what remains.
+
+        Args:
+            remaining: Transactions, or parts of them, that could not be carried out yet.
+
+        Raises:
+            RedoFailedError: The disk refused; nothing is lost.
+        """
+        if remaining:
+            self.write(self._number + 1, remaining)
+            self.close()
+        recovery = self.recovery
+        try:
+            for path in recovery.damaged_files:
+                self._filesystem.rename(path, path.with_name(f"{path.name}.damaged"))
+        except OSError as cause:
+            raise RedoFailedError(self._directory, cause) from cause
+        self._remove([path for path in recovery.files if path not in recovery.damaged_files])
+        self.recovery = RedoRecovery(last_number=self._number)
+
+    def close(self) -> None:
+        """Close the file; a later round needs a new one. Writes nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            # All that matters was synced by the round that wrote it.
+            with suppress(OSError):
+                self._filesystem.close(descriptor)
+
+    def _begin(self, number: int) -> None:
+        assert number > self._number, "a redo file is never used twice"
+        self.close()
+        self._number = number
+        self._file_bytes = self._round = 0
+        self._filesystem.make_directories(self._directory)
+        path = redo_path(self._directory, number)
+        self._descriptor = self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+    def _withdraw(self, error: RedoFailedError) -> None:
+        """Take back a round that failed, or it might be found committed after all.
+
+        On a descriptor of its own: the one whose write or sync failed cannot be trusted.
+        """
+        self.close()
+        filesystem = self._filesystem
+        path = redo_path(self._directory, self._number)
+        try:
+            if not filesystem.exists(path):
+                return
+            if self._round == 0:
+                filesystem.unlink(path)
+            else:
+                descriptor = filesystem.open(path, os.O_RDWR)
+                try:
+                    filesystem.truncate(descriptor, self._file_bytes)
+                    filesystem.fsync(descriptor)
+                finally:
+                    filesystem.close(descriptor)
+            filesystem.sync_directory(self._directory)
+        except OSError as cause:
+            logger.error(  # noqa: TRY400 - one line says it all
+                "redo round not taken back path=%s error=%s", path, cause
+            )
+            self._failed = error
+
+    def _remove(self, paths: Sequence[Path]) -> None:
+        if not paths:
+            return
+        try:
+            for path in paths:
+                if self._filesystem.exists(path):
+                    self._filesystem.unlink(path)
+            self._filesystem.sync_directory(self._directory)
+        except OSError as cause:
+            raise RedoFailedError(self._directory, cause) from cause

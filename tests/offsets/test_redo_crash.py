@@ -1,0 +1,127 @@
+"""A machine that stops, or a disk that fails, at every operation of the redo journal."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from appendlog.filesystem import FileSystem
+from offsets.errors import RedoFailedError
+from offsets.redo_transaction import RedoTransaction
+from tests.offsets.faulty_filesystem import FaultyFileSystem, StoppedError
+from tests.offsets.redo_samples import open_journal, read, transaction, transactions, write_rounds
+
+pytestmark = pytest.mark.crash
+
+
+def run_until_stopped(directory: Path, filesystem: FileSystem) -> tuple[set[int], set[int]]:
+    """Commit, roll and remove; return the committed transactions that must be there, and may."""
+    journal = open_journal(directory, filesystem)
+    needed: set[int] = set()
+    possible = set(range(2))  # the ones of the run before
+    try:
+        journal.finish_recovery([transaction(0)])
+        first_file = journal.last_number + 1
+        for number in range(2, 8):
+            possible.add(number)
+            journal.write(first_file + number // 2, [transaction(number)])
+            needed.add(number)
+            if number == 5:
+                needed -= {2, 3}
+                journal.remove([first_file + 1])
+    except StoppedError:
+        return needed, possible
+    journal.close()
+    return needed, set(range(8))
+
+
+@pytest.mark.parametrize("has_dsync", [True, False])
+@pytest.mark.parametrize("loses_unsynced", [True, False])
+@pytest.mark.parametrize("written_bytes", [0, 50, 1_000_000])
+def test_a_stop_at_any_operation_keeps_every_committed_transaction(
+    tmp_path: Path, written_bytes: int, loses_unsynced: bool, has_dsync: bool
+) -> None:
+    for stop_at in range(1000):
+        directory = tmp_path / str(stop_at)
+        write_rounds(directory, transactions(0, 2))
+        filesystem = FaultyFileSystem(stop_at, StoppedError(), written_bytes, has_dsync)
+        needed, possible = run_until_stopped(directory, filesystem)
+        for descriptor in list(filesystem.open_descriptors):
+            os.close(descriptor)
+        if loses_unsynced:
+            filesystem.lose_what_was_not_synced()
+        journal = open_journal(directory)
+        assert not journal.recovery.damaged_files
+        found = {int.from_bytes(each.transaction_id, "big") for each in read(directory)}
+        assert needed | {0} <= found <= possible
+        assert all(
+            each == transaction(int.from_bytes(each.transaction_id, "big"))
+            for each in journal.recovery.transactions
+        )
+        if stop_at >= filesystem.operations:
+            assert found == {0, 4, 5, 6, 7}
+            return
+    raise AssertionError
+
+
+@pytest.mark.parametrize("has_dsync", [True, False])
+@pytest.mark.parametrize("written_bytes", [0, 50, 1_000_000])
+def test_a_disk_error_at_any_operation_is_told_and_leaves_no_refused_transaction(
+    tmp_path: Path, written_bytes: int, has_dsync: bool
+) -> None:
+    for fault_at in range(1000):
+        directory = tmp_path / str(fault_at)
+        fault = OSError(errno.EIO, "Input/output error")
+        filesystem = FaultyFileSystem(fault_at, fault, written_bytes, has_dsync)
+        journal = open_journal(directory, filesystem)
+        committed: list[RedoTransaction] = []
+        file_number = 1
+        for number in range(6):
+            try:
+                journal.write(file_number, [transaction(number)])
+                committed.append(transaction(number))
+            except RedoFailedError:
+                file_number += 1
+            if number == 3:
+                file_number += 1
+        journal.close()
+        assert not filesystem.open_descriptors
+        assert read(directory) == committed
+        if fault_at >= filesystem.operations:
+            assert committed == transactions(0, 6)
+            return
+        assert len(committed) == 5
+    raise AssertionError
+
+
+def test_a_round_that_cannot_be_taken_back_ends_the_journal(tmp_path: Path) -> None:
+    class BrokenDisk(FileSystem):
+        is_broken = False
+
+        def pwritev(self, *_: object) -> int:
+            if self.is_broken:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().pwritev(*_)  # type: ignore[arg-type]
+
+        def truncate(self, descriptor: int, size: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+    filesystem = BrokenDisk()
+    journal = open_journal(tmp_path, filesystem)
+    journal.write(1, transactions(0, 1))
+    filesystem.is_broken = True
+    with pytest.raises(RedoFailedError):
+        journal.write(1, transactions(1, 2))
+    filesystem.is_broken = False
+    with pytest.raises(RedoFailedError):
+        journal.write(2, transactions(2, 3))
+    assert read(tmp_path) == transactions(0, 1)
+
+
+def test_files_that_cannot_be_removed_are_told(tmp_path: Path) -> None:
+    write_rounds(tmp_path, transactions(0, 1))
+    journal = open_journal(tmp_path, FaultyFileSystem(0, OSError(errno.EIO, "Input/output error")))
+    with pytest.raises(RedoFailedError):
+        journal.finish_recovery([])
+    assert read(tmp_path) == transactions(0, 1)
