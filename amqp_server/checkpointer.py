@@ -14,6 +14,7 @@ from offsets import QueueCheckpoint
 if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
+    from amqp_server.committer import Committer
     from appendlog import Flusher
     from offsets.checkpoint import CheckpointStore
 
@@ -30,16 +31,23 @@ class Checkpointer:
         broker: Whose queues.
         store: Where to; written in a worker, one round at a time.
         flusher: Removes segments, in the thread that writes them.
+        committer: Is told what reached the disk, and says which segments it needs.
         interval_seconds: Pause between rounds; 0 means only when asked for.
     """
 
     def __init__(
-        self, broker: Broker, store: CheckpointStore, flusher: Flusher, interval_seconds: float
+        self,
+        broker: Broker,
+        store: CheckpointStore,
+        flusher: Flusher,
+        committer: Committer,
+        interval_seconds: float,
     ) -> None:
         """Begin without having written."""
         self._broker = broker
         self._store = store
         self._flusher = flusher
+        self._committer = committer
         self._interval_seconds = interval_seconds
         self._retain_for_seconds = broker.config.retain_for_seconds
         self._round = asyncio.Lock()
@@ -73,10 +81,12 @@ class Checkpointer:
             removed, broker.removed_incarnations = broker.removed_incarnations, []
             for queue in broker.queues():
                 queue.store.request_sync()
+            committed = self._committer.begin_round()
             if not (dirty or removed or clean):
+                await self._committer.end_round(committed)
                 self._remove_settled()
                 return
-            states = [_checkpoint(queue) for queue in dirty]
+            states = [checkpoint_of(queue) for queue in dirty]
             for queue in dirty:
                 # What is settled but not yet durable had to be left out: it is due again.
                 queue.is_checkpoint_due = (
@@ -90,13 +100,16 @@ class Checkpointer:
                 raise
             for queue, state in zip(dirty, states, strict=True):
                 queue.checkpointed_floor = state.ack_floor
+            await self._committer.end_round(committed)
             self._remove_settled()
 
     def _remove_settled(self) -> None:
         """Ask for the removal of segments that nobody needs."""
         now_ns = time.time_ns()
+        kept_from = self._committer.kept_from()
         for queue in self._broker.queues():
             floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
+            floor = min(floor, kept_from.get(queue, floor))
             if queue.store.is_failed or not queue.store.log.has_settled_segment(floor):
                 continue
             retain_seconds = retain_for_seconds(queue.arguments, self._retain_for_seconds)
@@ -104,7 +117,8 @@ class Checkpointer:
             self._flusher.submit(RemoveSettledRequest(queue.store.log, floor, keep_since_ns))
 
 
-def _checkpoint(queue: Queue) -> QueueCheckpoint:
+def checkpoint_of(queue: Queue) -> QueueCheckpoint:
+    """Return what a checkpoint may say of a queue now."""
     durable_end = queue.store.recovery_point
     ack_floor = min(queue.settlement.ack_floor, durable_end)
     assert queue.checkpointed_floor <= ack_floor, "I1: a checkpoint went back"

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TX_CLASS = 90
-
 _PUBLISH_ID = b"\x00\x3c\x00\x28"
 _CHANNEL_CLOSE_ID = b"\x00\x14\x00\x28"
 _CHANNEL_CLOSE_OK_ID = b"\x00\x14\x00\x29"
@@ -366,8 +364,6 @@ class ClientSession:
                 return None
         handler = HANDLERS.get(type(method))
         if handler is None:
-            if method.class_id == _TX_CLASS:
-                raise NotImplementedAmqp(f"method {method.name}")
             # A method that only a server sends, or one that belongs on channel 0.
             raise CommandInvalid("unimplemented method")
         return handler(channel, method)

@@ -40,6 +40,9 @@ class Limits:
             requests are no longer read. (Deliveries stop earlier, at 1 MiB.)
         assembly_bytes_max: Parts of messages whose body has not wholly arrived, of all connections
             together; a connection that would pass it is closed with resource-error (506).
+        transaction_bytes_per_channel_max: Uncommitted publishes of one channel (tx.*). More:
+            precondition-failed (406), and the transaction is gone.
+        transaction_bytes_max: Uncommitted publishes of all channels together. More: the same.
     """
 
     connections_max: int = 10_000
@@ -59,3 +62,5 @@ class Limits:
     read_buffer_bytes: int = 256 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     assembly_bytes_max: int = 1 * GIB
+    transaction_bytes_per_channel_max: int = 256 * MIB
+    transaction_bytes_max: int = 1 * GIB

@@ -21,6 +21,7 @@ from amqp_server.broker.definitions import (
 )
 from amqp_server.broker.message_facts import MessageFacts
 from amqp_server.broker.storage import OpenedLog
+from amqp_server.redo import carry_out_again
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
 from metadata.errors import MetadataError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.redo import QueueRedo
     from appendlog import Log, RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
@@ -73,6 +75,7 @@ async def recover(
     broker: Broker,
     report: LoadReport,
     checkpoints: Mapping[UUID, QueueCheckpoint],
+    redo: Mapping[UUID, QueueRedo],
     *,
     was_clean: bool,
 ) -> Recovered:
@@ -82,6 +85,7 @@ async def recover(
         broker: A broker with nothing in it.
         report: The metadata documents; what belongs to no virtual host is taken out of it.
         checkpoints: The last settlement known of each queue.
+        redo: What each queue has to do of committed transactions; done when this returns.
         was_clean: Whether the server stopped cleanly; if not, every recovered message is
             marked redelivered, for nobody knows which were delivered.
     """
@@ -98,7 +102,9 @@ async def recover(
             recovered.damaged.append(document.name)
         else:
             _vhost(broker, document).add_exchange(exchange)
-    await _recover_queues(broker, by_kind[QUEUES], checkpoints, recovered, was_clean=was_clean)
+    await _recover_queues(
+        broker, by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
+    )
     _note_unreadable_queues(broker, report)
     may_remove = not report.unreadable and not recovered.damaged
     await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
@@ -159,6 +165,7 @@ async def _recover_queues(
     broker: Broker,
     documents: list[Document],
     checkpoints: Mapping[UUID, QueueCheckpoint],
+    redo: Mapping[UUID, QueueRedo],
     recovered: Recovered,
     *,
     was_clean: bool,
@@ -177,6 +184,7 @@ async def _recover_queues(
                 document,
                 definition,
                 checkpoints.get(definition.incarnation),
+                redo.get(definition.incarnation),
                 was_clean=was_clean,
             )
             pending.append((document, definition, loop.run_in_executor(workers, open_queue)))
@@ -214,6 +222,7 @@ def _open_queue(
     document: Document,
     definition: QueueDefinition,
     checkpoint: QueueCheckpoint | None,
+    redo: QueueRedo | None,
     *,
     was_clean: bool,
 ) -> _Opened:
@@ -234,6 +243,8 @@ def _open_queue(
     for start, stop in [*report.lost, *log.transient_ranges(settlement.ack_floor)]:
         if start < end:
             settlement.settle(start, min(stop, end))
+    if redo is not None and carry_out_again(log, settlement, redo) and not was_clean:
+        delivered_watermark = log.log_end_offset
     counts = checkpoint.redelivery_counts if checkpoint is not None else {}
     opened = OpenedLog(
         log,

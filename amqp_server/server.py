@@ -24,13 +24,15 @@ from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.vhost_changes import VhostChanges
-from amqp_server.checkpointer import Checkpointer
+from amqp_server.checkpointer import Checkpointer, checkpoint_of
 from amqp_server.client_connection import ClientConnection
+from amqp_server.committer import Committer
 from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.protocol.connection_machine import ConnectionMachine
 from amqp_server.recovery import recover, remove_unknown_logs
+from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.server_properties import server_properties
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
 from metadata.directory_lock import DirectoryLock
@@ -38,6 +40,7 @@ from metadata.errors import MetadataError
 from metadata.store import MetadataStore
 from offsets.checkpoint import CheckpointStore
 from offsets.errors import OffsetsError
+from offsets.redo_journal import RedoJournal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -137,6 +140,7 @@ class Server:
         for connection in tuple(self.connections):
             connection.abandon("shutdown")
         await asyncio.gather(*self._background, return_exceptions=True)
+        await self._committer.drain()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._metadata.close()
@@ -148,6 +152,7 @@ class Server:
         finally:
             await asyncio.to_thread(self._flusher.close)
             self._checkpoints.close()
+            self._journal.close()
             self._lock.release()
         return True
 
@@ -185,6 +190,9 @@ class Server:
             opened = await asyncio.to_thread(
                 CheckpointStore.open, path / "offsets", self._filesystem
             )
+            self._journal = await asyncio.to_thread(
+                RedoJournal.open, path / "transactions", self._filesystem
+            )
         except (OSError, MetadataError, OffsetsError) as error:
             raise StartupError(f"cannot read the data directory {path}: {error}") from error
         self._checkpoints, checkpoints, was_clean = opened
@@ -195,15 +203,20 @@ class Server:
         )
         definitions = Definitions(self._metadata)
         self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
+        self._committer = Committer(self.broker, self._journal, self.spawn)
+        self.broker.commit = self._committer.commit
         self.checkpointer = Checkpointer(
             self.broker,
             self._checkpoints,
             self._flusher,
+            self._committer,
             self.config.offset_checkpoint_interval_seconds,
         )
         self.vhost_changes = VhostChanges(self.broker, self.spawn, self.disconnect)
         self.broker.write_checkpoint = self.checkpointer.write_round
-        recovered = await recover(self.broker, report, checkpoints, was_clean=was_clean)
+        transactions = self._journal.recovery.transactions
+        redo = redo_by_queue(transactions)
+        recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
         known = {queue.incarnation for queue in self.broker.queues()}
         knows_all = not report.unreadable and not recovered.damaged
         await asyncio.to_thread(
@@ -211,7 +224,16 @@ class Server:
         )
         # The first round revokes the clean stop, before anything is delivered.
         gone = [each for each in checkpoints if each not in known] if knows_all else []
-        await asyncio.to_thread(self._checkpoints.write_round, (), gone)
+        redone = [
+            checkpoint_of(queue) for queue in self.broker.queues() if queue.incarnation in redo
+        ]
+        left = remaining(transactions, lambda each: not knows_all and each not in known)
+        try:
+            await asyncio.to_thread(self._checkpoints.write_round, redone, gone)
+            # All that was committed is in the logs and in a checkpoint now.
+            await asyncio.to_thread(self._journal.finish_recovery, left)
+        except OffsetsError as error:
+            raise StartupError(f"cannot write the data directory {path}: {error}") from error
         self._flusher.start()
         if recovered.queues:
             logger.info(

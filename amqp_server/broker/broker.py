@@ -11,6 +11,7 @@ from uuid import uuid4
 from amqp_server.broker.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_lease import QueueLease
+from amqp_server.broker.transaction import TransactionBudget
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.client import Client
+    from amqp_server.broker.commit import Commit
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
     from amqp_server.broker.storage import OpenedLog, QueueStorage
@@ -42,6 +44,7 @@ class Broker:
 
     Attributes:
         write_checkpoint: Writes what is settled to the disk; set by the server.
+        commit: Makes a transaction durable, carries it out and returns; set by the server.
     """
 
     def __init__(
@@ -61,7 +64,9 @@ class Broker:
         self.removed_incarnations: list[UUID] = []
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint: Callable[[], Awaitable[None]]
+        self.commit: Callable[[Commit], Awaitable[None]]
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
+        self.transaction_budget = TransactionBudget(config.limits)
         self._saving: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}
         self._spawn = spawn
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.dead_letter import REJECTED
 from amqp_server.broker.publishing import Publishing
+from amqp_server.broker.transaction import Outcome
 from amqp_server.broker.unacked import UnackedRuns
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.framing import encode_deliveries
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consumer import Consumer
     from amqp_server.broker.direct_reply import ReplyConsumer
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.transaction import Transaction
     from amqp_server.broker.unacked import UnackedRun
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import Method
@@ -46,6 +48,7 @@ class Channel:
         self.broker = broker
         self.consumers: dict[str, Consumer] = {}
         self.unacked = UnackedRuns()
+        self.transaction: Transaction | None = None
         self.prefetch = 0
         self.prefetch_global = 0
         self.last_queue_name: str | None = None
@@ -118,6 +121,11 @@ class Channel:
         Raises:
             PreconditionFailed: A tag is not outstanding; what came before it is settled.
         """
+        if self.transaction is not None:
+            for at in range(0, len(ranges), 2):
+                runs = self.take_unacked(ranges[at], ranges[at + 1])
+                self.transaction.answer(Outcome.ACKNOWLEDGED, runs)
+            return
         for at in range(0, len(ranges), 2):
             self.settle(self.take_unacked(ranges[at], ranges[at + 1]))
 
@@ -133,10 +141,27 @@ class Channel:
         else:
             runs, missing = self.unacked.take_range(first_tag, last_tag)
         if missing is not None:
-            self.settle(runs or [])
+            self.answer(Outcome.ACKNOWLEDGED, runs or [])
             raise PreconditionFailed(f"unknown delivery tag {missing}", 60, 80)
         assert runs is not None, "either runs or a missing tag"
         return runs
+
+    def answer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
+        """Do what the client has answered to deliveries, or hold it back until it commits."""
+        if self.transaction is not None:
+            self.transaction.answer(outcome, runs)
+        else:
+            self.carry_out(outcome, runs)
+
+    def carry_out(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
+        """Do what was answered to deliveries."""
+        match outcome:
+            case Outcome.ACKNOWLEDGED:
+                self.settle(runs)
+            case Outcome.REJECTED:
+                self.reject(runs)
+            case Outcome.REQUEUED:
+                self.requeue(runs)
 
     def requeue(self, runs: list[UnackedRun]) -> None:
         """Put unacked deliveries back to their places."""
@@ -190,6 +215,8 @@ class Channel:
         self.publishing.release_confirms()
         self.is_closed = True
         self.publishing.close()
+        if self.transaction is not None:
+            self.transaction.roll_back()
         runs = self.unacked.take_all()
         self.requeue(runs)
         for consumer in tuple(self.consumers.values()):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.message_facts import body_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.measured_order import MeasuredOrder
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.ready_order import ReadyOrder
@@ -43,13 +45,13 @@ class LengthLimit:
                 return self._measured.count_to_free(octets)
         return 0
 
-    def has_room_for(self, message: bytes) -> bool:
-        """Return whether one more ready message keeps the limits.
+    def has_room_for(self, messages: Sequence[bytes]) -> bool:
+        """Return whether that many more ready messages keep the limits.
 
         Source: RabbitMQ 3.10, `rabbit_amqqueue_process:will_overflow`.
         """
-        if self._max_length is not None and len(self._order) + 1 > self._max_length:
+        if self._max_length is not None and len(self._order) + len(messages) > self._max_length:
             return False
         if self._measured is None or self._max_bytes is None:
             return True
-        return self._measured.ready_bytes + body_bytes(message) <= self._max_bytes
+        return self._measured.ready_bytes + sum(map(body_bytes, messages)) <= self._max_bytes

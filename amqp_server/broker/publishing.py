@@ -12,6 +12,7 @@ from amqp_server.broker.direct_reply import reply_keys_of
 from amqp_server.broker.enqueue import enqueue
 from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.publish_checks import CHECKED_PROPERTIES, checked
+from amqp_server.broker.transaction import HeldPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -24,7 +25,7 @@ from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, deco
 from appendlog.message import HAS_HEADERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.exchange import Exchange
@@ -134,6 +135,13 @@ class Publishing:
         if self._assembly is not None:
             raise self._assembly.out_of_place
 
+    def wait_for_room(self, queues: Iterable[Queue]) -> None:
+        """Stop reading the client as long as one of the queues has no room."""
+        for queue in queues:
+            if queue.store.is_stalled:
+                queue.stalled_publishers.add(self._client)
+                self._client.pause_reading(queue)
+
     def release_confirms(self) -> None:
         """Answer every publish that has become safe, or has failed, since the last time."""
         if self.confirms is None:
@@ -228,18 +236,19 @@ class Publishing:
         messages: list[bytes],
         flags: int,
     ) -> None:
+        if self._channel.transaction is not None:
+            held = HeldPublish(target, queues, reply_keys, messages, flags)
+            self._channel.transaction.publish(held)
+            return
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
             for message in messages:
                 self._enqueue(target, queues, reply_keys, [message], flags)
             return
         barriers, refused = enqueue(queues, messages, flags)
-        for queue in queues:
-            if queue.store.is_stalled:
-                queue.stalled_publishers.add(self._client)
-                self._client.pause_reading(queue)
+        self.wait_for_room(queues)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
         if target.mandatory and not queues and not replied:
-            self._return(messages)
+            self.give_back(messages)
         if self.confirms is not None:
             self.confirms.add(len(messages), barriers, refused=refused)
             for barrier in barriers:
@@ -247,7 +256,8 @@ class Publishing:
             if not barriers:
                 self._broker.turn.mark(self)
 
-    def _return(self, messages: list[bytes]) -> None:
+    def give_back(self, messages: list[bytes]) -> None:
+        """Return mandatory messages that no queue takes."""
         text = b"NO_ROUTE"
         head = _RETURN_HEAD + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
         for message in messages:

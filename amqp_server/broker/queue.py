@@ -29,6 +29,7 @@ from appendlog.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from amqp_server.broker.client import Client
@@ -237,11 +238,7 @@ class Queue:
 
         Source: RabbitMQ 3.10, `rabbit_amqqueue_process:maybe_deliver_or_enqueue`.
         """
-        rules = self._rules
-        if rules is None or rules.has_room_for(message):
-            return False
-        self.bring_up_to_date()
-        if rules.has_room_for(message):
+        if self.has_room_for([message]):
             return False
         if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.departures is not None:
             # It passes through the log, so that it is as safe as any other on its way.
@@ -250,6 +247,14 @@ class Queue:
             for taken in self.ready.take_range(start, end):
                 self.drop(taken.start, taken.end, MAXLEN)
         return True
+
+    def has_room_for(self, messages: Sequence[bytes]) -> bool:
+        """Return whether a queue that `refuses_when_full` can take all of these now."""
+        rules = self._rules
+        if rules is None or rules.has_room_for(messages):
+            return True
+        self.bring_up_to_date()
+        return rules.has_room_for(messages)
 
     def purge(self) -> int:
         """Settle all that is ready and return how many messages that was."""

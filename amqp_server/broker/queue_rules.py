@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.dead_letter import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.length_limit import LengthLimit
     from amqp_server.broker.message_facts import MessageFacts
     from amqp_server.broker.queue import Queue
@@ -67,9 +69,9 @@ class QueueRules:
         """Let messages that were requeued expire at their old deadline, or now."""
         self.facts.deadlines.rearm(start, end)
 
-    def has_room_for(self, message: bytes) -> bool:
-        """Return whether one more ready message keeps the limits."""
-        return self._limit is None or self._limit.has_room_for(message)
+    def has_room_for(self, messages: Sequence[bytes]) -> bool:
+        """Return whether that many more ready messages keep the limits."""
+        return self._limit is None or self._limit.has_room_for(messages)
 
     def stop(self) -> None:
         """Forget the next deadline: the queue is deleted."""

@@ -103,8 +103,21 @@ class UnackedRuns:
 
     def take_all(self) -> list[UnackedRun]:
         """Remove and return everything outstanding, in tag order."""
-        taken, self._runs, self.count = self._runs, [], 0
+        taken, self._runs = self._runs, []
+        self.count -= sum(each.count for each in taken)
         return taken
+
+    def hold(self, runs: list[UnackedRun]) -> None:
+        """Count runs that were taken on: they were answered, but that is not committed."""
+        self.count += sum(each.count for each in runs)
+
+    def let_go(self, runs: list[UnackedRun]) -> None:
+        """Count runs that are held no more."""
+        self.count -= sum(each.count for each in runs)
+
+    def give_back(self, runs: list[UnackedRun]) -> None:
+        """Put runs that are held back to where they were, outstanding as before."""
+        self._runs = sorted([*self._runs, *runs], key=lambda run: run.first_tag)
 
     def _find(self, tag: int) -> int | None:
         if self._runs and self._runs[0].first_tag <= tag < self._runs[0].end_tag:

@@ -14,19 +14,21 @@ from tests.appendlog.faulty_filesystem import FaultyFileSystem
 class Power(FaultyFileSystem):
     """The faulty file system, with a plug.
 
-    Its `sync_gate` holds the syncs of logs only: checkpoints go on being written.
+    Its `sync_gate` holds the syncs below one directory only: that of the logs, at first, so that
+    checkpoints go on being written.
 
     Args:
         root: The data directory.
 
     Attributes:
         broken: Files with this in their path take no more bytes; nothing is broken at first.
+        gated: The directory whose syncs pass the gate.
     """
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.broken: str | None = None
-        self._logs = root / "logs"
+        self.gated = root / "logs"
         self._paths: dict[int, Path] = {}
         self._syncing = threading.local()
 
@@ -70,7 +72,7 @@ class Power(FaultyFileSystem):
         self.power_cut(keep)
 
     def _pass_gate(self) -> None:
-        if self._logs in self._syncing.path.parents:
+        if self.gated in (self._syncing.path, *self._syncing.path.parents):
             super()._pass_gate()
         if self.fail_at == 0:
             raise OSError(errno.EIO, "no power")

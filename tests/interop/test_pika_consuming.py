@@ -301,7 +301,6 @@ def test_an_exclusive_consumer_keeps_others_out_and_comes_only_alone(
     [
         ("basic_recover", {"requeue": False}, "NOT_IMPLEMENTED - requeue=false"),
         ("basic_qos", {"prefetch_size": 1}, "NOT_IMPLEMENTED - prefetch_size!=0 (1)"),
-        ("tx_select", {}, "NOT_IMPLEMENTED - method tx.select"),
     ],
 )
 def test_what_is_not_implemented_ends_the_connection(

@@ -9,7 +9,7 @@ Source: AMQP 0-9-1 specification, sections 1.2 (reply codes), 2.2 and 4.2 (frame
 import struct
 
 from pamqp import frame
-from pamqp.commands import Basic, Channel, Connection, Queue, Tx
+from pamqp.commands import Basic, Channel, Connection, Queue
 
 from tests.amqp_client import frame_octets
 
@@ -400,12 +400,6 @@ FATAL = {
         540,
         "NOT_IMPLEMENTED - immediate=true",
         (60, 40),
-    ),
-    "tx_select": (
-        frame.marshal(Tx.Select(), 1),
-        540,
-        "NOT_IMPLEMENTED - method tx.select",
-        (90, 10),
     ),
     "prefetch_size": (
         frame.marshal(Basic.Qos(prefetch_size=1), 1),

@@ -12,6 +12,7 @@ from amqp_server.broker.handlers.confirm import CONFIRM_HANDLERS
 from amqp_server.broker.handlers.exchange import EXCHANGE_HANDLERS
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.queue import QUEUE_HANDLERS
+from amqp_server.broker.handlers.tx import TX_HANDLERS
 
 HANDLERS: Handlers = {
     **ACCESS_HANDLERS,
@@ -19,5 +20,6 @@ HANDLERS: Handlers = {
     **QUEUE_HANDLERS,
     **BASIC_HANDLERS,
     **CONFIRM_HANDLERS,
+    **TX_HANDLERS,
 }
-"""Handler by method; a method without one is answered with 540."""
+"""Handler by method; a method without one is one that only a server sends."""

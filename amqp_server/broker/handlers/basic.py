@@ -16,6 +16,7 @@ from amqp_server.broker.handlers.consumer_arguments import (
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
+from amqp_server.broker.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotAllowed,
@@ -161,25 +162,20 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
 
 def ack(channel: Channel, method: BasicAck) -> None:
     """Settle deliveries; those with a tag come in runs, this is the rest: tag 0."""
-    channel.settle(_take(channel, method.delivery_tag, multiple=method.multiple))
+    runs = _take(channel, method.delivery_tag, multiple=method.multiple)
+    channel.answer(Outcome.ACKNOWLEDGED, runs)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
     """Give deliveries back to their queues, or drop them."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    if method.requeue:
-        channel.requeue(runs)
-    else:
-        channel.reject(runs)
+    channel.answer(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
     """Give one delivery back to its queue, or drop it."""
     runs = _take(channel, method.delivery_tag, multiple=False)
-    if method.requeue:
-        channel.requeue(runs)
-    else:
-        channel.reject(runs)
+    channel.answer(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import ConfirmSelect, ConfirmSelectOk
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 def select(channel: Channel, method: ConfirmSelect) -> None:
     """Turn confirms on; once is enough."""
+    if channel.transaction is not None:
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.publishing.confirms is None:
         channel.publishing.confirms = PublisherConfirms()
     if not method.no_wait:

@@ -1,0 +1,200 @@
+"""Commits in the background: written down together, carried out one after the other.
+
+Everything that asks to be committed while the disk is busy shares the next round of the redo
+journal, and its one sync. A file of the journal is kept until what it names is in all the logs
+and in a checkpoint: the checkpointer says when it begins and ends a round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from offsets import OffsetsError, RedoFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.commit import Commit
+    from amqp_server.broker.queue import Queue
+    from offsets import RedoJournal, RedoTransaction
+
+logger = logging.getLogger(__name__)
+
+FILE_BYTES_MAX = 64 * 1024 * 1024
+"""Size at which a file of the journal gets a successor, and a checkpoint is asked for."""
+
+
+class _Waiting(NamedTuple):
+    commit: Commit
+    record: RedoTransaction
+    hints: dict[Queue, int]
+    done: asyncio.Future[None]
+
+
+class _RedoFile:
+    """What has to be reached before one file can go, and what its logs must keep till then."""
+
+    def __init__(self) -> None:
+        self.hints: dict[Queue, int] = {}
+        self.is_kept = False
+        self._ends: dict[Queue, int] = {}
+
+    def note(self, hints: Mapping[Queue, int], reached: Mapping[Queue, int]) -> None:
+        for queue, hint in hints.items():
+            self.hints.setdefault(queue, hint)
+        self._ends.update(reached)
+
+    @property
+    def is_in_the_logs(self) -> bool:
+        return not self.is_kept and all(
+            queue.is_deleted or queue.store.recovery_point >= end
+            for queue, end in self._ends.items()
+        )
+
+
+class Committer:
+    """Makes commits durable, then carries them out. The event loop owns it.
+
+    Args:
+        broker: Whose queues.
+        journal: Opened; written in a worker, one round at a time.
+        spawn: Runs a coroutine in the background.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        journal: RedoJournal,
+        spawn: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        """Begin with a new file at the first commit."""
+        self._broker = broker
+        self._journal = journal
+        self._spawn = spawn
+        self._files: dict[int, _RedoFile] = {}
+        self._number = journal.last_number
+        self._is_file_open = False
+        self._written_number: int | None = None
+        self._waiting: list[_Waiting] = []
+        self._is_writing = False
+        self._under_way = 0
+        self._all_done = asyncio.Event()
+        self._all_done.set()
+
+    async def commit(self, commit: Commit) -> None:
+        """Return when a transaction is durable and has been carried out.
+
+        Raises:
+            RedoFailedError: The disk refused; nothing of it was done.
+        """
+        self._under_way += 1
+        self._all_done.clear()
+        try:
+            await commit.make_ready()
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(_Waiting(commit, *commit.record(), done))
+            if not self._is_writing:
+                self._is_writing = True
+                self._spawn(self._write_rounds())
+            await done
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._all_done.set()
+
+    async def drain(self) -> None:
+        """Return when every commit that was begun is done."""
+        await self._all_done.wait()
+
+    # For the checkpointer
+
+    def begin_round(self) -> list[int]:
+        """Return the files that are needed no more once a checkpoint of this moment is written."""
+        self._is_file_open = False
+        return [
+            number
+            for number, file in self._files.items()
+            if number != self._written_number and file.is_in_the_logs
+        ]
+
+    async def end_round(self, numbers: Sequence[int]) -> None:
+        """Remove files: the checkpoint of the moment that they were asked for is written."""
+        if not numbers:
+            return
+        try:
+            await asyncio.to_thread(self._journal.remove, numbers)
+        except RedoFailedError as error:
+            # They are kept, and so is what they need; the next round tries again.
+            logger.warning("redo files not removed error=%s", error)
+            return
+        for number in numbers:
+            del self._files[number]
+
+    def kept_from(self) -> dict[Queue, int]:
+        """Return the offsets from which on logs must keep their segments, settled or not."""
+        kept: dict[Queue, int] = {}
+        for file in self._files.values():
+            for queue, hint in file.hints.items():
+                kept[queue] = min(hint, kept.get(queue, hint))
+        return kept
+
+    # Rounds
+
+    async def _write_rounds(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            number = self._written_number = self._file_number()
+            try:
+                records = [waiting.record for waiting in batch]
+                await asyncio.to_thread(self._journal.write, number, records)
+            except RedoFailedError as error:
+                logger.error("commit failed error=%s", error)  # noqa: TRY400 - one line
+                self._refuse(batch, error)
+            except Exception as error:
+                logger.exception("commit failed")
+                self._refuse(batch, error)
+            else:
+                file = self._files.setdefault(number, _RedoFile())
+                for waiting in batch:
+                    _carry_out(waiting, file)
+            finally:
+                self._written_number = None
+            if self._is_file_open and self._journal.file_bytes >= FILE_BYTES_MAX:
+                self._is_file_open = False
+                self._spawn(self._make_room())
+        self._is_writing = False
+
+    async def _make_room(self) -> None:
+        """Let the logs and a checkpoint reach what the journal holds."""
+        try:
+            await self._broker.write_checkpoint()
+        except OffsetsError as error:
+            logger.warning("checkpoint failed error=%s", error)
+
+    def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> None:
+        # The next round needs a new file, whatever became of this one.
+        self._is_file_open = False
+        for waiting in batch:
+            waiting.commit.give_up()
+            waiting.done.set_exception(error)
+
+    def _file_number(self) -> int:
+        if not self._is_file_open:
+            self._is_file_open = True
+            self._number += 1
+        return self._number
+
+
+def _carry_out(waiting: _Waiting, file: _RedoFile) -> None:
+    try:
+        file.note(waiting.hints, waiting.commit.carry_out())
+    except Exception as error:
+        # A mistake of ours: the record is there, and the next start makes good for it.
+        logger.exception("commit not carried out")
+        file.is_kept = True
+        waiting.done.set_exception(error)
+    else:
+        waiting.done.set_result(None)

@@ -1,0 +1,126 @@
+"""What a transaction holds back, and what its channel has outstanding meanwhile."""
+
+from typing import cast
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from amqp_server.broker.publishing import PublishTarget
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.transaction import HeldPublish, Outcome, Transaction, TransactionBudget
+from amqp_server.broker.unacked import UnackedRun, UnackedRuns
+from amqp_server.limits import Limits
+from amqp_server.protocol.errors import PreconditionFailed
+
+QUEUE = cast("Queue", object())
+TARGET = cast("PublishTarget", object())
+
+
+def budget(channel_bytes: int = 10_000, all_bytes: int = 15_000) -> TransactionBudget:
+    return TransactionBudget(
+        Limits(transaction_bytes_per_channel_max=channel_bytes, transaction_bytes_max=all_bytes)
+    )
+
+
+def tags(runs: list[UnackedRun]) -> list[int]:
+    return [tag for run in runs for tag in range(run.first_tag, run.end_tag)]
+
+
+def test_publishes_and_answers_are_held_in_their_order() -> None:
+    unacked = UnackedRuns()
+    unacked.add(1, 10, QUEUE, 0, None)
+    transaction = Transaction(unacked, budget())
+    transaction.publish(HeldPublish(TARGET, [QUEUE], (), [b"1", b"2"], 1))
+    for tag, outcome in ((2, Outcome.ACKNOWLEDGED), (3, Outcome.ACKNOWLEDGED)):
+        transaction.answer(outcome, unacked.take_range(tag, tag)[0])
+    transaction.answer(Outcome.REQUEUED, unacked.take_range(1, 1)[0])
+    transaction.publish(HeldPublish(TARGET, [], (), [b"3"], 0))
+    publishes, answers = transaction.held
+    assert [held.messages for held in publishes] == [[b"1", b"2"], [b"3"]]
+    assert [(held.outcome, tags(held.runs)) for held in answers] == [
+        (Outcome.ACKNOWLEDGED, [2, 3]),
+        (Outcome.REQUEUED, [1]),
+    ]
+    transaction.begin_next()
+    assert transaction.held == ([], [])
+    assert answers[0].runs, "what was handed over is not taken back"
+
+
+def test_memory_is_bounded_for_a_channel_and_for_all_and_is_given_back() -> None:
+    shared = budget()
+    one, two = (Transaction(UnackedRuns(), shared) for _ in range(2))
+    one.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
+    with pytest.raises(PreconditionFailed, match="larger than configured max size 10000"):
+        one.publish(HeldPublish(TARGET, [], (), [b"x" * 1_000], 0))
+    with pytest.raises(PreconditionFailed, match="all connections"):
+        two.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
+    one.roll_back()
+    two.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
+    two.begin_next()
+    assert shared.held_bytes == 0
+
+
+def test_empty_messages_take_memory_too() -> None:
+    transaction = Transaction(UnackedRuns(), budget())
+    with pytest.raises(PreconditionFailed):
+        transaction.publish(HeldPublish(TARGET, [], (), [b""] * 200, 0))
+
+
+class OutstandingMachine(RuleBasedStateMachine):
+    """Take, hold, roll back and let go at random; a set of tags is the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unacked = UnackedRuns()
+        self.transaction = Transaction(self.unacked, budget())
+        self.delivered = 0
+        self.outstanding: set[int] = set()
+        self.held: set[int] = set()
+
+    @rule(count=st.integers(1, 5))
+    def deliver(self, count: int) -> None:
+        self.unacked.add(self.delivered + 1, count, QUEUE, self.delivered, None)
+        self.outstanding.update(range(self.delivered + 1, self.delivered + count + 1))
+        self.delivered += count
+
+    @precondition(lambda self: self.outstanding)
+    @rule(data=st.data(), outcome=st.sampled_from(Outcome))
+    def answer(self, data: st.DataObject, outcome: Outcome) -> None:
+        tag = data.draw(st.sampled_from(sorted(self.outstanding)))
+        if data.draw(st.booleans()):
+            runs = self.unacked.take_up_to(tag)
+        else:
+            runs, _ = self.unacked.take_range(tag, tag)
+        assert runs is not None
+        assert set(tags(runs)) <= self.outstanding
+        self.held.update(tags(runs))
+        self.outstanding -= self.held
+        self.transaction.answer(outcome, runs)
+
+    @rule()
+    def roll_back(self) -> None:
+        self.transaction.roll_back()
+        self.outstanding |= self.held
+        self.held.clear()
+
+    @rule()
+    def commit(self) -> None:
+        _, answers = self.transaction.held
+        self.transaction.begin_next()
+        assert {tag for held in answers for tag in tags(held.runs)} == self.held
+        for held in answers:
+            self.unacked.let_go(held.runs)
+        self.held.clear()
+
+    @rule()
+    def recover(self) -> None:
+        assert tags(self.unacked.take_all()) == sorted(self.outstanding)
+        self.outstanding.clear()
+
+    @invariant()
+    def everything_unanswered_or_uncommitted_is_counted(self) -> None:
+        assert self.unacked.count == len(self.outstanding) + len(self.held)
+
+
+TestOutstanding = OutstandingMachine.TestCase

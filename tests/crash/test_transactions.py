@@ -1,0 +1,314 @@
+"""All or nothing: a server that ends at any step of a commit, or of the start after it."""
+
+import random
+import threading
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Channel, Tx
+
+from amqp_server.errors import StartupError
+from offsets.errors import OffsetsError
+from tests.amqp_client import AmqpClient, connect
+from tests.crash.power import Power
+from tests.threaded_server import ThreadedServer
+
+QUEUES = ("source", "left", "right")
+MESSAGES = 5
+OPERATIONS_MAX = 400
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+def power(tmp_path: Path) -> Power:
+    """Return the file system of a data directory; the directory is there."""
+    return powered(tmp_path / "data")
+
+
+def powered(root: Path) -> Power:
+    root.mkdir()
+    return Power(root)
+
+
+def prepare(client: AmqpClient) -> None:
+    """Make the queues, with messages in `source`; begin a transaction that moves them.
+
+    It takes two of three messages from `source` and puts `MESSAGES` into `left` and `right`,
+    more than one chunk of each.
+    """
+    client.open_channel(confirms=True)
+    for queue in QUEUES:
+        client.declare(queue)
+    for queue in QUEUES:
+        client.publish(b"before", queue)
+    client.publish(b"taken", "source")
+    client.publish(b"taken too", "source")
+    client.expect_confirmed()
+    client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk)
+    client.open_channel()
+    client.call(Tx.Select(), Tx.SelectOk)
+    tags = [getattr(client.get("source", no_ack=False), "tag", 0) for _ in range(3)]
+    client.send(Basic.Ack(tags[1]))
+    client.send(Basic.Reject(tags[2], requeue=False))
+    for number in range(MESSAGES):
+        for queue in ("left", "right"):
+            client.publish(b"%d" % number * 3000, queue)
+    client.call(Channel.Flow(active=True), Channel.FlowOk)
+
+
+def serve(power: Power) -> ThreadedServer:
+    return ThreadedServer(power.root, power, flush_bytes=4096, offset_checkpoint_interval_seconds=0)
+
+
+def is_there(address: tuple[str, int]) -> bool:
+    """Return whether the transaction happened; it must have, or not, in all queues."""
+    with connect(address) as client:
+        client.open_channel()
+        moved = [b"%d" % number * 3000 for number in range(MESSAGES)]
+        found = {queue: take_all(client, queue) for queue in QUEUES}
+        nothing = {
+            "source": [b"before", b"taken", b"taken too"],
+            "left": [b"before"],
+            "right": [b"before"],
+        }
+        everything = {
+            "source": [b"before"],
+            "left": [b"before", *moved],
+            "right": [b"before", *moved],
+        }
+        assert found in (nothing, everything)
+        return found == everything
+
+
+def take_all(client: AmqpClient, queue: str) -> list[bytes]:
+    """Return what is in a queue, and leave it there."""
+    bodies = []
+    while (message := client.get(queue, no_ack=False)) is not None:
+        bodies.append(message.body)
+    return bodies
+
+
+def test_nothing_happens_before_the_record_is_on_the_disk(power: Power) -> None:
+    power.gated = power.root / "transactions"
+    with serve(power) as server:
+        with connect(server.address) as client, connect(server.address) as watcher:
+            prepare(client)
+            power.sync_gate.clear()
+            client.send(Tx.Commit())
+            assert power.sync_waiting.wait(10)
+            watcher.open_channel()
+            assert [watcher.ready_count(queue) for queue in QUEUES] == [0, 1, 1]
+            power.unplug()
+            assert client.expect_channel_close(406).method_id == 20
+            assert watcher.ready_count("source") == 3
+        server.abandon()
+    power.lose()
+    with serve(Power(power.root)) as server:
+        assert not is_there(server.address)
+
+
+def test_a_channel_that_closes_while_it_commits_has_committed(power: Power) -> None:
+    power.gated = power.root / "transactions"
+    with serve(power) as server:
+        with connect(server.address) as client:
+            prepare(client)
+            power.sync_gate.clear()
+            client.send(Tx.Commit())
+            assert power.sync_waiting.wait(10)
+            (connection,) = server.server.connections
+            server.call(lambda: connection.abandon("test"))
+            server.wait_until(lambda: not server.server.connections)
+        power.sync_gate.set()
+        queues = server.call(lambda: server.server.broker.vhosts["/"].queues)
+        server.wait_until(lambda: len(queues["left"].ready) > 1)
+        assert is_there(server.address)
+
+
+def test_a_stop_waits_for_the_commits_that_are_under_way(power: Power) -> None:
+    power.gated = power.root / "transactions"
+    with serve(power) as server, connect(server.address) as client:
+        prepare(client)
+        power.sync_gate.clear()
+        client.send(Tx.Commit())
+        assert power.sync_waiting.wait(10)
+        stopping = threading.Thread(target=server.stop)
+        stopping.start()
+        client.close_when_told()
+        power.sync_gate.set()
+        stopping.join()
+    assert not list((power.root / "transactions").iterdir())
+    with serve(Power(power.root)) as server:
+        assert is_there(server.address)
+
+
+@pytest.mark.parametrize("seed", [None, *range(5)])
+def test_a_commit_is_kept_when_no_log_has_a_byte_of_it(power: Power, seed: int | None) -> None:
+    with serve(power) as server:
+        with connect(server.address) as client:
+            prepare(client)
+            power.sync_gate.clear()
+            client.call(Tx.Commit(), Tx.CommitOk)
+            assert power.sync_waiting.wait(10)
+            power.unplug()
+        server.abandon()
+    power.lose(None if seed is None else random.Random(seed))
+    for _ in range(2):
+        again = Power(power.root)
+        with serve(again) as server:
+            assert is_there(server.address)
+            again.unplug()
+            server.abandon()
+        again.lose()
+
+
+def test_a_commit_is_kept_when_one_log_fails_and_the_other_has_it(power: Power) -> None:
+    with serve(power) as server:
+        with connect(server.address) as client:
+            prepare(client)
+            power.broken = "/right/"
+            client.call(Tx.Commit(), Tx.CommitOk)
+            queues = server.call(lambda: server.server.broker.vhosts["/"].queues)
+            server.wait_until(lambda: queues["right"].store.is_failed)
+            server.wait_until(lambda: queues["left"].store.recovery_point == MESSAGES + 1)
+            client.publish(b"refused", "left")
+            client.publish(b"refused", "right")
+            client.send(Tx.Commit())
+            text = client.expect_channel_close(406).reply_text
+            assert text == (
+                "PRECONDITION_FAILED - transaction not committed: queue 'right' in vhost '/' is "
+                "failed"
+            )
+        power.broken = None
+        server.stop()
+    with serve(Power(power.root)) as server:
+        assert is_there(server.address)
+
+
+@pytest.mark.parametrize("ending", ["killed", "power", "0", "1"])
+def test_a_server_that_ends_at_any_operation_has_done_all_or_nothing(
+    tmp_path: Path, ending: str
+) -> None:
+    outcomes: Counter[tuple[str, bool]] = Counter()
+    for step in range(OPERATIONS_MAX):
+        power = powered(tmp_path / str(step))
+        with serve(power) as server:
+            with connect(server.address) as client:
+                prepare(client)
+                power.fail_at = len(power.operations) + step
+                answer = commit_and_settle(client, server)
+                is_over = len(power.operations) <= power.fail_at
+                power.unplug()
+            server.abandon()
+        if ending != "killed":
+            power.lose(None if ending == "power" else random.Random(int(ending) + step))
+        again = Power(power.root)
+        with serve(again) as server:
+            happened = is_there(server.address)
+        # What was refused may still have happened if the disk could not even take it back.
+        assert happened or answer != "committed"
+        outcomes[answer, happened] += 1
+        if is_over:
+            assert outcomes["committed", True] > 5
+            assert outcomes["refused", False] or ending != "power"
+            return
+    raise AssertionError(outcomes)
+
+
+def commit_and_settle(client: AmqpClient, server: ThreadedServer) -> str:
+    """Commit, then write a checkpoint, as far as the disk goes; return what the client heard."""
+    client.send(Tx.Commit())
+    _, answer = client.receive()
+    queues = server.call(lambda: server.server.broker.vhosts["/"].queues)
+    server.wait_until(lambda: not any(queue.store.is_flushing for queue in queues.values()))
+    with suppress(OffsetsError):
+        server.run(server.server.checkpointer.write_round)
+    return "committed" if isinstance(answer, Tx.CommitOk) else "refused"
+
+
+def test_a_start_that_ends_at_any_operation_can_be_repeated(tmp_path: Path) -> None:
+    for step in range(OPERATIONS_MAX):
+        power = powered(tmp_path / str(step))
+        with serve(power) as server:
+            with connect(server.address) as client:
+                prepare(client)
+                power.sync_gate.clear()
+                client.call(Tx.Commit(), Tx.CommitOk)
+                assert power.sync_waiting.wait(10)
+                power.unplug()
+            server.abandon()
+        power.lose()
+        again = Power(power.root)
+        again.fail_at = step
+        is_over = False
+        server = serve(again)
+        with suppress(StartupError), server:
+            is_over = len(again.operations) <= step
+            again.unplug()
+            server.abandon()
+        again.lose(random.Random(step) if step % 2 else None)
+        with serve(Power(power.root)) as server:
+            assert is_there(server.address)
+        if is_over:
+            assert step > 5
+            return
+    raise AssertionError
+
+
+def test_what_a_commit_settled_does_not_hide_what_is_published_later(power: Power) -> None:
+    """The record names offsets; they must never be those of other messages after a crash."""
+    with serve(power) as server:
+        with connect(server.address) as client, connect(server.address) as consumer:
+            client.open_channel()
+            client.declare("q")
+            consumer.open_channel()
+            consumer.call(Tx.Select(), Tx.SelectOk)
+            power.sync_gate.clear()
+            # Delivered, and acknowledged in the transaction, before the disk has them.
+            client.publish(b"1", "q")
+            client.publish(b"2", "q")
+            assert power.sync_waiting.wait(10)
+            consumer.consume("q")
+            tags = [consumer.expect_delivery().tag for _ in range(2)]
+            consumer.send(Basic.Ack(tags[-1], multiple=True))
+            consumer.publish(b"3", "q")
+            consumer.send(Tx.Commit())
+            client.call(Channel.Flow(active=True), Channel.FlowOk)
+            power.unplug()
+        server.abandon()
+    power.lose()
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"new", "q")
+        client.publish(b"new too", "q")
+        client.expect_confirmed()
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel()
+        assert take_all(client, "q") == [b"new", b"new too"]
+
+
+def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
+    power.gated = power.root / "transactions"
+    with serve(power) as server:
+        clients = [connect(server.address) for _ in range(10)]
+        for number, client in enumerate(clients):
+            client.open_channel()
+            client.declare("q")
+            client.call(Tx.Select(), Tx.SelectOk)
+            client.publish(b"%d" % number, "q")
+            client.call(Channel.Flow(active=True), Channel.FlowOk)
+        power.sync_gate.clear()
+        clients[0].send(Tx.Commit())
+        assert power.sync_waiting.wait(10)
+        for client in clients[1:]:
+            client.send(Tx.Commit())
+        committer = server.server._committer
+        server.wait_until(lambda: len(committer._waiting) == 9)
+        power.sync_gate.set()
+        for client in clients:
+            client.expect(Tx.CommitOk)
+            client.socket.close()
+        (journal,) = (power.root / "transactions").iterdir()
+        assert journal.read_bytes().count(b"AQTX") == 2
