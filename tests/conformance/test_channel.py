@@ -45,6 +45,32 @@ def test_a_close_ok_on_a_channel_that_is_not_open(client: AmqpClient) -> None:
     expect_connection_error(client, 504, text, Channel.CloseOk)
 
 
+def test_one_channel_more_than_negotiated(connect: Connect) -> None:
+    client = connect(channels=3, channel_max=3)
+    client.send(Channel.Open(), 4)
+    text = "NOT_ALLOWED - number of channels opened (3) has reached the negotiated channel_max (3)"
+    expect_connection_error(client, 530, text, None)
+
+
+def test_channels_are_counted_and_their_numbers_may_be_any(connect: Connect) -> None:
+    client = connect(channels=0, channel_max=2)
+    client.open_channel(60_000)
+    client.open_channel(9)
+
+
+def test_a_closed_channel_makes_room_for_another(connect: Connect) -> None:
+    client = connect(channels=2, channel_max=2)
+    client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+    client.open_channel(3)
+
+
+def test_a_channel_closed_by_an_error_makes_room_for_another(connect: Connect, name: str) -> None:
+    client = connect(channels=2, channel_max=2)
+    client.send(Queue.Declare(queue=name, passive=True))
+    client.expect_channel_close(404)
+    client.open_channel(3)
+
+
 def test_a_number_may_be_used_again_right_after_close_ok(client: AmqpClient, name: str) -> None:
     for _ in range(50):
         client.send(Queue.Declare(queue=name, passive=True))

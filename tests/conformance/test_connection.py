@@ -7,6 +7,7 @@ from tests.amqp_client import AmqpClient
 from tests.conformance.broker import Broker
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_connection_error
+from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 
 
@@ -65,6 +66,16 @@ def test_a_secret_may_be_renewed(broker: Broker, client: AmqpClient) -> None:
     renewal = Connection.UpdateSecret(broker.url.password, "it grew old")
     client.call(renewal, Connection.UpdateSecretOk, 0)
     client.open_channel(2)
+
+
+@differs(
+    rabbitmq="takes any secret of a user that it keeps itself",
+    reason="a client that renews a wrong secret learns it before it has to connect again",
+)
+def test_a_wrong_new_secret_is_refused(client: AmqpClient) -> None:
+    client.send(Connection.UpdateSecret("wrong", "it grew old"), 0)
+    text = "NOT_ALLOWED - New secret was refused by one of the backends"
+    expect_connection_error(client, 530, text, Connection.UpdateSecret)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,14 @@ def test_the_greeting_names_version_mechanisms_and_locale(dial: Dial) -> None:
     assert set(start.mechanisms.split(" ")) >= {"PLAIN", "AMQPLAIN"}
 
 
+def test_the_server_says_what_it_is_in_strings(client: AmqpClient) -> None:
+    told = client.server_properties
+    keys = {"product", "version", "platform", "copyright", "information", "cluster_name"}
+    assert keys <= told.keys()
+    assert all(isinstance(told[key], str) and told[key] for key in keys)
+    assert [part.isdigit() for part in told["version"].split(".")] == [True] * 3
+
+
 def test_no_capability_is_told_that_rabbitmq_does_not_have(client: AmqpClient) -> None:
     assert client.server_properties["capabilities"].keys() <= CAPABILITIES
 
@@ -103,6 +111,24 @@ def test_amqplain_takes_name_and_password_from_a_table(broker: Broker, dial: Dia
     table: Any = {"LOGIN": broker.url.user, "PASSWORD": broker.url.password}
     client.start(mechanism="AMQPLAIN", response=encode.field_table(table)[4:].decode())
     client.expect(Connection.Tune, 0)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "AMQPLAIN"])
+def test_a_refused_login_is_told_to_a_client_that_can_be_told(
+    broker: Broker, dial: Dial, mechanism: str
+) -> None:
+    table: Any = {"LOGIN": broker.url.user, "PASSWORD": "wrong"}
+    plain = f"\0{broker.url.user}\0wrong"
+    client = dial()
+    client.start(
+        mechanism=mechanism,
+        response=plain if mechanism == "PLAIN" else encode.field_table(table)[4:].decode(),
+    )
+    text = (
+        f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
+        "For details see the broker logfile."
+    )
+    expect_connection_error(client, 403, text, None)
 
 
 @pytest.mark.parametrize("capabilities", [{}, {"authentication_failure_close": False}])
@@ -148,6 +174,26 @@ def test_the_usual_tuning_is_proposed(broker: Broker, dial: Dial) -> None:
 def test_a_client_may_ask_for_less(connect: Connect, channel_max: int, frame_max: int) -> None:
     client = connect(channel_max=channel_max, frame_max=frame_max)
     client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+
+
+@UNTOLD
+@pytest.mark.parametrize(
+    ("channel_max", "frame_max", "text"),
+    [
+        (2047, 4095, "frame_max = 4095 is lower than the minimum allowed value (4096)"),
+        (2047, 131_073, "frame_max = 131073 is higher than the maximum allowed value (131072)"),
+        (2047, 0, "frame_max = 0 is higher than the maximum allowed value (131072)"),
+        (2048, 131_072, "channel_max = 2048 is higher than the maximum allowed value (2047)"),
+        (0, 131_072, "channel_max = 0 (no limit) is higher than the maximum allowed value (2047)"),
+    ],
+)
+def test_tuning_past_what_was_proposed_is_refused(
+    broker: Broker, dial: Dial, channel_max: int, frame_max: int, text: str
+) -> None:
+    client = dial()
+    client.login(user=broker.url.user, password=broker.url.password)
+    client.send(Connection.TuneOk(channel_max, frame_max, 0), 0)
+    expect_connection_error(client, 530, f"NOT_ALLOWED - negotiated {text}", Connection.TuneOk)
 
 
 def test_opening_answers_with_no_known_hosts(broker: Broker, dial: Dial) -> None:

@@ -6,7 +6,9 @@ import pytest
 from pamqp import heartbeat
 from pamqp.commands import Queue
 
+from tests.amqp_client import frame_octets
 from tests.conformance.conftest import Connect
+from tests.conformance.errors import expect_connection_error
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -51,3 +53,11 @@ def test_no_heartbeats_are_asked_for_or_sent_at_zero_seconds(connect: Connect) -
     with pytest.raises(TimeoutError):
         client.receive()
     client.open_channel(2)
+
+
+@pytest.mark.parametrize("channel", [1, 7])
+def test_a_heartbeat_on_a_channel_is_an_unexpected_frame(connect: Connect, channel: int) -> None:
+    client = connect()
+    client.send_raw(frame_octets(8, channel, b""))
+    text = "UNEXPECTED_FRAME - type 8, all octets = <<>>"
+    expect_connection_error(client, 505, text, None)

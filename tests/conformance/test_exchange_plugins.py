@@ -1,0 +1,214 @@
+"""Section 3: the exchange types that RabbitMQ has as plugins."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect, NewName
+from tests.conformance.errors import expect_channel_error
+from tests.conformance.marks import differs, ours_only
+from tests.conformance.routing import (
+    bind_exchange,
+    bind_queue,
+    declare_exchange,
+    drain,
+    expect_unroutable,
+    reached,
+)
+
+HASH, RANDOM = "x-consistent-hash", "x-random"
+MESSAGES = 400
+
+
+@pytest.fixture
+def client(connect: Connect) -> AmqpClient:
+    """Open a connection whose channel 1 has confirms."""
+    return connect(confirms=True)
+
+
+def spread(client: AmqpClient, queues: list[str], exchange: str, **varied: str) -> Counter[str]:
+    """Publish many messages, with another value each time; return how many each queue got.
+
+    Args:
+        client: With confirms on.
+        queues: Empty ones; left so.
+        exchange: Where to publish.
+        varied: Which of `key`, `header` (its name) or a property gets the value.
+    """
+    for number in range(MESSAGES):
+        key, properties = "fixed", Basic.Properties()
+        if "key" in varied:
+            key = f"key-{number}"
+        elif "header" in varied:
+            properties.headers = {varied["header"]: f"value-{number}"}
+        else:
+            setattr(properties, varied["property"], f"value-{number}")
+        client.publish(b"", key, exchange, properties=properties)
+    client.expect_confirmed()
+    return Counter(drain(client, queues))
+
+
+def hash_exchange(
+    client: AmqpClient, new_name: NewName, weights: list[int], **arguments: str
+) -> Any:  # noqa: ANN401
+    """Declare a consistent-hash exchange with a queue for each weight; return all their names."""
+    exchange, queues = new_name(), [new_name() for _ in weights]
+    named: Any = {name.replace("_", "-"): value for name, value in arguments.items()}
+    declare_exchange(client, exchange, HASH, named)
+    for queue, weight in zip(queues, weights, strict=True):
+        client.declare(queue)
+        bind_queue(client, queue, exchange, str(weight))
+    return exchange, queues
+
+
+def test_each_message_goes_to_one_queue(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10, 10])
+    counts = spread(client, queues, exchange, key="key")
+    assert counts.total() == MESSAGES
+    assert len(counts) == 3
+
+
+def test_equal_keys_go_to_the_same_queue(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10, 10])
+    for key in ("a", "b", "c", ""):
+        once = reached(client, queues, exchange, key)
+        assert len(once) == 1
+        for _ in range(3):
+            assert reached(client, queues, exchange, key) == once
+
+
+def test_weights_are_shares(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 90])
+    counts = spread(client, queues, exchange, key="key")
+    assert counts.total() == MESSAGES
+    assert 0 < counts[queues[0]] < MESSAGES * 0.25
+
+
+def test_a_header_may_be_what_is_hashed(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10], hash_header="customer")
+    counts = spread(client, queues, exchange, header="customer")
+    assert counts.total() == MESSAGES
+    assert len(counts) == 2
+    assert len(spread(client, queues, exchange, key="key")) == 1
+
+
+@ours_only("LavinMQ's name for it")
+def test_a_header_may_be_named_as_in_lavinmq(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10], x_hash_on="customer")
+    assert len(spread(client, queues, exchange, header="customer")) == 2
+    assert len(spread(client, queues, exchange, key="key")) == 1
+
+
+@pytest.mark.parametrize("hashed", ["message_id", "correlation_id"])
+def test_a_property_may_be_what_is_hashed(
+    client: AmqpClient, new_name: NewName, hashed: str
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10], hash_property=hashed)
+    counts = spread(client, queues, exchange, property=hashed)
+    assert counts.total() == MESSAGES
+    assert len(counts) == 2
+    assert len(spread(client, queues, exchange, key="key")) == 1
+
+
+def test_a_queue_bound_twice_keeps_its_first_weight(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10])
+    bind_queue(client, queues[0], exchange, "1000")
+    counts = spread(client, queues, exchange, key="key")
+    assert counts.total() == MESSAGES
+    assert counts[queues[1]] > MESSAGES * 0.25
+
+
+def test_a_queue_that_leaves_gives_its_share_to_the_others(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10, 10, 10])
+    unbind = Queue.Unbind(queue=queues[1], exchange=exchange, routing_key="10")
+    client.call(unbind, Queue.UnbindOk)
+    counts = spread(client, queues, exchange, key="key")
+    assert counts.total() == MESSAGES
+    assert counts.keys() == {queues[0], queues[2]}
+
+
+@differs(
+    rabbitmq="takes the queue out with any of its bindings",
+    reason="a queue that is bound still is in use",
+)
+def test_a_queue_bound_twice_stays_while_one_binding_is_left(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [10])
+    bind_queue(client, queues[0], exchange, "20")
+    unbind = Queue.Unbind(queue=queues[0], exchange=exchange, routing_key="20")
+    client.call(unbind, Queue.UnbindOk)
+    assert reached(client, queues, exchange, "any") == queues
+
+
+def test_without_bindings_nothing_is_routed(client: AmqpClient, name: str) -> None:
+    declare_exchange(client, name, HASH)
+    client.publish(b"", "key", name, mandatory=True)
+    expect_unroutable(client)
+
+
+def test_exchanges_have_shares_as_well(client: AmqpClient, new_name: NewName) -> None:
+    exchange, target, queue = new_name(), new_name(), new_name()
+    declare_exchange(client, exchange, HASH)
+    declare_exchange(client, target, "fanout")
+    client.declare(queue)
+    bind_queue(client, queue, target)
+    bind_exchange(client, target, exchange, "1")
+    assert reached(client, [queue], exchange, "any") == [queue]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("", "The binding key must be an integer: <<>>"),
+        ("ten", 'The binding key must be an integer: <<"ten">>'),
+        ("1.5", 'The binding key must be an integer: <<"1.5">>'),
+        ("0", "The binding key must be greater than 0"),
+        ("-1", "The binding key must be greater than 0"),
+    ],
+)
+def test_a_binding_key_that_is_no_weight_is_refused(
+    client: AmqpClient, name: str, key: str, text: str
+) -> None:
+    declare_exchange(client, name, HASH)
+    client.declare(name)
+    client.send(Queue.Bind(queue=name, exchange=name, routing_key=key))
+    expect_channel_error(client, 406, f"PRECONDITION_FAILED - {text}", Queue.Bind)
+
+
+def test_only_some_properties_can_be_hashed(client: AmqpClient, name: str) -> None:
+    arguments: Any = {"hash-property": "app_id"}
+    client.send(Exchange.Declare(exchange=name, exchange_type=HASH, arguments=arguments))
+    text = "PRECONDITION_FAILED - Unsupported property: app_id"
+    expect_channel_error(client, 406, text, Exchange.Declare)
+
+
+def test_header_and_property_cannot_both_be_hashed(client: AmqpClient, name: str) -> None:
+    arguments: Any = {"hash-property": "message_id", "hash-header": "customer"}
+    client.send(Exchange.Declare(exchange=name, exchange_type=HASH, arguments=arguments))
+    text = "PRECONDITION_FAILED - hash-header and hash-property are mutually exclusive"
+    expect_channel_error(client, 406, text, Exchange.Declare)
+
+
+def test_random_takes_one_of_its_queues(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = new_name(), [new_name() for _ in range(3)]
+    declare_exchange(client, exchange, RANDOM)
+    for queue in queues:
+        client.declare(queue)
+        bind_queue(client, queue, exchange, "ignored")
+    counts = Counter[str]()
+    for _ in range(10):
+        counts += spread(client, queues, exchange, key="key")
+    assert counts.total() == 10 * MESSAGES
+    assert all(counts[queue] > MESSAGES for queue in queues)
+
+
+def test_random_without_queues_routes_nothing(client: AmqpClient, name: str) -> None:
+    declare_exchange(client, name, RANDOM)
+    client.publish(b"", "key", name, mandatory=True)
+    expect_unroutable(client)
