@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from amqp_server.broker.binding import Binding
 from amqp_server.broker.matchers import (
     MATCHERS,
     DirectMatcher,
@@ -12,6 +13,7 @@ from amqp_server.broker.matchers import (
     RandomMatcher,
     TopicMatcher,
 )
+from amqp_server.broker.matchers.topic import MATCHES_MAX
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.tables import VOID, DecimalValue, table_of
@@ -146,6 +148,41 @@ def test_topic_finds_what_the_recursion_finds(
         if at not in removed and fits(words_of(pattern), words_of(key))
     }
     assert names(matcher.match(sent(key))) == expected
+
+
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 5), patterns), max_size=20),
+    routed=st.lists(keys, min_size=1, max_size=5),
+)
+def test_topic_finds_what_the_recursion_finds_after_every_change(
+    changes: list[tuple[int, str]], routed: list[str]
+) -> None:
+    """Each of six destinations has one pattern at a time, or none; every key is asked each time."""
+    matcher = TopicMatcher()
+    destinations = [a_queue(str(at)) for at in range(6)]
+    bound: dict[int, Binding] = {}
+    for at, pattern in changes:
+        if at in bound:
+            matcher.remove(bound.pop(at))
+        else:
+            bound[at] = bind(pattern, to=destinations[at])
+            matcher.add(bound[at])
+        for key in routed:
+            expected = {
+                str(at)
+                for at, binding in bound.items()
+                if fits(words_of(binding.routing_key), words_of(key))
+            }
+            assert names(matcher.match(sent(key))) == expected
+
+
+def test_topic_remembers_no_more_keys_than_it_may() -> None:
+    matcher = topic("#")
+
+    for at in range(MATCHES_MAX + 10):
+        assert len(matcher.match(sent(str(at)))) == 1
+
+    assert len(matcher._matches) <= MATCHES_MAX
 
 
 @given(patterns=st.lists(patterns, max_size=8))

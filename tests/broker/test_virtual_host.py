@@ -12,6 +12,7 @@ from amqp_server.broker.queue import Queue
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
 from amqp_server.protocol.tables import table_of
 from tests.broker.bindings import a_queue, an_exchange, sent
+from tests.broker.test_matchers import fits, words_of
 
 
 def host(*exchanges: Exchange, queues: str = "") -> tuple[VirtualHost, dict[str, Queue]]:
@@ -218,6 +219,76 @@ def test_any_graph_of_exchanges_routes_to_what_can_be_reached(
         str(target) for source, target, to_queue in bindings if to_queue and source in reached
     }
     assert routed(vhost, exchanges[start]) == sorted(expected)
+
+
+Step = tuple[str, int, int, str]
+steps = st.tuples(
+    st.sampled_from(["bind queue", "bind exchange", "unbind", "publish"]),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.sampled_from(["", "a", "a.b", "#", "*", "a.#", "*.b", "b"]),
+)
+
+
+@given(st.lists(steps, max_size=40))
+def test_routes_are_right_while_bindings_come_and_go(taken: list[Step]) -> None:
+    """Four exchanges of two types and four queues, against a walk over all bindings each time."""
+    kinds = ("topic", "direct", "topic", "fanout")
+    exchanges = [an_exchange(str(at), kind) for at, kind in enumerate(kinds)]
+    vhost, queues = host(*exchanges, queues="0123")
+    bound: list[tuple[int, bool, int, str]] = []
+    for step, source, target, key in taken:
+        if step == "publish":
+            assert routed(vhost, exchanges[source], key) == reached(bound, kinds, source, key)
+            continue
+        to_queue = step != "bind exchange"
+        destination = queues[str(target)] if to_queue else exchanges[target]
+        binding = (source, to_queue, target, key)
+        if step == "unbind":
+            was_there = vhost.unbind(exchanges[source], destination, key, {}) is not None
+            assert was_there == (binding in bound)
+            bound = [each for each in bound if each != binding]
+        elif vhost.bind(exchanges[source], destination, key, {}) is not None:
+            bound.append(binding)
+
+
+def reached(
+    bound: list[tuple[int, bool, int, str]], kinds: tuple[str, ...], start: int, key: str
+) -> list[str]:
+    found, seen, pending = set(), {start}, [start]
+    while pending:
+        current = pending.pop()
+        for source, to_queue, target, pattern in bound:
+            if source != current or not is_match(kinds[source], pattern, key):
+                continue
+            if to_queue:
+                found.add(str(target))
+            elif target not in seen:
+                seen.add(target)
+                pending.append(target)
+    return sorted(found)
+
+
+def is_match(kind: str, pattern: str, key: str) -> bool:
+    if kind == "fanout":
+        return True
+    if kind == "direct":
+        return pattern == key
+    return fits(words_of(pattern), words_of(key))
+
+
+def test_a_chain_of_thirty_exchanges_is_followed_to_its_end_and_a_circle_once() -> None:
+    chain = [an_exchange(f"level {at}", "topic") for at in range(30)]
+    vhost, queues = host(*chain, queues="q")
+    for at in range(29):
+        vhost.bind(chain[at], chain[at + 1], "*." * at + "#", {})
+    vhost.bind(chain[-1], queues["q"], "#", {})
+    vhost.bind(chain[-1], chain[0], "#", {})
+
+    key = ".".join("0" * 30)
+    assert [routed(vhost, chain[0], key) for _ in range(3)] == [["q"]] * 3
+    vhost.unbind(chain[15], chain[16], "*." * 15 + "#", {})
+    assert routed(vhost, chain[0], key) == []
 
 
 def test_what_an_exchange_cannot_route_goes_to_its_alternate() -> None:

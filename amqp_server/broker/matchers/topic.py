@@ -3,6 +3,7 @@
 Bindings are a trie of words, so a match walks the key once however many bindings there are.
 `#` may take no word, or one and stay where it is; a node that was reached with the same rest
 of the key before is not walked again, which keeps several `#` in one pattern from multiplying.
+What a key fits is remembered, until a binding that it may fit comes or goes.
 
 Source: AMQP 0-9-1 specification, section 3.1.3.3; an empty key has no words, as in RabbitMQ.
 """
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.envelope import Envelope
+
+
+MATCHES_MAX = 4096
+"""Routing keys whose match an exchange remembers; all are forgotten when there is one more."""
 
 
 class _Node:
@@ -37,6 +42,7 @@ class TopicMatcher(Matcher):
     def __init__(self) -> None:
         """Begin without bindings."""
         self._root = _Node()
+        self._matches: dict[str, list[Destination]] = {}
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""
@@ -44,9 +50,11 @@ class TopicMatcher(Matcher):
         for word in _words(binding.routing_key):
             node = node.words.setdefault(word, _Node(takes_any=word == "#"))
         node.bindings.append(binding)
+        self._forget(binding.routing_key)
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding, and the branches that nothing uses any more."""
+        self._forget(binding.routing_key)
         path = [self._root]
         words = _words(binding.routing_key)
         for word in words:
@@ -61,10 +69,22 @@ class TopicMatcher(Matcher):
         """Return the destinations whose pattern fits one of the keys."""
         found: list[Destination] = []
         for key in envelope.routing_keys:
-            found += self._match_key(key)
+            match = self._matches.get(key)
+            if match is None:
+                if len(self._matches) >= MATCHES_MAX:
+                    self._matches.clear()
+                match = self._matches[key] = self._walk(key)
+            found += match
         return found
 
-    def _match_key(self, routing_key: str) -> Sequence[Destination]:
+    def _forget(self, pattern: str) -> None:
+        """Forget the keys whose match a change of this pattern may change."""
+        if "*" in pattern or "#" in pattern:
+            self._matches.clear()
+        else:
+            self._matches.pop(pattern, None)
+
+    def _walk(self, routing_key: str) -> list[Destination]:
         words = _words(routing_key)
         found: list[Destination] = []
         seen: set[tuple[int, int]] = set()
