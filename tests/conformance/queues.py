@@ -61,16 +61,10 @@ def leave(client: AmqpClient) -> None:
 def publish_all(
     client: AmqpClient, queue: str, *bodies: bytes, properties: Basic.Properties = PERSISTENT
 ) -> None:
-    """Publish and wait for the confirms, in any order; all before must have been confirmed."""
-    missing: set[int] = set()
+    """Publish and wait for the confirms; the client confirms on channel 1."""
     for body in bodies:
         client.publish(body, queue, properties=properties)
-        missing.add(client.published[1])
-    while missing:
-        ack = client.expect(Basic.Ack)
-        tag = ack.delivery_tag
-        assert tag is not None
-        missing = {each for each in missing if each > tag or (each < tag and not ack.multiple)}
+    client.expect_confirmed()
 
 
 def take(client: AmqpClient, queue: str, *, no_ack: bool = True) -> Message:
