@@ -24,6 +24,7 @@ from amqp_server.broker.plain_order import PlainOrder
 from amqp_server.broker.priority_order import PriorityOrder
 from amqp_server.broker.queue_rules import QueueRules
 from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
+from amqp_server.broker.single_active_consumer import SingleActiveConsumer
 from amqp_server.protocol.field_values import FieldValue
 from appendlog.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
@@ -86,7 +87,8 @@ class Queue:
         self.arguments = arguments
         self.settings = queue_settings(arguments)
         self.incarnation = incarnation
-        self.consumers = ConsumerRotation()
+        is_single = self.settings.single_active_consumer
+        self.consumers = SingleActiveConsumer() if is_single else ConsumerRotation()
         self.is_deleted = False
         self.checkpointed_floor = opened.ack_floor
         self.is_checkpoint_due = False
@@ -280,6 +282,9 @@ class Queue:
         self.consumers.remove(consumer)
         if len(self.consumers) == 0:
             self.note_use()
+        else:
+            # Another one may be active now, or the highest that can take something.
+            self._turn.mark(self)
         return self.auto_delete and self._had_consumer and len(self.consumers) == 0
 
     def store_moved(self) -> None:

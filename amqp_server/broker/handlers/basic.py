@@ -16,12 +16,14 @@ from amqp_server.broker.handlers.consumer_arguments import (
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
+from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotAllowed,
     NotImplementedAmqp,
     PreconditionFailed,
+    ResourceLocked,
 )
 from amqp_server.protocol.framing import encode_content
 from amqp_server.protocol.methods import (
@@ -87,10 +89,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
     check_consumer_arguments(queue, method.arguments)
-    if queue.consumers.has_exclusive or (method.exclusive and len(queue.consumers)):
-        raise AccessRefused(
-            f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' in exclusive use"
-        )
+    _check_not_taken(queue, exclusive=method.exclusive)
     consumer = Consumer(
         tag,
         channel,
@@ -104,6 +103,19 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
     queue.add_consumer(consumer)
+
+
+def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
+    """Check that a consumer may come beside those that are there.
+
+    Raises:
+        AccessRefused: One of them is exclusive, or the new one cannot be.
+    """
+    can_be_exclusive = len(queue.consumers) == 0 and not queue.settings.single_active_consumer
+    if queue.consumers.has_exclusive or (exclusive and not can_be_exclusive):
+        raise AccessRefused(
+            f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' in exclusive use"
+        )
 
 
 def cancel(channel: Channel, method: BasicCancel) -> None:
@@ -120,6 +132,7 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
 def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     """Deliver one message, or say that there is none."""
     queue = find_queue(channel, method.queue)
+    _check_may_get(queue)
     queue.note_use()
     queue.bring_up_to_date()
     ready = queue.ready.peek()
@@ -131,6 +144,20 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
         _get_ok(channel, queue, messages[0], no_ack=method.no_ack)
         return None
     return _get_when_read(channel, queue, method)
+
+
+def _check_may_get(queue: Queue) -> None:
+    """Check that somebody beside the active consumer may take messages.
+
+    Raises:
+        ResourceLocked: A quorum queue with a single active consumer.
+    """
+    if queue.settings.single_active_consumer and queue.settings.type is QueueType.QUORUM:
+        raise ResourceLocked(
+            f"cannot obtain access to locked queue '{queue.name}' in vhost "
+            f"'{queue.virtual_host.name}'. basic.get operations are not supported by quorum "
+            "queues with single active consumer"
+        )
 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:

@@ -41,7 +41,6 @@ PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
 """Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
 
-_NOT_SERVED = ("x-single-active-consumer",)
 TYPE_MODULES = {
     QueueType.CLASSIC: "rabbit_classic_queue",
     QueueType.QUORUM: "rabbit_quorum_queue",
@@ -59,7 +58,7 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or the kind of queue
             does not have it, or cannot be exclusive, transient or auto-delete.
-        NotImplementedAmqp: A kind of queue, or an argument, that is not served.
+        NotImplementedAmqp: A kind of queue that is not served.
     """
     arguments = method.arguments
     where = f"queue '{queue}' in vhost '{vhost}'"
@@ -78,7 +77,6 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
             )
     if kind is QueueType.QUORUM:
         _check_replicable(where, method)
-    _check_served(queue, arguments)
 
 
 def compared_arguments(kind: QueueType) -> list[str]:
@@ -104,13 +102,6 @@ def retain_for_seconds(arguments: Table, default_seconds: float) -> float:
     if value is None or not isinstance(value.value, int):
         return default_seconds
     return value.value / 1000
-
-
-def _check_served(queue: str, arguments: Table) -> None:
-    """Refuse what decides a message's fate and is not served: silence would lose messages."""
-    for name in _NOT_SERVED:
-        if name in arguments:
-            raise NotImplementedAmqp(f"queue argument {name}")
 
 
 def _check_value(name: str, where: str, arguments: Table) -> None:
