@@ -196,11 +196,13 @@ class ClientConnection(asyncio.BufferedProtocol):
     def take_silence(self) -> bool:
         """Return whether nothing arrived though it was listened to.
 
-        A client that is not read because it does not read shows by reading that it lives.
+        A client that is not read because it does not read shows by reading that it lives. One
+        that an alarm blocks may be stuck in a write: it is not watched, as in RabbitMQ.
         """
         unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
         is_stuck = self._pauses == {_UNSENT} and unsent_bytes >= self._unsent_bytes
-        silent = not self._has_received and (not self._pauses or is_stuck)
+        is_blocked = self._session is not None and self._session.parked.is_blocked
+        silent = not self._has_received and not is_blocked and (not self._pauses or is_stuck)
         self._has_received = False
         self._unsent_bytes = unsent_bytes
         return silent
@@ -212,6 +214,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     # For the server
+
+    def heed_alarms(self) -> None:
+        """Tell the session of alarms that have begun or ended."""
+        if self._session is not None:
+            self._session.heed_alarms()
 
     @property
     def vhost(self) -> str:

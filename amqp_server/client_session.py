@@ -14,13 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
-from amqp_server.frame_errors import failed_method, undecodable, unexpected_frame
+from amqp_server.frame_errors import (
+    channel_close,
+    check_opens_channel,
+    connection_close,
+    misplaced_publish,
+    undecodable,
+    unexpected_frame,
+)
+from amqp_server.parked_publishes import ParkedPublishes
 from amqp_server.protocol import framing
 from amqp_server.protocol.connection_machine import ConnectionMachine, ConnectionState
 from amqp_server.protocol.errors import (
     AccessRefused,
     AmqpError,
-    ChannelError,
     CommandInvalid,
     ConnectionForced,
     FieldSyntaxError,
@@ -28,25 +35,18 @@ from amqp_server.protocol.errors import (
     HardError,
     InternalError,
     NotAllowed,
-    NotImplementedAmqp,
     SoftError,
-    UnexpectedFrame,
 )
 from amqp_server.protocol.methods import (
-    ChannelClose,
     ChannelCloseOk,
-    ChannelFlow,
-    ChannelFlowOk,
-    ChannelOpen,
     ChannelOpenOk,
-    ConnectionClose,
     Method,
     decode_method,
     method_frame,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable
 
     from amqp_server.client_connection import ClientConnection
     from amqp_server.server import Server
@@ -76,6 +76,7 @@ class ClientSession:
         self.frame_max = server.config.limits.frame_bytes_min
         self.notifies_cancel = False
         self.channels: dict[int, Channel] = {}
+        self.parked = ParkedPublishes(self, server.config.limits.parked_bytes_per_connection_max)
         self._server = server
         self._connection = connection
         self._machine = machine
@@ -85,6 +86,7 @@ class ClientSession:
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
         self._waiting: asyncio.Future[None] | None = None
+        self.heed_alarms()
         self.write(method_frame(0, machine.greeting))
 
     @property
@@ -127,24 +129,23 @@ class ClientSession:
         at = self._scanner.scan(buffer, at, end, events)
         self._events.extend(events)
         self._handle_events()
-        return self._take_misplaced_publish(buffer, at, end) if end - at > 11 else at
-
-    def _take_misplaced_publish(self, buffer: bytearray, at: int, end: int) -> int:
-        """Take the method of a publish that is wrong already, before its content has arrived.
-
-        The scanner waits for the whole of a publish. Where content is due, or on channel 0, its
-        client may be waiting for the answer.
-        """
-        stop = at + 8 + int.from_bytes(buffer[at + 3 : at + 7], "big")
-        if stop > end or buffer[at] != 1 or buffer[at + 7 : at + 11] != _PUBLISH_ID:
+        publish = misplaced_publish(buffer, at, end, self.channels)
+        if publish is None:
             return at
-        number = int.from_bytes(buffer[at + 1 : at + 3], "big")
-        channel = self.channels.get(number)
-        if number != 0 and (channel is None or not channel.publishing.is_unfinished):
-            return at
-        self._events.append((framing.METHOD, number, bytes(buffer[at + 7 : stop - 1])))
+        self._events.append(publish)
         self._handle_events()
-        return stop
+        return end
+
+    # amqp_server.parked_publishes.Publisher
+
+    def capability(self, name: str) -> bool:
+        """Return whether the client said that it has a capability."""
+        return self._machine.capability(name)
+
+    def handle_again(self, events: Iterable[tuple[Any, ...]]) -> None:
+        """Handle events, in this order, before all others that wait."""
+        self._events.extendleft(reversed(tuple(events)))
+        self._handle_events()
 
     def resume_handling(self) -> None:
         """Go on with events: there is room for answers again."""
@@ -157,23 +158,32 @@ class ClientSession:
 
     def end(self) -> None:
         """Give back everything that the client held; its connection is gone."""
+        self.parked.end()
         self._events.clear()
         self._release_everything()
+
+    def heed_alarms(self) -> None:
+        """Park publishes, or go on with them, as the alarms are now."""
+        alarms = self._server.alarms
+        if alarms.reason:
+            self.parked.raise_alarm(alarms.reason, refuses_confirmed=alarms.is_disk_low)
+        elif self.parked.is_watching:
+            self.parked.lift_alarm()
 
     def force_close(self, explanation: str) -> None:
         """Tell the client why it has to go; the connection closes when it has answered."""
         if not self.is_open:
             self._connection.close()
             return
-        error = ConnectionForced(explanation)
-        self._send_close(ConnectionClose(reply_code=320, reply_text=error.reply_text))
+        self.parked.take_in()
+        self._send_close(ConnectionForced(explanation))
 
     # Closing
 
-    def _send_close(self, close: ConnectionClose) -> None:
+    def _send_close(self, error: AmqpError) -> None:
         self._release_everything()
         self._events.clear()
-        self.write(method_frame(0, close))
+        self.write(method_frame(0, connection_close(error)))
         self._machine.close()
         self._connection.close_later()
 
@@ -198,14 +208,7 @@ class ClientSession:
             self._machine.close()
             self._connection.close_in_silence()
             return
-        self._send_close(
-            ConnectionClose(
-                reply_code=int(error.reply_code),
-                reply_text=error.reply_text,
-                class_id_=error.class_id,
-                method_id_=error.method_id,
-            )
-        )
+        self._send_close(error)
 
     # Events
 
@@ -229,6 +232,8 @@ class ClientSession:
     def _handle(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]
         if self._machine.state is ConnectionState.CLOSED:
+            return
+        if self.parked.is_watching and self.is_open and self.parked.holds(event):
             return
         if kind == framing.METHOD and number == 0:
             self._handle_connection_method(event[2])
@@ -313,15 +318,7 @@ class ClientSession:
             elif identity == _CHANNEL_CLOSE_ID:
                 self.write(method_frame(number, ChannelCloseOk()))
             return
-        if kind in (framing.HEADER, framing.BODY):
-            if number == 0:
-                raise unexpected_frame(event)
-            raise UnexpectedFrame("expected method frame, got non method frame instead")
-        if number == 0:
-            raise self._machine.unexpected(*failed_method(event))
-        method = decode_method(event[2]) if kind == framing.METHOD else None
-        if not isinstance(method, ChannelOpen):
-            raise ChannelError("expected 'channel.open'", *failed_method(event))
+        check_opens_channel(event, self._machine)
         if len(self.channels) >= self._machine.channel_max:
             # As in RabbitMQ the channels are counted; their numbers may be any.
             raise NotAllowed(
@@ -349,19 +346,6 @@ class ClientSession:
             self._wait_for(channel, method, waiting)
 
     def _call_handler(self, channel: Channel, method: Method) -> Awaitable[None] | None:
-        match method:
-            case ChannelClose():
-                del self.channels[channel.number]
-                channel.close()
-                channel.send(ChannelCloseOk())
-                return None
-            case ChannelOpen():
-                raise ChannelError("second 'channel.open' seen")
-            case ChannelFlow():
-                if not method.active:
-                    raise NotImplementedAmqp("active=false")
-                channel.send(ChannelFlowOk(active=True))
-                return None
         handler = HANDLERS.get(type(method))
         if handler is None:
             # A method that only a server sends, or one that belongs on channel 0.
@@ -397,16 +381,7 @@ class ClientSession:
         if channel is None:
             return
         logger.warning("channel error peer=%s channel=%d error=%s", self.name, number, error)
+        self.parked.forget(number)
         channel.close()
         self._closing_channels.add(number)
-        self.write(
-            method_frame(
-                number,
-                ChannelClose(
-                    reply_code=int(error.reply_code),
-                    reply_text=error.reply_text,
-                    class_id_=error.class_id,
-                    method_id_=error.method_id,
-                ),
-            )
-        )
+        self.write(method_frame(number, channel_close(error)))

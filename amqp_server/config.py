@@ -99,6 +99,8 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "flush_bytes": Bounds(4 * KIB, 16 * MIB),
         "flush_interval_seconds": Bounds(0.001, 10, or_zero=True),
         "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
+        "memory_watermark": Bounds(0.01, 1024 * GIB),
+        "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
     }
 )
@@ -128,6 +130,11 @@ class ServerConfig:
         retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
             segment as soon as all of it is settled.
         max_message_bytes: Largest message body that is accepted.
+        memory_watermark: Memory of this process above which publishers are blocked: a share of
+            what it may use, up to 1, or bytes.
+        disk_free_limit_bytes: Room on the disk of the data directory below which publishers are
+            blocked; 0 never. The default is four segments: what a fast disk takes between two
+            looks, and the checkpoint that makes room again.
         guest_from_anywhere: Whether `guest` may log in from another machine, as containers need.
         present_product: The `product` that clients are told. Some switch on features by it.
         present_version: The `version` that clients are told; three numbers with dots.
@@ -150,6 +157,8 @@ class ServerConfig:
     flush_interval_seconds: float = 0.01
     retain_for_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB
+    memory_watermark: float = 0.6
+    disk_free_limit_bytes: int = 256 * MIB
     guest_from_anywhere: bool = False
     present_product: str = "amqp-server"
     present_version: str = __version__
@@ -163,6 +172,12 @@ class ServerConfig:
                 raise ConfigError(name, value, "out of bounds", bounds)
         if not self.host.strip():
             raise ConfigError("host", self.host, "empty: write 0.0.0.0 to listen everywhere")
+        if 1 < self.memory_watermark < MIB:
+            raise ConfigError(
+                "memory_watermark",
+                self.memory_watermark,
+                "neither a share of the memory, up to 1, nor as much as 1MiB",
+            )
         if not 0 < len(self.present_product.strip()) <= PRESENTED_CHARACTERS_MAX:
             raise ConfigError(
                 "present_product",

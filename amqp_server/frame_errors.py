@@ -1,4 +1,4 @@
-"""Errors for frames that come where they may not, or say nothing that can be read.
+"""Errors for frames that come where they may not or cannot be read, and the methods that tell.
 
 Source: RabbitMQ, rabbit_reader (unexpected_frame) and rabbit_misc (frame_error).
 """
@@ -8,13 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.protocol import framing
-from amqp_server.protocol.errors import FrameError, UnexpectedFrame
+from amqp_server.protocol.errors import ChannelError, FrameError, UnexpectedFrame
 from amqp_server.protocol.frame_text import binary_text, frame_text
-from amqp_server.protocol.methods import BasicAck, BasicPublish
+from amqp_server.protocol.methods import (
+    BasicAck,
+    BasicPublish,
+    ChannelClose,
+    ChannelOpen,
+    ConnectionClose,
+    decode_method,
+)
 
 if TYPE_CHECKING:
-    from amqp_server.protocol.errors import FieldSyntaxError
+    from collections.abc import Mapping
 
+    from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.connection_machine import ConnectionMachine
+    from amqp_server.protocol.errors import AmqpError, FieldSyntaxError, SoftError
+
+_METHOD_FRAME = b"\x01"
+_PUBLISH_ID = b"\x00\x3c\x00\x28"
+_PUBLISH_BYTES_MIN = 17
 _FRAME_TYPES = {framing.HEADER: 2, framing.BODY: 3, framing.HEARTBEAT: 8}
 
 
@@ -36,6 +50,70 @@ def unexpected_frame(event: tuple[Any, ...]) -> UnexpectedFrame:
     else:
         payload = b"" if kind == framing.HEARTBEAT else event[2]
     return UnexpectedFrame(frame_text(_FRAME_TYPES.get(kind, 1), payload))
+
+
+def misplaced_publish(
+    buffer: bytearray, at: int, end: int, channels: Mapping[int, Channel]
+) -> tuple[Any, ...] | None:
+    """Return the event of a publish that is wrong already, before its content has arrived.
+
+    The scanner waits for the whole of a publish. Where the content of another one is due, or on
+    channel 0, its client may be waiting for the answer.
+
+    Args:
+        buffer: What was read.
+        at: Beginning of what the scanner left.
+        end: End of what was read.
+        channels: The connection's open channels.
+    """
+    if end - at < _PUBLISH_BYTES_MIN or buffer[at : at + 1] != _METHOD_FRAME:
+        return None
+    stop = at + 8 + int.from_bytes(buffer[at + 3 : at + 7], "big")
+    if stop != end or buffer[at + 7 : at + 11] != _PUBLISH_ID:
+        return None
+    number = int.from_bytes(buffer[at + 1 : at + 3], "big")
+    channel = channels.get(number)
+    if number != 0 and (channel is None or not channel.publishing.is_unfinished):
+        return None
+    return framing.METHOD, number, bytes(buffer[at + 7 : stop - 1])
+
+
+def check_opens_channel(event: tuple[Any, ...], machine: ConnectionMachine) -> None:
+    """Check that an event on a channel that is not open is channel.open.
+
+    Raises:
+        HardError: It is another, or it came on channel 0.
+    """
+    kind, number = event[0], event[1]
+    if kind in (framing.HEADER, framing.BODY):
+        if number == 0:
+            raise unexpected_frame(event)
+        raise UnexpectedFrame("expected method frame, got non method frame instead")
+    if number == 0:
+        raise machine.unexpected(*failed_method(event))
+    method = decode_method(event[2]) if kind == framing.METHOD else None
+    if not isinstance(method, ChannelOpen):
+        raise ChannelError("expected 'channel.open'", *failed_method(event))
+
+
+def channel_close(error: SoftError) -> ChannelClose:
+    """Return the method that tells of an error and ends a channel."""
+    return ChannelClose(
+        reply_code=int(error.reply_code),
+        reply_text=error.reply_text,
+        class_id_=error.class_id,
+        method_id_=error.method_id,
+    )
+
+
+def connection_close(error: AmqpError) -> ConnectionClose:
+    """Return the method that tells of an error and ends a connection."""
+    return ConnectionClose(
+        reply_code=int(error.reply_code),
+        reply_text=error.reply_text,
+        class_id_=error.class_id,
+        method_id_=error.method_id,
+    )
 
 
 def undecodable(payload: bytes, cause: FieldSyntaxError) -> FrameError:

@@ -38,8 +38,12 @@ class Limits:
         read_buffer_bytes: The loop's one read buffer, shared by all connections.
         write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it its
             requests are no longer read. (Deliveries stop earlier, at 1 MiB.)
+        alarm_check_seconds: Between two looks at memory and disk.
+        parked_bytes_per_connection_max: Publishes that wait for the end of an alarm; past it the
+            connection is not read, or refused with nacks (`amqp_server.parked_publishes`).
         assembly_bytes_max: Parts of messages whose body has not wholly arrived, of all connections
-            together; a connection that would pass it is closed with resource-error (506).
+            together. When they would pass it, a connection that holds more than its fair share
+            is closed with resource-error (506), and others go on.
         transaction_bytes_per_channel_max: Uncommitted publishes of one channel (tx.*). More:
             precondition-failed (406), and the transaction is gone.
         transaction_bytes_max: Uncommitted publishes of all channels together. More: the same.
@@ -61,6 +65,8 @@ class Limits:
     waiting_reply_bytes_per_channel_max: int = 4 * MIB
     read_buffer_bytes: int = 256 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
+    alarm_check_seconds: float = 1.0
+    parked_bytes_per_connection_max: int = 1 * MIB
     assembly_bytes_max: int = 1 * GIB
     transaction_bytes_per_channel_max: int = 256 * MIB
     transaction_bytes_max: int = 1 * GIB

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from amqp_server.authentication import may_login
+from amqp_server.alarms import Alarms
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storage import QueueStorage
@@ -29,10 +29,12 @@ from amqp_server.client_connection import ClientConnection
 from amqp_server.committer import Committer
 from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
+from amqp_server.gate import Gate
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.protocol.connection_machine import ConnectionMachine
 from amqp_server.recovery import recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
+from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_properties import server_properties
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
 from metadata.directory_lock import DirectoryLock
@@ -45,6 +47,7 @@ from offsets.redo_journal import RedoJournal
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
+    from amqp_server.alarms import Sensor
     from amqp_server.config import ServerConfig
     from appendlog import FlushResult, ReadResult
 
@@ -67,11 +70,25 @@ class Server:
     Args:
         config: Settings; not changed.
         filesystem: For logs and checkpoints; tests hand in a faulty one.
+        sensor: Looks at memory and disk; tests hand in one that they set.
     """
 
-    def __init__(self, config: ServerConfig, filesystem: FileSystem | None = None) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        filesystem: FileSystem | None = None,
+        sensor: Sensor | None = None,
+    ) -> None:
         """Prepare; nothing is opened before `start`."""
         self.config = config
+        memory_bytes_max = watermark_bytes(config.memory_watermark)
+        self.alarms = Alarms(
+            sensor or ResourceSensor(config.storage_path, memory_bytes_max),
+            memory_bytes_max=memory_bytes_max,
+            disk_free_bytes_min=config.disk_free_limit_bytes,
+            changed=self._alarms_changed,
+            relieve_memory=lambda: self._storage.give_up_memory(),
+        )
         self.heartbeats = HeartbeatWheel()
         # Room for one whole publish as large as two frames, after the rest of a read.
         self.read_buffer = bytearray(
@@ -104,6 +121,7 @@ class Server:
         self._lock = self._lock_storage()
         try:
             await self._recover()
+            await self.alarms.look()
             await self._listen()
             await self._control.start()
         except BaseException:
@@ -115,6 +133,9 @@ class Server:
         self._background = [
             asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
             asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
+            asyncio.create_task(
+                self.alarms.run(self.config.limits.alarm_check_seconds), name="alarms"
+            ),
         ]
 
     async def stop(self) -> bool:
@@ -281,13 +302,17 @@ class Server:
         """Return the handshake of a new connection from the address `peer`."""
         limits = self.config.limits
         return ConnectionMachine(
-            _Gate(self, peer),
+            Gate(self, peer),
             self._server_properties,
             frame_max=limits.frame_bytes_max,
             frame_min=limits.frame_bytes_min,
             channel_max=limits.channels_per_connection_max,
             heartbeat_seconds=limits.heartbeat_seconds,
         )
+
+    def _alarms_changed(self) -> None:
+        for connection in tuple(self.connections):
+            connection.heed_alarms()
 
     def note_more_input(self) -> None:
         """Remember until the end of this turn that a client has more to send."""
@@ -332,21 +357,6 @@ class Server:
                 loop.call_later(READ_RETRY_SECONDS, arrived, error)
 
         loop.run_in_executor(None, read).add_done_callback(done)
-
-
-class _Gate:
-    """Who may come in, for one peer."""
-
-    def __init__(self, server: Server, peer: str) -> None:
-        self._server = server
-        self._peer = peer
-
-    def may_login(self, user: str, password: bytes) -> bool:
-        anywhere = self._server.config.guest_from_anywhere
-        return may_login(user, password, self._peer, from_anywhere=anywhere)
-
-    def has_vhost(self, name: str) -> bool:
-        return name in self._server.broker.vhosts
 
 
 async def serve(config: ServerConfig) -> bool:

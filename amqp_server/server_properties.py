@@ -17,6 +17,7 @@ CAPABILITIES = (
     "exchange_exchange_bindings",
     "basic.nack",
     "consumer_cancel_notify",
+    "connection.blocked",
     "consumer_priorities",
     "authentication_failure_close",
     "per_consumer_qos",

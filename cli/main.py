@@ -12,7 +12,7 @@ from amqp_server.config import LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from cli.commands import COMMANDS, missing_library
 from cli.logs import configure_logging
-from cli.parameters import DURATION, SIZE
+from cli.parameters import DURATION, SIZE, WATERMARK
 from cli.settings import (
     ServerOption,
     build_config,
@@ -164,6 +164,21 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     type=SIZE,
     default="128MiB",
     help="Largest message body that is accepted.",
+)
+@click.option(
+    "--memory-watermark",
+    cls=ServerOption,
+    type=WATERMARK,
+    default="0.6",
+    help="Memory above which publishers are blocked: a share of what there is, or a size.",
+)
+@click.option(
+    "--disk-free-limit",
+    "disk_free_limit_bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="256MiB",
+    help="Free disk below which publishers are blocked; 0: never.",
 )
 @click.option(
     "--guest-from-anywhere",

@@ -10,6 +10,8 @@ import click
 
 _QUANTITY: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)", re.ASCII)
 
+_SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?(%?)", re.ASCII)
+
 SECONDS_PER_UNIT: Final[Mapping[str, Decimal]] = MappingProxyType(
     {
         "ms": Decimal("0.001"),
@@ -116,6 +118,47 @@ class SizeType(click.ParamType[int]):
         return int(size)
 
 
+class WatermarkType(click.ParamType[float]):
+    """Memory: a share (`0.6`, `60%`) of what the process may use, or a size. Gives either."""
+
+    name = "share or size"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a watermark.
+
+        Args:
+            value: Text, or a number that was read already.
+            param: The parameter that is read, for the error.
+            ctx: The command that is read, for the error.
+
+        Returns:
+            A share, up to 1, or bytes.
+
+        Raises:
+            click.BadParameter: It is neither; the message shows how one is written.
+        """
+        if isinstance(value, int | float):
+            return value
+        found = _SHARE.fullmatch(str(value).strip())
+        share = Decimal(found[1]) / (100 if found[2] else 1) if found else Decimal(0)
+        if found is None or (share > 1 and not found[2]):
+            return SIZE.convert(value, param, ctx)
+        if share > 1:
+            self.fail(f"{value!r} is more than all: write 60%, 0.6 or a size, as 2GiB", param, ctx)
+        return float(share)
+
+
+def format_watermark(watermark: float) -> str:
+    """Write a watermark as `WatermarkType` reads it.
+
+    Args:
+        watermark: A share up to 1, or bytes.
+    """
+    return f"{watermark:g}" if watermark <= 1 else format_size(int(watermark))
+
+
 def format_duration(seconds: float) -> str:
     """Write a duration as `DurationType` reads it, in the largest unit that fits it exactly.
 
@@ -143,3 +186,4 @@ def format_size(size_bytes: int) -> str:
 
 DURATION: Final = DurationType()
 SIZE: Final = SizeType()
+WATERMARK: Final = WatermarkType()

@@ -15,7 +15,14 @@ import click
 from click.core import ParameterSource
 
 from amqp_server.config import Bounds, ConfigError, Durability, ServerConfig
-from cli.parameters import DURATION, SIZE, format_duration, format_size
+from cli.parameters import (
+    DURATION,
+    SIZE,
+    WATERMARK,
+    format_duration,
+    format_size,
+    format_watermark,
+)
 
 ENVIRONMENT_PREFIX: Final = "AMQP_SERVER_"
 _COMMAND: Final = "cli.settings.command"
@@ -172,4 +179,6 @@ def _describe_bounds(option: click.Parameter, bounds: Bounds) -> str:
 def _write(option: click.Parameter, value: Any) -> str:  # noqa: ANN401
     if option.type is DURATION:
         return format_duration(value)
+    if option.type is WATERMARK:
+        return format_watermark(value)
     return format_size(value) if option.type is SIZE else str(value)

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
+from amqp_server.alarms import Sensor
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
 from appendlog.filesystem import FileSystem
@@ -31,6 +32,7 @@ class ThreadedServer:
         storage_path: Data directory.
         filesystem: For logs and checkpoints.
         limits: Bounds; the default ones when None.
+        sensor: Looks at memory and disk.
         settings: Fields of `ServerConfig`.
     """
 
@@ -39,12 +41,13 @@ class ThreadedServer:
         storage_path: Path,
         filesystem: FileSystem | None = None,
         limits: Limits | None = None,
+        sensor: Sensor | None = None,
         **settings: Any,  # noqa: ANN401 - as the dataclass has them
     ) -> None:
         config = ServerConfig(
             port=0, storage_path=storage_path, limits=limits or Limits(), **settings
         )
-        self.server = Server(config, filesystem)
+        self.server = Server(config, filesystem, sensor)
         self._loop: asyncio.AbstractEventLoop
         self._started: Future[None] = Future()
         self._ending = asyncio.Event()

@@ -31,6 +31,10 @@ _PUBLISH = (60, 40)
 class AssemblyBudget:
     """Bytes of bodies that have begun to arrive, of all connections together.
 
+    When they are too many, whoever holds more than a fair share (the whole, divided by those
+    that hold anything) gets nothing more: one client that fills it all does not keep the others
+    from publishing. So all together hold twice `bytes_max` at the very most.
+
     Args:
         bytes_max: How many there may be.
     """
@@ -39,24 +43,34 @@ class AssemblyBudget:
         """Begin with none."""
         self.bytes_max = bytes_max
         self.held_bytes = 0
+        self._held_bytes_by_owner: dict[object, int] = {}
 
-    def take(self, count: int) -> None:
-        """Count more bytes.
+    def take(self, owner: object, count: int) -> None:
+        """Count more bytes of a connection.
 
         Raises:
-            ResourceError: There would be too many.
+            ResourceError: There would be too many, and this connection has its share.
         """
+        held_bytes = self._held_bytes_by_owner.get(owner, 0) + count
         if self.held_bytes + count > self.bytes_max:
-            raise ResourceError(
-                f"unfinished messages of all connections hold {self.held_bytes} bytes, "
-                f"at most {self.bytes_max} are allowed",
-                *_PUBLISH,
-            )
+            owners = len(self._held_bytes_by_owner.keys() | {owner})
+            if held_bytes > self.bytes_max // owners:
+                raise ResourceError(
+                    f"unfinished messages of this connection hold {held_bytes} bytes, more than "
+                    f"its share of the {self.bytes_max} that are allowed in all",
+                    *_PUBLISH,
+                )
         self.held_bytes += count
+        self._held_bytes_by_owner[owner] = held_bytes
 
-    def give_back(self, count: int) -> None:
-        """Count fewer bytes."""
+    def give_back(self, owner: object, count: int) -> None:
+        """Count fewer bytes of a connection."""
         self.held_bytes -= count
+        left = self._held_bytes_by_owner.get(owner, 0) - count
+        if left > 0:
+            self._held_bytes_by_owner[owner] = left
+        else:
+            self._held_bytes_by_owner.pop(owner, None)
 
 
 class ContentAssembly:
@@ -67,6 +81,7 @@ class ContentAssembly:
         method_payload: Its octets, for the routing cache.
         message_bytes_max: Largest body that is accepted.
         budget: What all unfinished bodies share.
+        owner: The connection that publishes it.
     """
 
     def __init__(
@@ -75,6 +90,7 @@ class ContentAssembly:
         method_payload: bytes,
         message_bytes_max: int,
         budget: AssemblyBudget,
+        owner: object = None,
     ) -> None:
         """Wait for the content header."""
         self.method = method
@@ -83,6 +99,7 @@ class ContentAssembly:
         self.message_flags = 0
         self._message_bytes_max = message_bytes_max
         self._budget = budget
+        self._owner = owner
         self._properties: bytes | None = None
         self._body = bytearray()
         self._missing_bytes = 0
@@ -153,20 +170,21 @@ class ContentAssembly:
 
         Raises:
             UnexpectedFrame: No header came before, or more body than it announced.
-            ResourceError: All unfinished bodies together are too large.
+            ResourceError: All unfinished bodies together are too large, and this connection's
+                are more than its share.
         """
         if self._properties is None:
             raise self.out_of_place
         if len(payload) > self._missing_bytes:
             raise UnexpectedFrame("content body is larger than its header announced", *_PUBLISH)
-        self._budget.take(len(payload))
+        self._budget.take(self._owner, len(payload))
         self._missing_bytes -= len(payload)
         self._body += payload
         return self._missing_bytes == 0
 
     def release(self) -> None:
         """Give back what the body took of the budget; it is finished or given up."""
-        self._budget.give_back(len(self._body))
+        self._budget.give_back(self._owner, len(self._body))
 
 
 def _message_flags(payload: bytes, flags: int) -> int:

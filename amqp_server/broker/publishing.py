@@ -54,11 +54,16 @@ class Publishing:
 
     Args:
         channel: The channel.
+
+    Attributes:
+        confirms: Of this channel, once the client has asked for them.
+        is_refusing: Whether every publish is answered with basic.nack, if confirms are on.
     """
 
     def __init__(self, channel: Channel) -> None:
         """Begin without confirms, as every channel does."""
         self.confirms: PublisherConfirms | None = None
+        self.is_refusing = False
         self._channel = channel
         self._virtual_host = channel.virtual_host
         self._client = channel.client
@@ -91,6 +96,10 @@ class Publishing:
         """
         if self._assembly is not None:
             raise self._assembly.out_of_place
+        if self.is_refusing and self.confirms is not None:
+            self.confirms.add(len(messages), (), refused=True)
+            self._broker.turn.mark(self)
+            return
         target = self._target(method_payload)
         fault = None
         if property_flags & CHECKED_PROPERTIES:
@@ -109,7 +118,11 @@ class Publishing:
         assert isinstance(method, BasicPublish), "only basic.publish carries content from a client"
         self._target(payload)
         self._assembly = ContentAssembly(
-            method, payload, self._broker.config.max_message_bytes, self._broker.assembly_budget
+            method,
+            payload,
+            self._broker.config.max_message_bytes,
+            self._broker.assembly_budget,
+            self._client,
         )
 
     def take_header(self, payload: bytes) -> None:

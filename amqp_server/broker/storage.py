@@ -146,6 +146,12 @@ class QueueStorage:
         if self.pool.is_over:
             self._turn.mark(self)
 
+    def give_up_memory(self) -> None:
+        """Make all rings let go of what their logs have: the server is low on memory."""
+        for store in self._stores.values():
+            if store.ring.held_bytes:
+                store.give_up_memory()
+
     def run_turn(self) -> None:
         """Make the fullest rings let go of what their logs have."""
         enough_bytes = int(self.pool.bytes_max * RELIEF_SHARE)

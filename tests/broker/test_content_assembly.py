@@ -137,9 +137,26 @@ def test_unfinished_bodies_share_a_budget_and_give_it_back() -> None:
     other.take_header(header_payload(80))
     one.take_body(bytes(60))
 
-    with pytest.raises(ResourceError, match="60 bytes, at most 100"):
+    with pytest.raises(ResourceError, match="hold 120 bytes, more than its share of the 100"):
         other.take_body(bytes(60))
 
     one.release()
     assert other.take_body(bytes(80)) is True
     assert budget.held_bytes == 80
+
+
+def test_one_owner_that_fills_the_budget_leaves_the_others_their_share() -> None:
+    budget = AssemblyBudget(100)
+    budget.take("greedy", 100)
+
+    budget.take("modest", 50)
+    with pytest.raises(ResourceError, match="hold 101 bytes"):
+        budget.take("greedy", 1)
+    with pytest.raises(ResourceError, match="hold 51 bytes"):
+        budget.take("modest", 1)
+    budget.give_back("greedy", 100)
+    budget.take("modest", 50)
+    budget.give_back("modest", 100)
+
+    assert budget.held_bytes == 0
+    budget.take("greedy", 100)

@@ -26,7 +26,8 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--offset-checkpoint-interval", "0", "--ring-size", "2048", "--ring-bytes", "1MiB"),
         *("--ring-bytes-total", "8MiB", "--durability", "write", "--flush-bytes", "64KiB"),
         *("--flush-interval", "2ms", "--retain-for", "7d", "--max-message-size", "1MB"),
-        *("--log-level", "debug", "--guest-from-anywhere"),
+        *("--log-level", "debug", "--guest-from-anywhere", "--memory-watermark", "2GiB"),
+        *("--disk-free-limit", "1GiB"),
         *("--present-product", "RabbitMQ", "--present-version", "3.13.7"),
     )
 
@@ -45,6 +46,8 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         max_message_bytes=1_000_000,
         log_level="debug",
         guest_from_anywhere=True,
+        memory_watermark=2**31,
+        disk_free_limit_bytes=2**30,
         present_product="RabbitMQ",
         present_version="3.13.7",
     )
@@ -60,6 +63,18 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(
     config = start("--config", path, "--port", "3")
 
     assert (config.port, config.ring_size, config.flush_interval_seconds) == (3, 4096, 0.001)
+
+
+@pytest.mark.parametrize(
+    ("text", "watermark"),
+    [("0.6", 0.6), ("60%", 0.6), ("12.5 %", 0.125), ("1", 1), ("100%", 1), ("2GiB", 2**31)],
+)
+def test_a_watermark_is_a_share_or_a_size(
+    start: Start, tmp_path: Path, text: str, watermark: float
+) -> None:
+    assert start("--memory-watermark", text).memory_watermark == watermark
+    path = write_config(tmp_path, f"memory-watermark = '{text}'")
+    assert start("--config", path).memory_watermark == watermark
 
 
 @pytest.mark.parametrize(("value", "expected"), [("true", True), ("1", True), ("no", False)])
@@ -112,7 +127,7 @@ def test_keys_of_the_file_are_written_with_hyphens_or_underscores(
         ("ring_byte = 1", "unknown key 'ring_byte': did you mean 'ring-bytes'?"),
         ("config = 'x'", "unknown key 'config'"),
         ("max-message-bytes = 1", "did you mean 'max-message-size'?"),
-        ("zzz = 1", "unknown key 'zzz'; known are durability, flush-bytes,"),
+        ("zzz = 1", "unknown key 'zzz'; known are disk-free-limit, durability,"),
         ("port = 'abc'", "port: 'abc' is not a valid integer"),
         ("port = true", "port: write text or a number, as in --port"),
         ("port = 70000", "port: 70000 is out of bounds: write 0 to 65535, for example 5672"),
@@ -184,6 +199,11 @@ def test_a_complaint_about_the_environment_names_the_variable(
         (["--flush-bytes", "1"], "--flush-bytes: 1 is out of bounds: write 4KiB to 16MiB, for"),
         (["--ring-bytes", "1GiB"], "--ring-bytes: '1GiB' is more than ring-bytes-total"),
         (["--storage-path", __file__], "--storage-path: Directory "),
+        (["--memory-watermark", "60"], "--memory-watermark: '60' is neither a share of the"),
+        (["--memory-watermark", "160%"], "--memory-watermark: '160%' is more than all: write 60%"),
+        (["--memory-watermark", "0"], "--memory-watermark: 0 is out of bounds: write 0.01 to 1TiB"),
+        (["--memory-watermark", "most"], "--memory-watermark: 'most' is not a size"),
+        (["--disk-free-limit", "1"], "--disk-free-limit: 1 is out of bounds: write 0 or 1MiB to"),
         (["--present-product", " "], "--present-product: ' ' is not 1 to 100 characters"),
         (["--present-product", "x" * 101], f"--present-product: '{'x' * 101}' is not 1 to 100"),
         (["--present-version", "new"], "--present-version: 'new' is not a version of three"),

@@ -2,12 +2,39 @@
 
 from pathlib import Path
 
-from pamqp.commands import Exchange, Queue
+from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.config import Limits
 from amqp_server.protocol.constants import ReplyCode
-from tests.amqp_client import connect
+from tests.amqp_client import PERSISTENT, connect
 from tests.threaded_server import ThreadedServer
+
+
+def test_unfinished_messages_are_bounded_for_whoever_has_too_many(tmp_path: Path) -> None:
+    """One client could fill the room of all, who were then refused in its place."""
+    with (
+        ThreadedServer(tmp_path, limits=Limits(assembly_bytes_max=300_000)) as server,
+        connect(server.address, frame_max=4096) as greedy,
+        connect(server.address, frame_max=4096) as modest,
+    ):
+        greedy.open_channel()
+        method = Basic.Publish(0, "", "q")
+        octets = greedy.publish_octets(method, bytes(1_000_000), PERSISTENT)
+        greedy.send_raw(octets[:300_000])
+        budget = server.server.broker.assembly_budget
+        server.wait_until(lambda: budget.held_bytes > 290_000)
+
+        modest.open_channel(confirms=True)
+        modest.publish(bytes(100_000), "nobody")
+        modest.expect(Basic.Ack)
+
+        greedy.send_raw(octets[300_000:310_000])
+        close = greedy.expect_connection_close(ReplyCode.RESOURCE_ERROR)
+        assert (close.class_id, close.method_id) == (60, 40)
+        assert close.reply_text.endswith(
+            "more than its share of the 300000 that are allowed in all"
+        )
+        assert server.call(lambda: budget.held_bytes) == 0
 
 
 def test_one_queue_too_many_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from amqp_server.broker.handlers.access import ACCESS_HANDLERS
 from amqp_server.broker.handlers.basic import BASIC_HANDLERS
+from amqp_server.broker.handlers.channel import CHANNEL_HANDLERS
 from amqp_server.broker.handlers.confirm import CONFIRM_HANDLERS
 from amqp_server.broker.handlers.exchange import EXCHANGE_HANDLERS
 from amqp_server.broker.handlers.handler import Handlers
@@ -16,6 +17,7 @@ from amqp_server.broker.handlers.tx import TX_HANDLERS
 
 HANDLERS: Handlers = {
     **ACCESS_HANDLERS,
+    **CHANNEL_HANDLERS,
     **EXCHANGE_HANDLERS,
     **QUEUE_HANDLERS,
     **BASIC_HANDLERS,

@@ -1,0 +1,44 @@
+"""channel.*: what is done on a channel that is open. Opening it is the session's part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.protocol.errors import ChannelError, NotImplementedAmqp
+from amqp_server.protocol.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelFlow,
+    ChannelFlowOk,
+    ChannelOpen,
+)
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+
+
+def open_again(_channel: Channel, _method: ChannelOpen) -> None:
+    """Refuse to open what is open."""
+    raise ChannelError("second 'channel.open' seen")
+
+
+def close(channel: Channel, _method: ChannelClose) -> None:
+    """End the channel; its number is free as soon as the client reads the answer."""
+    del channel.client.channels[channel.number]
+    channel.close()
+    channel.send(ChannelCloseOk())
+
+
+def flow(channel: Channel, method: ChannelFlow) -> None:
+    """Say that deliveries flow; stopping them is refused, as in RabbitMQ."""
+    if not method.active:
+        raise NotImplementedAmqp("active=false")
+    channel.send(ChannelFlowOk(active=True))
+
+
+CHANNEL_HANDLERS: Handlers = {
+    ChannelOpen: open_again,
+    ChannelClose: close,
+    ChannelFlow: flow,
+}

@@ -1,0 +1,317 @@
+"""Publishes that wait while an alarm is on, and what must stay behind them.
+
+While memory or disk is low, what a connection publishes is *parked*: kept as it came until the
+alarm ends, or the connection does. The rules:
+
+* A channel keeps the order of its frames: all methods that follow a parked publish wait behind
+  it. Only what consuming needs passes (basic.ack, nack, reject, recover, qos, consume, cancel,
+  get, channel.flow), for that is what relieves an alarm; on a transactional channel nothing
+  does, for its acknowledgements belong to the commit.
+* connection.close waits behind everything that is parked. A close, of a channel as well, waits
+  `CLOSE_WAIT_SECONDS` at most; what is parked before it is then taken in despite the alarm.
+  Nothing is lost by closing, and who opens a connection for each message is slowed down.
+* At most `bytes_max` is parked for a connection (and what was read with it). Past that its socket
+  is not read; but when the disk is low, channels with confirms are not stopped: until the alarm
+  ends their publishes are answered with basic.nack.
+
+Source: RabbitMQ, rabbit_reader (publish_received, maybe_block), which stops reading at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
+
+from amqp_server.protocol import framing
+from amqp_server.protocol.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicGet,
+    BasicNack,
+    BasicPublish,
+    BasicQos,
+    BasicRecover,
+    BasicRecoverAsync,
+    BasicReject,
+    ChannelClose,
+    ChannelFlow,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionUnblocked,
+    method_frame,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.methods import Method
+
+logger = logging.getLogger(__name__)
+
+Event = tuple[Any, ...]
+
+CLOSE_WAIT_SECONDS = 2.0
+"""How long a close waits for the end of an alarm."""
+_EVENT_BYTES = 128
+"""Counted for each message and method beside its octets: none is free."""
+_TAG_BYTES = 40
+_FULL = "parked"
+"""Reason not to read: no room for more publishes."""
+
+
+def _identity(method: type[Method]) -> bytes:
+    return method.class_id.to_bytes(2, "big") + method.method_id.to_bytes(2, "big")
+
+
+_PUBLISH_ID = _identity(BasicPublish)
+_CHANNEL_CLOSE_ID = _identity(ChannelClose)
+_CONNECTION_CLOSE_ID = _identity(ConnectionClose)
+_PASSING_IDS = frozenset(
+    map(
+        _identity,
+        (
+            BasicAck,
+            BasicNack,
+            BasicReject,
+            BasicRecover,
+            BasicRecoverAsync,
+            BasicQos,
+            BasicConsume,
+            BasicCancel,
+            BasicGet,
+            ChannelFlow,
+        ),
+    )
+)
+
+
+class Publisher(Protocol):
+    """The session whose publishes are parked.
+
+    Attributes:
+        name: For logs.
+        channels: Its open channels.
+    """
+
+    name: str
+    channels: dict[int, Channel]
+
+    def write(self, octets: bytes) -> None:
+        """Send frames."""
+
+    def pause_reading(self, reason: object) -> None:
+        """Stop reading until every reason is lifted."""
+
+    def resume_reading(self, reason: object) -> None:
+        """Lift one reason."""
+
+    def capability(self, name: str) -> bool:
+        """Return whether the client said that it has a capability."""
+
+    def handle_again(self, events: Iterable[Event]) -> None:
+        """Handle events, in this order, before all others that wait."""
+
+
+class ParkedPublishes:
+    """What one connection has parked.
+
+    Args:
+        publisher: The connection's session.
+        bytes_max: How much may be parked.
+
+    Attributes:
+        is_watching: Whether an alarm is on: `holds` must be asked about each event.
+        is_blocked: Whether the connection has published since the alarm began.
+        held_bytes: How much is parked.
+    """
+
+    def __init__(self, publisher: Publisher, bytes_max: int) -> None:
+        """Begin with no alarm."""
+        self.is_watching = False
+        self.is_blocked = False
+        self.held_bytes = 0
+        self._publisher = publisher
+        self._bytes_max = bytes_max
+        self._reason = ""
+        self._refuses = False
+        self._is_leaving = False
+        self._events: dict[int, list[Event]] = {}
+        self._leaving: WeakSet[Channel] = WeakSet()
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+
+    # The alarm
+
+    def raise_alarm(self, reason: str, *, refuses_confirmed: bool) -> None:
+        """Park publishes from now on.
+
+        Args:
+            reason: What the client is told, if it publishes.
+            refuses_confirmed: Whether channels with confirms are answered with basic.nack when
+                there is no room to park more.
+        """
+        if self._is_leaving:
+            return
+        self.is_watching = True
+        self._reason = reason
+        self._refuses = refuses_confirmed
+        if not refuses_confirmed:
+            self._stop_refusing()
+        if self.held_bytes > self._bytes_max:
+            self._make_room()
+
+    def lift_alarm(self) -> None:
+        """Handle what is parked, in its order, before anything that comes now."""
+        self.is_watching = False
+        self._leaving.clear()
+        self._stop_refusing()
+        if self.is_blocked:
+            self.is_blocked = False
+            logger.info("connection unblocked peer=%s", self._publisher.name)
+            if self._publisher.capability("connection.blocked"):
+                self._publisher.write(method_frame(0, ConnectionUnblocked()))
+        self._let_go(list(self._events))
+
+    def _stop_refusing(self) -> None:
+        for channel in self._publisher.channels.values():
+            channel.publishing.is_refusing = False
+
+    # Events
+
+    def holds(self, event: Event) -> bool:
+        """Return whether an event has to wait; if so, it is kept."""
+        kind, number = event[0], event[1]
+        channel = self._publisher.channels.get(number)
+        if number in self._events:
+            if self._passes(channel, kind, event):
+                return False
+        elif not self._begins_to_wait(channel, event):
+            return False
+        self._park(number, event)
+        return True
+
+    def _begins_to_wait(self, channel: Channel | None, event: Event) -> bool:
+        """Return whether the first event is to be parked on a channel, or on channel 0."""
+        if event[1] == 0:
+            return bool(self._events) and _is_method(event, _CONNECTION_CLOSE_ID)
+        if channel is None or channel in self._leaving or channel.publishing.is_refusing:
+            return False
+        if channel.publishing.is_unfinished:
+            # Begun before the alarm: its content must not be torn by what may pass.
+            return False
+        if event[0] != framing.PUBLISH and not _is_method(event, _PUBLISH_ID):
+            return False
+        if not self.is_blocked:
+            self._block()
+        return True
+
+    def _passes(self, channel: Channel | None, kind: int, event: Event) -> bool:
+        if kind in (framing.ERROR, framing.HEARTBEAT):
+            return True
+        if channel is None:
+            return bool(event[1])
+        if channel.transaction is not None:
+            return False
+        if kind == framing.ACK:
+            return True
+        return bool(kind == framing.METHOD and event[2][:4] in _PASSING_IDS)
+
+    def _block(self) -> None:
+        self.is_blocked = True
+        logger.warning("connection blocked peer=%s reason=%s", self._publisher.name, self._reason)
+        if self._publisher.capability("connection.blocked"):
+            self._publisher.write(method_frame(0, ConnectionBlocked(reason=self._reason)))
+
+    def _park(self, number: int, event: Event) -> None:
+        self._events.setdefault(number, []).append(event)
+        self.held_bytes += _cost_bytes(event)
+        close_id = _CHANNEL_CLOSE_ID if number else _CONNECTION_CLOSE_ID
+        if _is_method(event, close_id) and number not in self._timers:
+            self._timers[number] = asyncio.get_running_loop().call_later(
+                CLOSE_WAIT_SECONDS, self._leave, number
+            )
+        if self.held_bytes > self._bytes_max:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        if self._refuses:
+            for number in list(self._events):
+                channel = self._publisher.channels.get(number)
+                if channel is not None and channel.publishing.confirms is not None:
+                    channel.publishing.is_refusing = True
+                    self._let_go([number])
+        if self.held_bytes > self._bytes_max:
+            self._publisher.pause_reading(_FULL)
+
+    # The end of waiting
+
+    def _leave(self, number: int) -> None:
+        """Take in what is parked before a close that has waited long enough."""
+        if number == 0:
+            self.take_in()
+            return
+        channel = self._publisher.channels.get(number)
+        if channel is not None:
+            self._leaving.add(channel)
+        self._let_go([number])
+
+    def take_in(self) -> None:
+        """Handle everything that is parked: the connection is about to end."""
+        self._is_leaving = True
+        self.is_watching = False
+        self._let_go(list(self._events))
+
+    def _let_go(self, numbers: list[int]) -> None:
+        """Have the parked events of some channels handled; those of channel 0 come last."""
+        events: list[Event] = []
+        for number in sorted(numbers, key=lambda number: number == 0):
+            events += self._take(number)
+        if self.held_bytes <= self._bytes_max:
+            self._publisher.resume_reading(_FULL)
+        if events:
+            self._publisher.handle_again(events)
+
+    def forget(self, number: int) -> None:
+        """Drop what is parked for a channel that was closed with an error."""
+        if self._take(number) and self.held_bytes <= self._bytes_max:
+            self._publisher.resume_reading(_FULL)
+
+    def end(self) -> None:
+        """Drop everything: the client is gone."""
+        dropped = sum(map(_message_count, [e for each in self._events.values() for e in each]))
+        if dropped:
+            logger.warning(
+                "publishes dropped peer=%s count=%d reason=%s",
+                self._publisher.name,
+                dropped,
+                f"connection lost while {self._reason}",
+            )
+        for number in list(self._events):
+            self._take(number)
+        self.is_watching = False
+        self._is_leaving = True
+
+    def _take(self, number: int) -> list[Event]:
+        timer = self._timers.pop(number, None)
+        if timer is not None:
+            timer.cancel()
+        events = self._events.pop(number, [])
+        self.held_bytes -= sum(map(_cost_bytes, events))
+        return events
+
+
+def _is_method(event: Event, identity: bytes) -> bool:
+    return bool(event[0] == framing.METHOD and event[2][:4] == identity)
+
+
+def _message_count(event: Event) -> int:
+    return len(event[3]) if event[0] == framing.PUBLISH else _is_method(event, _PUBLISH_ID)
+
+
+def _cost_bytes(event: Event) -> int:
+    if event[0] == framing.PUBLISH:
+        return sum(map(len, event[3])) + _EVENT_BYTES * (1 + len(event[3]))
+    return _EVENT_BYTES + len(event[2]) * (_TAG_BYTES if event[0] == framing.ACK else 1)

@@ -1,0 +1,57 @@
+"""What the sensor sees of this process and this machine."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from amqp_server import resource_sensor
+from amqp_server.resource_sensor import ResourceSensor, available_memory_bytes, watermark_bytes
+
+MIB = 1024 * 1024
+
+
+def test_the_disk_of_the_directory_is_seen(tmp_path: Path) -> None:
+    assert ResourceSensor(tmp_path, 1 << 60).read().disk_free_bytes > 0
+
+
+def test_a_directory_that_is_gone_is_an_error_of_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="gone"):
+        ResourceSensor(tmp_path / "gone", 1 << 60).read()
+
+
+def test_memory_that_the_process_takes_and_gives_back_is_seen(tmp_path: Path) -> None:
+    sensor = ResourceSensor(tmp_path, 0)  # above it, so what is free is given back first
+    before = sensor.read().memory_bytes
+
+    taken = bytearray(b"x") * (64 * MIB)
+    with_it = sensor.read().memory_bytes
+    del taken
+
+    if sys.platform == "linux":
+        assert with_it - before > 60 * MIB
+    assert sensor.read().memory_bytes - before < 10 * MIB
+
+
+def test_a_watermark_is_a_share_of_the_memory_or_a_number_of_bytes() -> None:
+    assert watermark_bytes(0.5) == available_memory_bytes() // 2
+    assert watermark_bytes(5 * MIB) == 5 * MIB
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [({}, None), ({"": "max"}, None), ({"": "max", "a": "1000"}, 1000), ({"a/b": "700"}, 700)],
+)
+def test_the_least_limit_of_the_cgroups_around_is_the_memory_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: dict[str, str], expected: int | None
+) -> None:
+    machine = available_memory_bytes()
+    for group, text in texts.items():
+        (tmp_path / group).mkdir(parents=True, exist_ok=True)
+        (tmp_path / group / "memory.max").write_text(f"{text}\n")
+    own = tmp_path / "cgroup"
+    own.write_text("0::/a/b\n")
+    monkeypatch.setattr(resource_sensor, "_CGROUP_ROOT", tmp_path)
+    monkeypatch.setattr(resource_sensor, "_CGROUP", own)
+
+    assert available_memory_bytes() == (expected or machine)
