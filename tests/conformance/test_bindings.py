@@ -66,6 +66,15 @@ def test_a_missing_queue_cannot_be_bound(client: AmqpClient, name: str) -> None:
     expect_channel_error(client, 404, text, Queue.Bind)
 
 
+def test_of_two_missing_ends_the_source_is_named(client: AmqpClient, name: str) -> None:
+    client.send(Queue.Bind(queue=f"{name}-queue", exchange=name, routing_key="key"))
+    text = f"NOT_FOUND - no exchange '{name}' in vhost '/'"
+    expect_channel_error(client, 404, text, Queue.Bind)
+    client.open_channel()
+    client.send(Exchange.Bind(source=name, destination=f"{name}-destination"))
+    expect_channel_error(client, 404, text, Exchange.Bind)
+
+
 @pytest.mark.parametrize("missing", ["source", "destination"])
 def test_missing_exchanges_cannot_be_bound_to_each_other(
     client: AmqpClient, name: str, missing: str

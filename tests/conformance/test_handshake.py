@@ -92,6 +92,11 @@ def test_the_server_says_what_it_is_in_strings(client: AmqpClient) -> None:
     assert [part.isdigit() for part in told["version"].split(".")] == [True] * 3
 
 
+@pytest.mark.parametrize("capability", sorted(CAPABILITIES - {"connection.blocked"}))
+def test_the_server_says_what_it_can(client: AmqpClient, capability: str) -> None:
+    assert client.server_properties["capabilities"][capability] is True
+
+
 def test_no_capability_is_told_that_rabbitmq_does_not_have(client: AmqpClient) -> None:
     assert client.server_properties["capabilities"].keys() <= CAPABILITIES
 

@@ -8,6 +8,7 @@ from pamqp.commands import Queue
 
 from tests.amqp_client import AmqpClient, frame_octets
 from tests.conformance.conftest import Connect, NewName
+from tests.conformance.errors import expect_channel_error
 from tests.conformance.routing import bind_exchange, bind_queue, declare_exchange, drain, reached
 
 INT8, INT16, INT32, INT64 = b"b\x05", b"s\x00\x05", b"I\x00\x00\x00\x05", b"l" + bytes(7) + b"\x05"
@@ -173,6 +174,34 @@ def test_the_kind_of_match_is_never_compared_itself(bound: Bound) -> None:
     assert bound.takes({"a": "1", "x-match": "other"})
 
 
+@pytest.mark.parametrize("value", ["foo", "", "ALL", "all with x"])
+def test_an_unknown_kind_of_match_is_refused(bound: Bound, value: str) -> None:
+    client = bound.client
+    bind = Queue.Bind(queue=bound.queue, exchange=bound.exchange, arguments={"x-match": value})
+    client.send(bind)
+    shown = f'<<"{value}">>' if value else "<<>>"
+    text = (
+        f"PRECONDITION_FAILED - Invalid x-match field value {shown}; "
+        "expected all, any, all-with-x, or any-with-x"
+    )
+    expect_channel_error(client, 406, text, Queue.Bind)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1, "byte (value 1)"), (True, "bool (value true)"), (None, "void (value undefined)")],
+    ids=["int", "bool", "void"],
+)
+def test_a_kind_of_match_that_is_no_string_is_refused(
+    bound: Bound, value: object, shown: str
+) -> None:
+    client = bound.client
+    arguments: Any = {"x-match": value}
+    client.send(Queue.Bind(queue=bound.queue, exchange=bound.exchange, arguments=arguments))
+    text = f"PRECONDITION_FAILED - Invalid x-match field type {shown}; expected longstr"
+    expect_channel_error(client, 406, text, Queue.Bind)
+
+
 def test_exchanges_of_other_types_take_any_arguments(client: AmqpClient, name: str) -> None:
     client.declare(name)
     bind_queue(client, name, "amq.topic", name, {"x-match": "foo"})
@@ -190,6 +219,58 @@ NUMBERS = {
     "double": DOUBLE,
     "time": TIME,
 }
+
+
+@pytest.mark.parametrize("bound_as", NUMBERS)
+def test_numbers_are_equal_whatever_their_type(bound: Bound, bound_as: str) -> None:
+    bound.bind_octets(fields(n=NUMBERS[bound_as]))
+    taken = {name for name, octets in NUMBERS.items() if bound.takes_octets(fields(n=octets))}
+    assert taken == set(NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (TEXT, INT8),
+        (INT8, b"b\x06"),
+        (DECIMAL, INT8),
+        (TRUE, b"b\x01"),
+        (TRUE, b"S\x00\x00\x00\x04true"),
+        (TRUE, FALSE),
+        (FALSE, b"b\x00"),
+        (DOUBLE, b"d" + struct.pack(">d", 5.5)),
+        (array(INT8), INT8),
+        (array(INT8), array(INT8, INT8)),
+        (array(INT8, TEXT), array(TEXT, INT8)),
+        (b"F" + fields(a=INT8), array(INT8)),
+        (b"F" + fields(a=INT8), b"F" + fields(b=INT8)),
+        (array(INT8), array(INT16)),
+        (b"F" + fields(a=INT8), b"F" + fields(a=INT32)),
+        (b"F" + fields(a=INT8, b=INT8), b"F" + fields(b=INT8, a=INT8)),
+        (DECIMAL, b"D\x01\x00\x00\x00\x32"),
+    ],
+)
+def test_values_that_differ(bound: Bound, one: bytes, other: bytes) -> None:
+    bound.bind_octets(fields(v=one))
+    assert bound.takes_octets(fields(v=one))
+    assert not bound.takes_octets(fields(v=other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (TEXT, OCTETS),
+        (DECIMAL, DECIMAL),
+        (array(INT8, TEXT), array(INT8, TEXT)),
+        (b"F" + fields(a=INT8, b=TEXT), b"F" + fields(a=INT8, b=TEXT)),
+        (array(), array()),
+        (b"F" + fields(), array()),
+        (b"d" + struct.pack(">d", 0.5), b"f" + struct.pack(">f", 0.5)),
+    ],
+)
+def test_values_that_are_equal(bound: Bound, one: bytes, other: bytes) -> None:
+    bound.bind_octets(fields(v=one))
+    assert bound.takes_octets(fields(v=other))
 
 
 def test_many_fields_in_any_order(bound: Bound) -> None:
