@@ -63,4 +63,5 @@ def _alternate(arguments: Table) -> str | None:
     value = arguments.get("alternate-exchange")
     if value is None or not isinstance(value.value, bytes):
         return None
-    return value.value.decode("utf-8", "surrogateescape")
+    # RabbitMQ looks for bindings of the alternate, and the default exchange has none.
+    return value.value.decode("utf-8", "surrogateescape") or None

@@ -92,6 +92,15 @@ def test_a_missing_alternate_is_as_none(client: AmqpClient, new_name: NewName) -
     assert reached(client, [queue], exchange, "unknown") == [queue]
 
 
+def test_the_default_exchange_is_no_alternate(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queue = new_name(), new_name()
+    declare_with_alternate(client, exchange, "direct", "")
+    client.declare(queue)
+    assert reached(client, [queue], exchange, queue) == []
+    client.publish(b"", queue, exchange, mandatory=True)
+    expect_unroutable(client)
+
+
 def test_each_exchange_on_the_way_has_its_own_alternate(
     client: AmqpClient, new_name: NewName
 ) -> None:
