@@ -56,6 +56,7 @@ class Channel:
         self.publishing = Publishing(self)
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
+        self._got_unacked = 0
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
     @property
@@ -113,6 +114,7 @@ class Channel:
             queue.settle(offset, offset + 1)
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
+            self._got_unacked += 1
         return self._delivered_tag
 
     def settle_ranges(self, ranges: list[int]) -> None:
@@ -225,7 +227,10 @@ class Channel:
 
     @property
     def _unacked_limit(self) -> int:
-        return self.prefetch_global or self._unacked_max
+        if self.prefetch_global == 0:
+            return self._unacked_max
+        # What was taken with basic.get is no prefetched message, as in RabbitMQ.
+        return min(self.prefetch_global + self._got_unacked, self._unacked_max)
 
     def _give_credit(self, runs: list[UnackedRun]) -> None:
         was_full = self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit
@@ -235,7 +240,9 @@ class Channel:
             self._put_last([run.consumer for run in runs])
             self.wake_consumers()
         for run in runs:
-            if run.consumer is not None:
+            if run.consumer is None:
+                self._got_unacked -= run.count
+            else:
                 run.consumer.unacked -= run.count
                 run.queue.wake()
 

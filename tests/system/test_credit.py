@@ -59,3 +59,26 @@ def test_a_channel_that_was_full_serves_its_other_consumers_after_an_ack(tmp_pat
         client.send(Basic.Ack(delivery_tag=3, multiple=True))
 
         assert client.expect_delivery().body == b"waits for room"
+
+
+def test_messages_taken_with_get_use_nothing_of_a_shared_prefetch(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.call(Basic.Qos(prefetch_count=1, global_=True), Basic.QosOk)
+        for number in range(5):
+            client.publish(b"%d" % number, "q")
+        for tag in (1, 2):
+            message = client.get("q", no_ack=False)
+            assert message is not None
+            assert message.tag == tag
+        client.consume("q")
+        assert client.expect_delivery().tag == 3
+        # An answer to what was got makes no room for the consumer; one to its own does.
+        client.send(Basic.Ack(delivery_tag=1))
+        assert client.ready_count("q") == 2
+        client.send(Basic.Ack(delivery_tag=3))
+        assert client.expect_delivery().tag == 4
+        assert client.ready_count("q") == 1
+        client.send(Basic.Ack(delivery_tag=0, multiple=True))
+        assert client.expect_delivery().tag == 5
