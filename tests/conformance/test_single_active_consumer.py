@@ -1,0 +1,212 @@
+"""Section 4: x-single-active-consumer."""
+
+import pytest
+from pamqp.body import ContentBody
+from pamqp.commands import Basic, Channel, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect
+from tests.conformance.errors import expect_channel_error
+from tests.conformance.polling import eventually
+from tests.conformance.queues import Arguments, await_ready_count, expect_declaration_refused
+
+SINGLE = {"x-single-active-consumer": True}
+TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+
+
+def consume(client: AmqpClient, queue: str, tag: str, channel: int = 1) -> None:
+    client.call(Basic.Consume(queue=queue, consumer_tag=tag), Basic.ConsumeOk, channel)
+
+
+def expect_nothing(client: AmqpClient, channel: int = 1) -> None:
+    """See that no delivery is under way: the next answer is the next frame."""
+    client.call(Basic.Qos(prefetch_count=0), Basic.QosOk, channel)
+
+
+@TYPES
+def test_only_the_first_consumer_gets_messages(
+    connect: Connect, name: str, queue_type: str
+) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE | {"x-queue-type": queue_type})
+    consume(client, name, "first", channel=2)
+    consume(client, name, "second", channel=3)
+    for number in range(10):
+        client.publish(str(number).encode(), name)
+    taken = [client.expect_delivery(2) for _ in range(10)]
+    assert [message.body for message in taken] == [str(n).encode() for n in range(10)]
+    expect_nothing(client, 3)
+
+
+def test_consumers_that_wait_are_counted(connect: Connect, name: str) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE)
+    consume(client, name, "first", channel=2)
+    consume(client, name, "second", channel=3)
+    answer = client.call(Queue.Declare(queue=name, passive=True), Queue.DeclareOk)
+    assert answer.consumer_count == 2
+
+
+def test_a_prefetch_of_the_active_consumer_holds_the_queue(connect: Connect, name: str) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE)
+    client.call(Basic.Qos(prefetch_count=1), Basic.QosOk, 2)
+    consume(client, name, "first", channel=2)
+    consume(client, name, "second", channel=3)
+    for body in (b"1", b"2"):
+        client.publish(body, name)
+    message = client.expect_delivery(2)
+    await_ready_count(client, name, 1)
+    client.send(Basic.Ack(message.tag), 2)
+    assert client.expect_delivery(2).body == b"2"
+
+
+@TYPES
+def test_the_next_in_order_of_registration_follows_a_cancel(
+    connect: Connect, name: str, queue_type: str
+) -> None:
+    client = connect(channels=4)
+    client.declare(name, arguments=SINGLE | {"x-queue-type": queue_type})
+    for channel in (2, 3, 4):
+        consume(client, name, f"c{channel}", channel)
+    client.call(Basic.Cancel("c2"), Basic.CancelOk, 2)
+    client.publish(b"x", name)
+    assert client.expect_delivery(3).body == b"x"
+    client.call(Basic.Cancel("c3"), Basic.CancelOk, 3)
+    client.publish(b"y", name)
+    assert client.expect_delivery(4).body == b"y"
+
+
+def test_the_cancel_of_one_that_waits_changes_nothing(connect: Connect, name: str) -> None:
+    client = connect(channels=4)
+    client.declare(name, arguments=SINGLE)
+    for channel in (2, 3, 4):
+        consume(client, name, f"c{channel}", channel)
+    client.call(Basic.Cancel("c3"), Basic.CancelOk, 3)
+    client.publish(b"x", name)
+    assert client.expect_delivery(2).body == b"x"
+    client.call(Basic.Cancel("c2"), Basic.CancelOk, 2)
+    client.publish(b"y", name)
+    assert client.expect_delivery(4).body == b"y"
+
+
+@TYPES
+def test_what_the_active_consumer_had_goes_to_the_next_when_its_channel_closes(
+    connect: Connect, name: str, queue_type: str
+) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE | {"x-queue-type": queue_type})
+    consume(client, name, "first", channel=2)
+    consume(client, name, "second", channel=3)
+    for body in (b"1", b"2", b"3"):
+        client.publish(body, name)
+    taken = [client.expect_delivery(2) for _ in range(3)]
+    client.send(Basic.Ack(taken[0].tag), 2)
+    client.send(Channel.Close(200, "", 0, 0), 2)
+    again: list[bytes] = []
+    is_closed = False
+    while len(again) < 2 or not is_closed:
+        number, frame = client.receive()
+        is_closed = is_closed or isinstance(frame, Channel.CloseOk)
+        if isinstance(frame, Basic.Deliver):
+            assert (number, frame.redelivered) == (3, True)
+        elif isinstance(frame, ContentBody):
+            again.append(frame.value)
+    assert again == [b"2", b"3"]
+
+
+def test_the_next_follows_when_the_active_consumers_connection_is_lost(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments=SINGLE)
+    active = connect()
+    consume(active, name, "first")
+    consume(client, name, "second")
+    active.publish(b"x", name)
+    active.expect_delivery()
+    active.socket.close()
+    message = client.expect_delivery()
+    assert message.body == b"x"
+    assert message.redelivered
+
+
+def test_messages_can_still_be_got_from_a_classic_queue(connect: Connect, name: str) -> None:
+    client = connect(channels=2)
+    client.declare(name, arguments=SINGLE)
+    client.call(Basic.Qos(prefetch_count=1), Basic.QosOk, 2)
+    consume(client, name, "first", channel=2)
+    for body in (b"1", b"2"):
+        client.publish(body, name)
+    client.expect_delivery(2)
+    message = eventually(lambda: client.get(name))
+    assert message is not None
+    assert message.body == b"2"
+
+
+def test_messages_cannot_be_got_from_a_quorum_queue(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=SINGLE | {"x-queue-type": "quorum"})
+    client.send(Basic.Get(queue=name))
+    expect_channel_error(
+        client,
+        405,
+        f"RESOURCE_LOCKED - cannot obtain access to locked queue '{name}' in vhost '/'. "
+        "basic.get operations are not supported by quorum queues with single active consumer",
+        Basic.Get,
+    )
+
+
+def test_there_are_no_exclusive_consumers_beside_single_active_ones(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments=SINGLE)
+    client.send(Basic.Consume(queue=name, exclusive=True))
+    expect_channel_error(
+        client,
+        403,
+        f"ACCESS_REFUSED - queue '{name}' in vhost '/' in exclusive use",
+        Basic.Consume,
+    )
+
+
+def test_false_is_as_if_it_were_not_asked_for(connect: Connect, name: str) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments={"x-single-active-consumer": False})
+    for channel in (2, 3):
+        client.call(Basic.Qos(prefetch_count=1), Basic.QosOk, channel)
+        consume(client, name, f"c{channel}", channel)
+    for _ in range(2):
+        client.publish(b"x", name)
+    # A delivery is three frames.
+    assert {client.receive()[0] for _ in range(6)} == {2, 3}
+
+
+@TYPES
+def test_the_argument_must_be_a_boolean(client: AmqpClient, name: str, queue_type: str) -> None:
+    for value, word in (("true", "longstr"), (1, "byte"), (None, "void")):
+        expect_declaration_refused(
+            client,
+            name,
+            f"invalid arg 'x-single-active-consumer' for {{}}: {{{{unacceptable_type,{word}}}}}",
+            arguments={"x-queue-type": queue_type, "x-single-active-consumer": value},
+        )
+
+
+@TYPES
+@pytest.mark.parametrize(
+    ("later", "difference"),
+    [
+        ({"x-single-active-consumer": False}, "received 'false' but current is 'true'"),
+        ({}, "received none but current is the value 'true' of type 'bool'"),
+    ],
+    ids=["false", "none"],
+)
+def test_the_argument_must_be_the_same(
+    client: AmqpClient, name: str, queue_type: str, later: Arguments, difference: str
+) -> None:
+    client.declare(name, arguments=SINGLE | {"x-queue-type": queue_type})
+    expect_declaration_refused(
+        client,
+        name,
+        f"inequivalent arg 'x-single-active-consumer' for {{}}: {difference}",
+        arguments=later | {"x-queue-type": queue_type},
+    )
