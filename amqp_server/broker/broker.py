@@ -188,6 +188,7 @@ class Broker:
         queues = list(vhost.queues.values())
         for queue in queues:
             self._end_queue(queue)
+            queue.stop_leaving()
         return queues
 
     async def until_saved(self) -> None:
@@ -217,6 +218,7 @@ class Broker:
             queue: A removed queue.
             on_done: Called when its files are gone, or cannot be removed.
         """
+        queue.stop_leaving()
         if queue.is_journaled:
             self.removed_incarnations.append(queue.incarnation)
         self.storage.discard(queue.store, on_done)
@@ -299,10 +301,13 @@ class Broker:
         except BaseException:
             # Its definition may still be there: then its messages must be, after a restart.
             # What is on its way to them can no longer be promised.
+            queue.stop_leaving()
             queue.refuse_waiting()
             queue.store.discard()
             queue.store_moved()
             raise
+        # What was rejected before the queue was deleted is a dead letter all the same.
+        await queue.until_left()
         self.discard(queue)
 
     def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:

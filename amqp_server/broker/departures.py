@@ -79,6 +79,7 @@ class Departures:
         self._cold: ColdReads | None = None
         self._is_stopped = False
         self._settled_waiters: list[asyncio.Future[None]] = []
+        self._sent_waiters: list[asyncio.Future[None]] = []
 
     @property
     def is_idle(self) -> bool:
@@ -107,12 +108,58 @@ class Departures:
             for left, right in ((departure.start, low), (high, departure.end)):
                 if left < right:
                     self._waiting.append(_Departure(left, right, departure.reason))
+        self._queue.wake()
 
     def run_turn(self) -> None:
         """Send what may go, settle what has arrived."""
         self.release_confirms()
-        if self._is_stopped:
-            return
+        if not self._is_stopped:
+            self._send_waiting()
+        if not self._waiting:
+            wake(self._sent_waiters)
+
+    def retry(self) -> None:
+        """Try again what nobody took."""
+        self._waiting.extendleft(reversed(self._kept))
+        self._kept.clear()
+
+    def stop(self) -> None:
+        """Let nothing more leave; what is under way arrives."""
+        self._is_stopped = True
+        wake(self._sent_waiters)
+
+    async def until_settled(self) -> None:
+        """Return when everything that is under way has been settled here, or cannot arrive."""
+        while self._under_way:
+            waiter = asyncio.get_running_loop().create_future()
+            self._settled_waiters.append(waiter)
+            await waiter
+
+    async def until_sent(self) -> None:
+        """Return when nothing has to be read from the queue any more: all is under way.
+
+        What nobody takes and is to be tried again does not count.
+        """
+        while self._waiting and not self._is_stopped:
+            waiter = asyncio.get_running_loop().create_future()
+            self._sent_waiters.append(waiter)
+            await waiter
+
+    def release_confirms(self) -> None:
+        """Settle what has become safe in its new queues."""
+        for answer in self._confirms.release():
+            while self._under_way and self._under_way[0][0] <= answer.last_tag:
+                _, departure = self._under_way.popleft()
+                if answer.refused:
+                    self._keep(departure)
+                elif not self._queue.is_deleted:
+                    self._queue.settle(departure.start, departure.end)
+        if not self._under_way:
+            wake(self._settled_waiters)
+        if self._waiting:
+            self._queue.wake()
+
+    def _send_waiting(self) -> None:
         self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
         room = BATCH_MESSAGES_MAX
         while self._waiting and room and not self._stalled:
@@ -130,36 +177,6 @@ class Departures:
             room -= len(messages)
             self._send(departure._replace(end=end), messages)
         if self._waiting and not self._stalled:
-            self._queue.wake()
-
-    def retry(self) -> None:
-        """Try again what nobody took."""
-        self._waiting.extendleft(reversed(self._kept))
-        self._kept.clear()
-
-    def stop(self) -> None:
-        """Let nothing more leave; what is under way arrives."""
-        self._is_stopped = True
-
-    async def until_settled(self) -> None:
-        """Return when everything that is under way has been settled here, or cannot arrive."""
-        while self._under_way:
-            waiter = asyncio.get_running_loop().create_future()
-            self._settled_waiters.append(waiter)
-            await waiter
-
-    def release_confirms(self) -> None:
-        """Settle what has become safe in its new queues."""
-        for answer in self._confirms.release():
-            while self._under_way and self._under_way[0][0] <= answer.last_tag:
-                _, departure = self._under_way.popleft()
-                if answer.refused:
-                    self._keep(departure)
-                elif not self._queue.is_deleted:
-                    self._queue.settle(departure.start, departure.end)
-        if not self._under_way:
-            wake(self._settled_waiters)
-        if self._waiting:
             self._queue.wake()
 
     def _read(self, start: int, end: int) -> list[bytes]:

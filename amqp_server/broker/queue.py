@@ -152,6 +152,8 @@ class Queue:
     def run_turn(self) -> None:
         """Write what is new, deliver what may be delivered."""
         if self.is_deleted:
+            if self.departures is not None:
+                self.departures.run_turn()
             return
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
@@ -337,8 +339,18 @@ class Queue:
             self.departures.stop()
             await self.departures.until_settled()
 
+    async def until_left(self) -> None:
+        """Return when no message of the deleted queue waits to become a dead letter."""
+        if self.departures is not None:
+            await self.departures.until_sent()
+
+    def stop_leaving(self) -> None:
+        """Let no message become a dead letter any more: there is nothing to read them from."""
+        if self.departures is not None:
+            self.departures.stop()
+
     def stop(self) -> None:
-        """Let nothing happen to the queue any more: it is deleted."""
+        """Let nothing happen to the queue any more, but that what is leaving leaves."""
         self.is_deleted = True
         if self.lease is not None:
             self.lease.cancel()

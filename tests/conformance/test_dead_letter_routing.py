@@ -367,3 +367,36 @@ def test_a_full_queue_that_is_its_own_target_does_not_go_round(connect: Connect,
     await_ready_count(client, name, 2)
     assert [take(client, name).body for _ in range(2)] == [b"3", b"4"]
     assert client.get(name) is None
+
+
+def test_a_chain_of_waiting_queues_delays_by_the_sum_of_its_levels(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    """As kombu's native delayed delivery: a bit of the routing key for each level."""
+    levels = 5
+    exchanges = [new_name() for _ in range(levels)]
+    waiting = [new_name() for _ in range(levels)]
+    target = new_name()
+    for exchange in exchanges:
+        declare_exchange(client, exchange, "topic")
+    client.declare(target)
+    bind(client, target, "amq.topic", f"#.{target}")
+    for level in reversed(range(levels)):
+        after = exchanges[level - 1] if level else "amq.topic"
+        arguments = {
+            "x-message-ttl": 2**level * 40,
+            "x-overflow": "reject-publish",
+            "x-dead-letter-exchange": after,
+        }
+        client.declare(waiting[level], arguments=arguments)
+        stars = "*." * (levels - 1 - level)
+        bind(client, waiting[level], exchanges[level], f"{stars}1.#")
+        skip = Exchange.Bind(destination=after, source=exchanges[level], routing_key=f"{stars}0.#")
+        client.call(skip, Exchange.BindOk)
+    begin = time.monotonic()
+    client.publish(b"x", f"0.1.0.1.1.{target}", exchanges[-1])
+    message = take(client, target)
+    assert time.monotonic() - begin >= (8 + 2 + 1) * 0.04
+    queues = [each["queue"] for each in headers_of(message)["x-death"]]
+    assert sorted(queues) == sorted(waiting[level] for level in (0, 1, 3))
+    assert message.method.routing_key == f"0.1.0.1.1.{target}"

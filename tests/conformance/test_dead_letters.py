@@ -14,6 +14,7 @@ from tests.conformance.queues import (
     Arguments,
     await_ready_count,
     headers_of,
+    leave,
     publish_all,
     reject,
     take,
@@ -65,18 +66,69 @@ def test_a_rejected_message_becomes_a_dead_letter(
     assert deaths(take(client, dead_letters)) == [(name, "rejected", 1)]
 
 
+MANY = 2_000
+
+
+def receive_many(client: AmqpClient, queue: str) -> list[bytes]:
+    """Consume and return the bodies of `MANY` deliveries; nothing is acknowledged."""
+    client.consume(queue)
+    return [client.expect_delivery().body for _ in range(MANY)]
+
+
+def publish_many(client: AmqpClient, queue: str) -> list[bytes]:
+    """Publish `MANY` messages and return their bodies."""
+    bodies = [str(number).encode() for number in range(MANY)]
+    for body in bodies:
+        client.publish(body, queue)
+    return bodies
+
+
 def test_many_rejected_messages_become_dead_letters_in_their_order(
-    client: AmqpClient, name: str, dead_letters: str
+    connect: Connect, client: AmqpClient, name: str, dead_letters: str
 ) -> None:
     client.declare(name, arguments=to(dead_letters))
-    client.consume(name)
-    for number in range(50):
-        client.publish(str(number).encode(), name)
-    tags = [client.expect_delivery().tag for _ in range(50)]
-    client.send(Basic.Nack(tags[-1], multiple=True, requeue=False))
-    await_ready_count(client, dead_letters, 50)
-    bodies = [take(client, dead_letters).body for _ in range(50)]
-    assert bodies == [str(number).encode() for number in range(50)]
+    bodies = publish_many(client, name)
+    consumer = connect()
+    assert receive_many(consumer, name) == bodies
+    consumer.send(Basic.Nack(0, multiple=True, requeue=False))
+    assert receive_many(client, dead_letters) == bodies
+
+
+def test_many_expired_messages_become_dead_letters_in_their_order(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters) | {"x-message-ttl": 200})
+    bodies = publish_many(client, name)
+    assert receive_many(client, dead_letters) == bodies
+
+
+def test_many_dropped_messages_become_dead_letters_in_their_order(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters) | {"x-max-length": 0})
+    bodies = publish_many(client, name)
+    assert receive_many(client, dead_letters) == bodies
+
+
+@pytest.mark.parametrize("end", ["delete", "auto-delete", "exclusive"])
+def test_messages_that_were_rejected_before_their_queue_goes_are_dead_letters(
+    connect: Connect, client: AmqpClient, name: str, dead_letters: str, end: str
+) -> None:
+    consumer = connect()
+    consumer.declare(
+        name,
+        arguments=to(dead_letters),
+        auto_delete=end == "auto-delete",
+        exclusive=end == "exclusive",
+    )
+    bodies = publish_many(client, name)
+    receive_many(consumer, name)
+    consumer.send(Basic.Nack(0, multiple=True, requeue=False))
+    if end == "delete":
+        consumer.send(Queue.Delete(queue=name))
+    else:
+        leave(consumer)
+    assert receive_many(client, dead_letters) == bodies
 
 
 @TYPES
@@ -323,6 +375,20 @@ def test_the_last_death_is_told_each_time(
     assert seen.get("x-last-death-reason") == "expired"
     assert seen.get("x-last-death-exchange") == ""
     assert seen.get("x-first-death-queue") == first
+
+
+def test_a_message_published_with_deaths_goes_on_counting(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    die(client, name)
+    for count in (2, 3):
+        client.publish(b"x", name, properties=take(client, dead_letters).properties)
+        reject(client, take(client, name, no_ack=False))
+        await_ready_count(client, dead_letters, 1)
+        message = take(client, dead_letters, no_ack=False)
+        assert deaths(message) == [(name, "rejected", count)]
+        reject(client, message, requeue=True)
 
 
 def test_headers_of_that_name_that_make_no_sense_are_replaced(

@@ -240,6 +240,13 @@ def test_a_queue_version_must_be_known(client: AmqpClient, name: str) -> None:
         expect_value_refused(client, name, "x-queue-version", value, said, "classic")
 
 
+@pytest.mark.parametrize("value", ["client-local", "min-masters", "random"])
+def test_a_master_locator_of_a_classic_queue_is_taken(
+    client: AmqpClient, name: str, value: str
+) -> None:
+    client.declare(name, arguments={"x-queue-master-locator": value})
+
+
 @pytest.mark.parametrize("value", ["client-local", "balanced", "random", "least-leaders"])
 def test_a_leader_locator_of_a_quorum_queue_is_taken(
     client: AmqpClient, name: str, value: str
