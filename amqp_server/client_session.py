@@ -181,8 +181,8 @@ class ClientSession:
     # Closing
 
     def _send_close(self, error: AmqpError) -> None:
+        # What waits already is not dropped: the client's own close may be in it.
         self._release_everything()
-        self._events.clear()
         self.write(method_frame(0, connection_close(error)))
         self._machine.close()
         self._connection.close_later()
