@@ -48,6 +48,22 @@ def test_a_hundred_publishes_to_a_missing_exchange_close_the_channel_once(
     client.declare(name)
 
 
+def test_a_hundred_channels_do_so_at_once(connect: Connect, name: str) -> None:
+    client = connect(channels=100)
+    for channel in range(1, 101):
+        for _ in range(20):
+            client.publish(b"lost", "key", name, channel=channel)
+    closed = set[int]()
+    while len(closed) < 100:
+        channel, close = client.receive()
+        assert isinstance(close, Channel.Close)
+        assert close.reply_code == 404
+        client.send(Channel.CloseOk(), channel)
+        closed.add(channel)
+    for channel in range(1, 101):
+        client.open_channel(channel)
+
+
 def test_everything_on_a_closing_channel_is_discarded_until_close_ok(
     client: AmqpClient, name: str
 ) -> None:

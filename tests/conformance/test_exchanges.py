@@ -144,6 +144,23 @@ def test_an_exchange_declared_otherwise_is_a_failed_precondition(
     expect_channel_error(client, 406, text, Exchange.Declare)
 
 
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"exchange_type": "fanout"}, "'type' {0}: received 'fanout' but current is 'direct'"),
+        ({"durable": False}, "'durable' {0}: received 'false' but current is 'true'"),
+    ],
+    ids=["type", "durable"],
+)
+def test_the_usual_exchanges_are_told_apart_in_the_same_way(
+    client: AmqpClient, changed: dict[str, Any], text: str
+) -> None:
+    client.send(Exchange.Declare(exchange="amq.direct", **({"durable": True} | changed)))
+    where = "for exchange 'amq.direct' in vhost '/'"
+    text = f"PRECONDITION_FAILED - inequivalent arg {text.format(where)}"
+    expect_channel_error(client, 406, text, Exchange.Declare)
+
+
 def test_an_alternate_exchange_that_is_left_out_is_another_declaration(
     client: AmqpClient, name: str
 ) -> None:

@@ -92,6 +92,10 @@ def test_the_server_says_what_it_is_in_strings(client: AmqpClient) -> None:
     assert [part.isdigit() for part in told["version"].split(".")] == [True] * 3
 
 
+def test_the_server_says_that_it_may_block_publishers(client: AmqpClient) -> None:
+    assert client.server_properties["capabilities"]["connection.blocked"] is True
+
+
 @pytest.mark.parametrize("capability", sorted(CAPABILITIES - {"connection.blocked"}))
 def test_the_server_says_what_it_can(client: AmqpClient, capability: str) -> None:
     assert client.server_properties["capabilities"][capability] is True
@@ -151,6 +155,12 @@ def test_an_unknown_mechanism_is_refused(dial: Dial) -> None:
     client.start(mechanism="NONSENSE")
     text = "COMMAND_INVALID - unknown authentication mechanism 'NONSENSE'"
     expect_connection_error(client, 503, text, Connection.StartOk)
+
+
+def test_an_unknown_mechanism_just_ends_the_connection_of_other_clients(dial: Dial) -> None:
+    client = dial()
+    client.start(mechanism="NONSENSE", capabilities={})
+    assert read_to_end(client) == b""
 
 
 @UNTOLD

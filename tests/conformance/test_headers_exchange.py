@@ -4,7 +4,7 @@ import struct
 from typing import Any
 
 import pytest
-from pamqp.commands import Queue
+from pamqp.commands import Exchange, Queue
 
 from tests.amqp_client import AmqpClient, frame_octets
 from tests.conformance.conftest import Connect, NewName
@@ -200,6 +200,17 @@ def test_a_kind_of_match_that_is_no_string_is_refused(
     client.send(Queue.Bind(queue=bound.queue, exchange=bound.exchange, arguments=arguments))
     text = f"PRECONDITION_FAILED - Invalid x-match field type {shown}; expected longstr"
     expect_channel_error(client, 406, text, Queue.Bind)
+
+
+def test_bindings_of_exchanges_are_looked_at_as_well(bound: Bound) -> None:
+    arguments: Any = {"x-match": "foo"}
+    bind = Exchange.Bind(source=bound.exchange, destination="amq.fanout", arguments=arguments)
+    bound.client.send(bind)
+    text = (
+        'PRECONDITION_FAILED - Invalid x-match field value <<"foo">>; '
+        "expected all, any, all-with-x, or any-with-x"
+    )
+    expect_channel_error(bound.client, 406, text, Exchange.Bind)
 
 
 def test_exchanges_of_other_types_take_any_arguments(client: AmqpClient, name: str) -> None:
