@@ -98,7 +98,8 @@ class QueueRules:
                 queue.drop(taken.start, taken.end, EXPIRED)
 
     def _keep_length(self) -> None:
-        if self._limit is None:
+        """Drop the oldest; a queue that refuses keeps what it took, though some was requeued."""
+        if self._limit is None or self._queue.refuses_when_full:
             return
         while count := self._limit.excess():
             taken = self._queue.ready.take(count)

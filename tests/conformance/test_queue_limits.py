@@ -134,6 +134,21 @@ def test_a_full_queue_refuses_what_is_new(connect: Connect, name: str, overflow:
 
 
 @REJECTING
+def test_messages_given_back_stay_though_the_queue_is_full(
+    connect: Connect, name: str, overflow: str
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": 1, "x-overflow": overflow})
+    publish_all(client, name, b"1")
+    first = take(client, name, no_ack=False)
+    publish_all(client, name, b"2")
+    reject(client, first, requeue=True)
+    await_ready_count(client, name, 2)
+    assert try_publish(client, name) is Basic.Nack
+    assert bodies(client, name) == [b"1", b"2"]
+
+
+@REJECTING
 def test_a_full_queue_of_octets_refuses_what_is_new(
     connect: Connect, name: str, overflow: str
 ) -> None:
