@@ -34,12 +34,16 @@ class Commit:
         channel: Whose transaction it was.
         publishes: In their order.
         answers: In their order.
+
+    Attributes:
+        held_bytes: Of the budget of all transactions, to be given back at the end.
     """
 
     def __init__(
         self, channel: Channel, publishes: list[HeldPublish], answers: list[HeldAnswer]
     ) -> None:
         """Find the queues as they are now: the routing is older than the commit."""
+        self.held_bytes = 0
         self.transaction_id = token_bytes(16)
         self._channel = channel
         self._publishes = [held._replace(queues=_present(held.queues)) for held in publishes]
@@ -146,12 +150,14 @@ class Commit:
         for answer in self._answers:
             self._channel.unacked.let_go(answer.runs)
             self._channel.carry_out(answer.outcome, answer.runs)
+        self._channel.broker.transaction_budget.give_back(self.held_bytes)
         if not self._channel.is_closed:
             self._channel.send(TxCommitOk())
         return reached
 
     def give_up(self) -> None:
         """Do nothing of it: the deliveries go back to their queues, as if the channel closed."""
+        self._channel.broker.transaction_budget.give_back(self.held_bytes)
         for answer in self._answers:
             self._channel.unacked.let_go(answer.runs)
             self._channel.requeue(answer.runs)

@@ -132,15 +132,20 @@ class Transaction:
         """What a commit has to do, in order."""
         return self.publishes, self.answers
 
-    def begin_next(self) -> None:
-        """Let go of what was held: a commit does it, and `UnackedRuns.let_go` of the answers."""
-        self._budget.give_back(self._held_bytes)
-        self._held_bytes = 0
+    def begin_next(self) -> int:
+        """Let go of what was held: a commit does it.
+
+        Returns:
+            Bytes that the publishes hold; the commit gives them back when it is done with
+            them, and the answers to `UnackedRuns.let_go`.
+        """
+        held_bytes, self._held_bytes = self._held_bytes, 0
         self.publishes = []
         self.answers = []
+        return held_bytes
 
     def roll_back(self) -> None:
         """Drop the publishes; what was answered is outstanding again, and is not redelivered."""
         for answer in self.answers:
             self._unacked.give_back(answer.runs)
-        self.begin_next()
+        self._budget.give_back(self.begin_next())

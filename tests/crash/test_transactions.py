@@ -104,6 +104,7 @@ def test_nothing_happens_before_the_record_is_on_the_disk(power: Power) -> None:
             power.unplug()
             assert client.expect_channel_close(406).method_id == 20
             assert watcher.ready_count("source") == 3
+            assert server.call(lambda: server.server.broker.transaction_budget.held_bytes) == 0
         server.abandon()
     power.lose()
     with serve(Power(power.root)) as server:

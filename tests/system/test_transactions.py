@@ -351,6 +351,69 @@ def test_a_transaction_over_durable_and_transient_queues_is_one(
     assert [client.ready_count(queue) for queue in ("q", "memory", "own")] == [1, 1, 1]
 
 
+def test_a_commit_that_a_full_queue_refuses_does_nothing_at_all(
+    client: AmqpClient, watcher: AmqpClient
+) -> None:
+    fill(client, "q", b"1")
+    client.declare("full", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+    assert client.get("q", no_ack=False) is not None
+    client.send(Basic.Ack(1))
+    client.publish(b"2", "other")
+    for _ in range(3):
+        client.publish(b"3", "full")
+    client.send(Tx.Commit())
+    close = client.expect_channel_close(406)
+    assert close.reply_text == (
+        "PRECONDITION_FAILED - transaction not committed: queue 'full' in vhost '/' is full"
+    )
+    assert (close.class_id, close.method_id) == (90, 20)
+    assert [watcher.ready_count(queue) for queue in ("q", "other", "full")] == [1, 0, 0]
+    client.open_channel()
+    client.call(Tx.Select(), Tx.SelectOk)
+    fill(client, "full", b"1", b"2")
+    assert watcher.ready_count("full") == 2
+
+
+def test_a_commit_drops_the_heads_of_a_queue_that_becomes_too_long(client: AmqpClient) -> None:
+    client.declare("short", arguments={"x-max-length": 2})
+    fill(client, "short", *[b"%d" % number for number in range(5)])
+    assert client.ready_count("short") == 2
+    assert [getattr(client.get("short"), "body", None) for _ in range(2)] == [b"3", b"4"]
+
+
+def test_a_reject_makes_a_dead_letter_at_the_commit(client: AmqpClient) -> None:
+    dead_letter = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "other"}
+    client.declare("letters", arguments=dead_letter)
+    fill(client, "letters", b"1")
+    assert client.get("letters", no_ack=False) is not None
+    client.send(Basic.Reject(1, requeue=False))
+    expect_nothing(client)
+    assert client.ready_count("other") == 0
+    client.consume("other", no_ack=True)
+    commit(client)
+    assert client.expect_delivery().body == b"1"
+    assert client.ready_count("letters") == 0
+
+
+def test_an_answer_to_an_asker_is_sent_at_the_commit(
+    client: AmqpClient, watcher: AmqpClient
+) -> None:
+    watcher.consume("amq.rabbitmq.reply-to", no_ack=True)
+    asking = Basic.Properties(reply_to="amq.rabbitmq.reply-to")
+    watcher.publish(b"question", "q", properties=asking)
+    expect_nothing(watcher)
+    question = client.get("q")
+    assert question is not None
+    assert question.properties.reply_to is not None
+    client.publish(b"rolled back", question.properties.reply_to)
+    roll_back(client)
+    client.publish(b"answer", question.properties.reply_to, mandatory=True)
+    expect_nothing(client)
+    expect_nothing(watcher)
+    commit(client)
+    assert watcher.expect_delivery().body == b"answer"
+
+
 def test_committed_transactions_survive_a_stop_of_any_kind(start_server: StartServer) -> None:
     server = start_server("--offset-checkpoint-interval", "0")
     with transactional(server) as client:

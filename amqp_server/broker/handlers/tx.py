@@ -37,7 +37,7 @@ def commit(channel: Channel, method: TxCommit) -> Awaitable[None] | None:
     transaction = _transaction(channel)
     committing = Commit(channel, *transaction.held)
     committing.check()
-    transaction.begin_next()
+    committing.held_bytes = transaction.begin_next()
     if committing.needs_record:
         return _commit_durably(channel, committing)
     committing.carry_out()
