@@ -10,6 +10,7 @@ import pytest
 from pamqp.commands import Basic, Channel, Tx
 
 from amqp_server.errors import StartupError
+from appendlog import LogOptions
 from offsets.errors import OffsetsError
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
@@ -288,6 +289,71 @@ def test_what_a_commit_settled_does_not_hide_what_is_published_later(power: Powe
     with serve(Power(power.root)) as server, connect(server.address) as client:
         client.open_channel()
         assert take_all(client, "q") == [b"new", b"new too"]
+
+
+def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> None:
+    """Else the record could not name it, and it would come back without the rest."""
+    with serve(power) as server:
+        with connect(server.address) as client, transactional(server) as consumer:
+            client.open_channel()
+            client.declare("q")
+            client.declare("other")
+            power.sync_gate.clear()
+            client.publish(b"1", "q")
+            assert power.sync_waiting.wait(10)
+            assert consumer.get("q", no_ack=False) is not None
+            consumer.send(Basic.Ack(1))
+            consumer.publish(b"1", "other")
+            consumer.send(Tx.Commit())
+            committer = server.server._committer
+            server.wait_until(lambda: committer._under_way == 1)
+            power.sync_gate.set()
+            consumer.expect(Tx.CommitOk)
+            queue = server.call(lambda: server.server.broker.vhosts["/"].queues["q"])
+            server.wait_until(lambda: queue.store.recovery_point == 1)
+            power.unplug()
+        server.abandon()
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel()
+        assert (take_all(client, "q"), take_all(client, "other")) == ([], [b"1"])
+
+
+def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(power: Power) -> None:
+    """Else a start would take it for missing, and append it again."""
+    with serve(power) as server:
+        storage = server.server.broker.storage
+        small = LogOptions(segment_bytes=8192)
+        server.call(lambda: setattr(storage, "_log_options", small))
+        with connect(server.address) as client:
+            prepare(client)
+            power.broken = "/right/"
+            client.call(Tx.Commit(), Tx.CommitOk)
+            queues = server.call(lambda: server.server.broker.vhosts["/"].queues)
+            server.wait_until(lambda: queues["right"].store.is_failed)
+            client.open_channel(2, confirms=True)
+            for _ in range(10):
+                client.publish(b"later" * 600, "left", channel=2)
+                client.expect_confirmed(2)
+                while client.get("left", channel=2) is not None:
+                    pass
+                server.run(server.server.checkpointer.write_round)
+            assert len(list(power.root.glob("logs/*/left/*/*.log"))) > 2
+            power.unplug()
+        server.abandon()
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel()
+        assert take_all(client, "left") == []
+        assert len(take_all(client, "right")) == 1 + MESSAGES
+        server.run(server.server.checkpointer.write_round)
+        assert server.call(server.server._committer.kept_from) == {}
+
+
+def transactional(server: ThreadedServer) -> AmqpClient:
+    """Return a client whose channel 1 is transactional."""
+    client = connect(server.address)
+    client.open_channel()
+    client.call(Tx.Select(), Tx.SelectOk)
+    return client
 
 
 def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
