@@ -33,6 +33,13 @@ def test_redeliveries_of_a_quorum_queue_are_counted(client: AmqpClient, name: st
         reject(client, message, requeue=True)
 
 
+@differs(rabbitmq="3.10 writes 0", reason="there is nothing to count yet, as in RabbitMQ 4")
+def test_a_first_delivery_has_no_count(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM)
+    client.publish(b"x", name)
+    assert take(client, name).properties.headers is None
+
+
 def test_a_count_is_a_long(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments=QUORUM)
     client.publish(b"x", name)

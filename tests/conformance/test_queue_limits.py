@@ -1,5 +1,7 @@
 """Section 4: x-max-length, x-max-length-bytes and what x-overflow makes of them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
@@ -256,3 +258,65 @@ def test_a_refused_message_becomes_a_dead_letter_only_with_its_own_overflow(
     assert message.properties.headers is not None
     assert message.properties.headers["x-first-death-reason"] == "maxlen"
     assert client.get(dead_letters) is None
+
+
+# Bursts
+
+
+BURST = 2_000
+LIMIT = 50
+
+
+def consume_in_background(client: AmqpClient, queue: str) -> list[bytes]:
+    """Take what comes until the body `end`, acknowledging each; return the rest."""
+    client.consume(queue, prefetch=10)
+    bodies: list[bytes] = []
+    while (message := client.expect_delivery()).body != b"end":
+        bodies.append(message.body)
+        client.send(Basic.Ack(message.tag))
+    client.send(Basic.Ack(message.tag))
+    return bodies
+
+
+def test_what_is_confirmed_in_a_burst_is_what_is_kept(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments={"x-max-length": LIMIT, "x-overflow": "reject-publish"})
+    consumer = connect()
+    with ThreadPoolExecutor(1) as pool:
+        consumed = pool.submit(consume_in_background, consumer, name)
+        for number in range(BURST):
+            client.publish(str(number).encode(), name)
+        nacked: set[int] = set()
+        acked: set[int] = set()
+        while len(nacked) + len(acked) < BURST:
+            _, answer = client.receive()
+            assert isinstance(answer, Basic.Ack | Basic.Nack)
+            last = answer.delivery_tag or 0
+            told = set(range(1, last + 1)) - nacked - acked if answer.multiple else {last}
+            (acked if isinstance(answer, Basic.Ack) else nacked).update(told)
+        eventually(lambda: try_publish(client, name, b"end") is Basic.Ack)
+        assert consumed.result() == [str(tag - 1).encode() for tag in sorted(acked)]
+
+
+def test_every_message_of_a_burst_is_consumed_or_a_dead_letter(
+    connect: Connect, new_name: NewName
+) -> None:
+    client = connect(confirms=True)
+    queue, dead_letters = new_name(), new_name()
+    client.declare(dead_letters)
+    arguments = {
+        "x-max-length": LIMIT,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead_letters,
+    }
+    client.declare(queue, arguments=arguments)
+    consumer = connect()
+    with ThreadPoolExecutor(1) as pool:
+        consumed = pool.submit(consume_in_background, consumer, queue)
+        publish_all(client, queue, *(str(number).encode() for number in range(BURST)), b"end")
+        kept = consumed.result()
+    await_ready_count(client, dead_letters, BURST - len(kept))
+    dropped = bodies(client, dead_letters)
+    assert sorted(kept, key=int) == kept
+    assert sorted(dropped, key=int) == dropped
+    assert sorted(map(int, kept + dropped)) == list(range(BURST))
