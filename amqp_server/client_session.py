@@ -219,7 +219,7 @@ class ClientSession:
             try:
                 self._handle(event)
             except SoftError as error:
-                self._close_channel(event[1], error)
+                self.close_channel(event[1], error)
             except FieldSyntaxError as error:
                 is_method = event[0] == framing.METHOD
                 self._fail(undecodable(event[2], error) if is_method else error)
@@ -361,7 +361,7 @@ class ClientSession:
             self._waiting = None
             error = future.exception() if not future.cancelled() else None
             if isinstance(error, SoftError):
-                self._close_channel(
+                self.close_channel(
                     channel.number, error.with_method(method.class_id, method.method_id)
                 )
             elif error is not None:
@@ -375,7 +375,7 @@ class ClientSession:
 
         self._waiting.add_done_callback(done)
 
-    def _close_channel(self, number: int, error: SoftError) -> None:
+    def close_channel(self, number: int, error: SoftError) -> None:
         """End a channel with an error; its frames are ignored until close-ok."""
         channel = self.channels.pop(number, None)
         if channel is None:

@@ -101,6 +101,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "memory_watermark": Bounds(0.01, 1024 * GIB),
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
+        "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
         "max_message_bytes": Bounds(1 * KIB, 512 * MIB),
     }
 )
@@ -129,6 +130,8 @@ class ServerConfig:
             0 writes at the next turn of the loop.
         retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
             segment as soon as all of it is settled.
+        consumer_timeout_seconds: How long a consumer may take to answer a delivery before its
+            channel is closed; 0 for ever. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
         memory_watermark: Memory of this process above which publishers are blocked: a share of
             what it may use, up to 1, or bytes.
@@ -156,6 +159,7 @@ class ServerConfig:
     flush_bytes: int = 256 * KIB
     flush_interval_seconds: float = 0.01
     retain_for_seconds: float = 0.0
+    consumer_timeout_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB
     memory_watermark: float = 0.6
     disk_free_limit_bytes: int = 256 * MIB

@@ -158,6 +158,14 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="How long settled messages are kept for replay and export.",
 )
 @click.option(
+    "--consumer-timeout",
+    "consumer_timeout_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="0",
+    help="How long a consumer may take to answer a delivery; 0 for ever.",
+)
+@click.option(
     "--max-message-size",
     "max_message_bytes",
     cls=ServerOption,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.dead_letter import REJECTED
+from amqp_server.broker.delivery_timeouts import DeliveryTimeouts
 from amqp_server.broker.publishing import Publishing
 from amqp_server.broker.transaction import Outcome
 from amqp_server.broker.unacked import UnackedRuns
@@ -57,6 +58,7 @@ class Channel:
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
         self._got_unacked = 0
+        self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
     @property
@@ -86,6 +88,8 @@ class Channel:
         else:
             consumer.unacked += count
             self.unacked.add(first_tag, count, queue, first_offset, consumer)
+            if consumer.timeout_ms:
+                self._note_delivery(first_tag, consumer.timeout_ms)
         self.client.write(
             encode_deliveries(
                 messages,
@@ -224,6 +228,8 @@ class Channel:
         for consumer in tuple(self.consumers.values()):
             self.remove_consumer(consumer)
         self.remove_reply_consumer()
+        if self._timeouts is not None:
+            self._timeouts.cancel()
 
     @property
     def _unacked_limit(self) -> int:
@@ -231,6 +237,11 @@ class Channel:
             return self._unacked_max
         # What was taken with basic.get is no prefetched message, as in RabbitMQ.
         return min(self.prefetch_global + self._got_unacked, self._unacked_max)
+
+    def _note_delivery(self, first_tag: int, timeout_ms: int) -> None:
+        if self._timeouts is None:
+            self._timeouts = DeliveryTimeouts(self, self.broker.turn)
+        self._timeouts.note(first_tag, timeout_ms)
 
     def _give_credit(self, runs: list[UnackedRun]) -> None:
         was_full = self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit

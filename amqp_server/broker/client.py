@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.errors import SoftError
 
 
 class Client(Protocol):
@@ -37,3 +38,6 @@ class Client(Protocol):
 
     def resume_reading(self, reason: object) -> None:
         """Lift one reason."""
+
+    def close_channel(self, number: int, error: SoftError) -> None:
+        """End a channel with an error, and tell the peer why; one that is closed stays so."""

@@ -23,6 +23,7 @@ class Consumer:
         exclusive: Whether it refuses other consumers of the queue.
         prefetch: Unacked deliveries allowed at a time; 0 = no limit.
         priority: Any integer; others of the queue with a higher one go first.
+        timeout_ms: How long it may take to answer a delivery; 0 = for ever.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class Consumer:
         "queue",
         "tag",
         "tag_octets",
+        "timeout_ms",
         "unacked",
     )
 
@@ -48,6 +50,7 @@ class Consumer:
         exclusive: bool,
         prefetch: int,
         priority: int = 0,
+        timeout_ms: int = 0,
     ) -> None:
         """Make a consumer that has been given nothing yet."""
         self.tag = tag
@@ -58,6 +61,7 @@ class Consumer:
         self.exclusive = exclusive
         self.prefetch = prefetch
         self.priority = priority
+        self.timeout_ms = timeout_ms
         self.unacked = 0
         self._next_offset = 0
 

@@ -52,7 +52,7 @@ class QueueSettings:
         max_priority: Highest priority told apart, 1 to 255.
         single_active_consumer: Whether one consumer at a time is served.
         delivery_limit: How often a message may come back before it is dropped, >= 0.
-        consumer_timeout_ms: How long a delivery may stay unacknowledged, >= 1.
+        consumer_timeout_ms: How long a delivery may stay unanswered, >= 0; 0 = for ever.
     """
 
     type: QueueType = QueueType.CLASSIC
@@ -93,7 +93,7 @@ def queue_settings(arguments: Table) -> QueueSettings:
         max_priority=_integer(arguments, "x-max-priority") or None,
         single_active_consumer=_truth(arguments, "x-single-active-consumer"),
         delivery_limit=_delivery_limit(arguments, kind),
-        consumer_timeout_ms=_integer(arguments, "x-consumer-timeout") or None,
+        consumer_timeout_ms=_integer(arguments, "x-consumer-timeout"),
     )
 
 

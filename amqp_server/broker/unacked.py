@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from amqp_server.broker.consumer import Consumer
     from amqp_server.broker.queue import Queue
 
@@ -48,6 +50,10 @@ class UnackedRuns:
         """Begin with nothing outstanding."""
         self.count = 0
         self._runs: list[UnackedRun] = []
+
+    def __iter__(self) -> Iterator[UnackedRun]:
+        """Iterate over what is outstanding, in tag order; nothing may change meanwhile."""
+        return iter(self._runs)
 
     def add(
         self, first_tag: int, count: int, queue: Queue, first_offset: int, consumer: Consumer | None

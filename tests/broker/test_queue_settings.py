@@ -60,7 +60,6 @@ def test_each_argument_sets_its_rule() -> None:
     "arguments",
     [
         {"x-max-priority": 0},
-        {"x-consumer-timeout": 0},
         {"x-single-active-consumer": False},
         {"x-overflow": "drop-head"},
         {"x-queue-type": "classic"},

@@ -97,7 +97,10 @@ FAULTS: Faults = {
         (1, "{unacceptable_type,byte}"),
         ("mirrored", "\"unsupported queue type 'mirrored'\""),
     ],
-    "x-consumer-timeout": [(-1, "{value_negative,-1}")],
+    "x-consumer-timeout": [
+        (-1, "{value_negative,-1}"),
+        (TOO_LONG_MS, "{value_too_large,315360000001}"),
+    ],
     "x-retain-for": [(-1, "{value_negative,-1}")],
 }
 

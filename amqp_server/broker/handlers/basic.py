@@ -12,6 +12,7 @@ from amqp_server.broker.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.handlers.consumer_arguments import (
     check_consumer_arguments,
     consumer_priority,
+    consumer_timeout_ms,
 )
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
@@ -98,6 +99,9 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         exclusive=method.exclusive,
         prefetch=channel.prefetch,
         priority=consumer_priority(method.arguments),
+        timeout_ms=consumer_timeout_ms(
+            method.arguments, queue, channel.broker.config.consumer_timeout_seconds
+        ),
     )
     channel.consumers[tag] = consumer
     if not method.no_wait:

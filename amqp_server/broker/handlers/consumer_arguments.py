@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import any_value, integer, truth
+from amqp_server.broker.handlers.argument_values import any_value, duration, integer, truth
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.protocol.errors import PreconditionFailed
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 PRIORITY = "x-priority"
 """Consumers with a higher one are served first."""
 
+TIMEOUT = "x-consumer-timeout"
+"""Milliseconds that a consumer may take to answer a delivery; 0 = for ever."""
+
 _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     PRIORITY: (integer, frozenset(QueueType)),
+    TIMEOUT: (duration, frozenset(QueueType)),
     "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
     "x-stream-offset": (any_value, frozenset()),
 }
@@ -58,3 +62,13 @@ def consumer_priority(arguments: Table) -> int:
     """Return the priority that checked arguments ask for; 0 when they do not."""
     value = arguments.get(PRIORITY)
     return value.value if value is not None and isinstance(value.value, int) else 0
+
+
+def consumer_timeout_ms(arguments: Table, queue: Queue, default_seconds: float) -> int:
+    """Return how long a consumer may take: its own argument, its queue's, or the default."""
+    value = arguments.get(TIMEOUT)
+    if value is not None and isinstance(value.value, int):
+        return value.value
+    if queue.settings.consumer_timeout_ms is not None:
+        return queue.settings.consumer_timeout_ms
+    return int(default_seconds * 1000)

@@ -198,7 +198,7 @@ QUEUE_ARGUMENTS = {
     ),
     "x-queue-master-locator": QueueArgument(any_value, _CLASSIC),
     "x-delivery-limit": QueueArgument(integer, _QUORUM),
-    "x-consumer-timeout": QueueArgument(not_negative, is_compared=False),
+    "x-consumer-timeout": QueueArgument(duration, is_compared=False),
     RETAIN_FOR: QueueArgument(not_negative, is_compared=False),
 }
 """By name, in RabbitMQ's order of checks: of two faults the first one here is told."""

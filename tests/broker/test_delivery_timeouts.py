@@ -1,0 +1,161 @@
+"""Delivery timeouts: overdue means unanswered for the whole time, and few marks tell it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from amqp_server.broker import delivery_timeouts
+from amqp_server.broker.channel import Channel
+from amqp_server.broker.consumer import Consumer
+from amqp_server.broker.delivery_timeouts import MARKS_PER_TIMEOUT, DeliveryTimeouts
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.turn import Turn
+from amqp_server.broker.unacked import UnackedRuns
+from amqp_server.protocol.errors import SoftError
+
+
+@dataclass
+class Timer:
+    at: float
+    callback: Callable[[], None]
+    is_cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+    timers: list[Timer] = field(default_factory=list)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(self.now + seconds, callback))
+        return self.timers[-1]
+
+    def pass_until(self, end: float) -> None:
+        while due := [each for each in self.timers if each.at <= end and not each.is_cancelled]:
+            timer = min(due, key=lambda each: each.at)
+            self.timers.remove(timer)
+            self.now = max(timer.at, self.now)
+            timer.callback()
+        self.now = end
+
+
+@dataclass(eq=False)
+class TimedConsumer:
+    timeout_ms: int
+
+
+@dataclass(eq=False)
+class WatchedChannel:
+    """As much of a channel, and of its client, as the timeouts look at."""
+
+    number: int = 7
+    is_closed: bool = False
+    unacked: UnackedRuns = field(default_factory=UnackedRuns)
+    errors: list[str] = field(default_factory=list)
+    next_tag: int = 1
+
+    @property
+    def client(self) -> "WatchedChannel":
+        return self
+
+    def close_channel(self, number: int, error: SoftError) -> None:
+        assert number == self.number
+        self.errors.append(error.reply_text)
+        self.is_closed = True
+
+    def deliver(self, timeouts: DeliveryTimeouts, consumer: TimedConsumer, count: int = 1) -> None:
+        first, self.next_tag = self.next_tag, self.next_tag + count
+        self.unacked.add(first, count, cast("Queue", None), first, cast("Consumer", consumer))
+        if consumer.timeout_ms:
+            timeouts.note(first, consumer.timeout_ms)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(delivery_timeouts, "monotonic", lambda: clock.now)
+    return clock
+
+
+@pytest.fixture
+def channel() -> WatchedChannel:
+    return WatchedChannel()
+
+
+@pytest.fixture
+def timeouts(clock: Clock, channel: WatchedChannel) -> DeliveryTimeouts:
+    turn = Turn(lambda callback: callback(), clock.call_later)
+    return DeliveryTimeouts(cast("Channel", channel), turn)
+
+
+def test_an_unanswered_delivery_closes_the_channel_in_time(
+    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    channel.deliver(timeouts, TimedConsumer(10_000))
+    clock.pass_until(9.9)
+    assert not channel.errors
+    clock.pass_until(10.2)
+    assert channel.errors == [
+        "PRECONDITION_FAILED - delivery acknowledgement on channel 7 timed out. Timeout value "
+        "used: 10000 ms. This timeout value can be configured, see consumers doc guide to learn "
+        "more"
+    ]
+
+
+def test_a_run_that_grows_and_is_answered_from_its_head_is_as_old_as_its_oldest_delivery(
+    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    """The messages of one consumer make one run, however long ago its first one was answered."""
+    consumer = TimedConsumer(10_000)
+    for second in range(50):
+        clock.pass_until(float(second))
+        channel.deliver(timeouts, consumer)
+        if second >= 5:
+            assert channel.unacked.take_up_to(second - 4)
+    assert not channel.errors
+    # The oldest of five went out at 45.
+    clock.pass_until(54.9)
+    assert not channel.errors
+    clock.pass_until(55.2)
+    assert channel.errors
+
+
+def test_a_fast_consumer_leaves_few_marks(
+    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    consumer = TimedConsumer(1_000)
+    for step in range(20_000):
+        clock.pass_until(step / 1_000)
+        channel.deliver(timeouts, consumer, 100)
+        assert channel.unacked.take_up_to(channel.next_tag - 1)
+    assert not channel.errors
+    assert len(timeouts._first_tags) <= 3 * MARKS_PER_TIMEOUT
+    clock.pass_until(100.0)
+    assert not [timer for timer in clock.timers if not timer.is_cancelled]
+
+
+def test_a_shorter_timeout_that_comes_later_counts(
+    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    channel.deliver(timeouts, TimedConsumer(60_000))
+    channel.deliver(timeouts, TimedConsumer(0))
+    clock.pass_until(1.0)
+    channel.deliver(timeouts, TimedConsumer(2_000))
+    clock.pass_until(2.9)
+    assert not channel.errors
+    clock.pass_until(3.1)
+    assert "Timeout value used: 2000 ms" in channel.errors[0]
+
+
+def test_a_closed_channel_is_left_alone(
+    clock: Clock, channel: WatchedChannel, timeouts: DeliveryTimeouts
+) -> None:
+    channel.deliver(timeouts, TimedConsumer(1_000))
+    timeouts.cancel()
+    clock.pass_until(10.0)
+    assert not channel.errors
