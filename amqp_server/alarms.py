@@ -79,10 +79,14 @@ class Alarms:
         self._relieve_memory = relieve_memory
 
     @property
+    def low(self) -> list[str]:
+        """Names of what is low."""
+        return ["memory"] * self.is_memory_low + ["disk"] * self.is_disk_low
+
+    @property
     def reason(self) -> str:
         """What `connection.blocked` says; empty when no alarm is on."""
-        low = ["memory"] * self.is_memory_low + ["disk"] * self.is_disk_low
-        return f"low on {' & '.join(low)}" if low else ""
+        return f"low on {' & '.join(self.low)}" if self.low else ""
 
     async def look(self) -> None:
         """Look once. What cannot be seen changes nothing."""

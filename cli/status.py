@@ -17,8 +17,8 @@ from cli.control import EXIT_CODES, ask_server, storage_path_option
 def status(storage_path: Path, *, as_json: bool) -> int:
     """Tell what the running server holds.
 
-    Version, process, address, time since the start, and how many virtual hosts, connections,
-    channels, queues and ready messages there are.
+    Version, process, address, time since the start, alarms, and how many virtual hosts,
+    connections, channels, queues and ready messages there are.
     """
     found = ask_server(storage_path, "status")
     if as_json:
@@ -26,6 +26,7 @@ def status(storage_path: Path, *, as_json: bool) -> int:
         return 0
     click.echo(f"{found['product']} {found['version']}, process {found['pid']}")
     click.echo(f"listening on {found['host']}:{found['port']} for {found['uptime_seconds']:.0f} s")
+    click.echo(f"alarms: {', '.join(found['alarms']) or 'none'}")
     for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
         click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")
     return 0

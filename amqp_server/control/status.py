@@ -17,6 +17,7 @@ async def status(server: Server) -> dict[str, object]:
     """Tell what is running and count what is in it."""
     queues = list(server.broker.queues())
     host, port = server.address
+    alarms = server.alarms
     return {
         "product": "amqp-server",
         "version": __version__,
@@ -24,6 +25,11 @@ async def status(server: Server) -> dict[str, object]:
         "uptime_seconds": round(time.monotonic() - server.started_seconds, 3),
         "host": host,
         "port": port,
+        "alarms": alarms.low,
+        "memory_bytes": alarms.last.memory_bytes if alarms.last else None,
+        "memory_bytes_max": alarms.memory_bytes_max,
+        "disk_free_bytes": alarms.last.disk_free_bytes if alarms.last else None,
+        "disk_free_bytes_min": alarms.disk_free_bytes_min,
         "vhosts": len(server.broker.vhosts),
         "connections": len(server.connections),
         "channels": sum(connection.channel_count for connection in server.connections),

@@ -6,6 +6,7 @@ from types import ModuleType
 import click
 import pytest
 
+import appendlog  # noqa: F401 - loaded before a test takes one of its modules away
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
 from cli.commands import COMMANDS, missing_library

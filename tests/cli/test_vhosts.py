@@ -141,6 +141,8 @@ def test_status_tells_what_is_running(
     assert f"process {server.pid}" in page
     assert f"listening on {server.host}:{server.port}" in page
     assert ["vhosts", "1"] in [line.split() for line in page.splitlines()]
+    assert "alarms: none" in page
+    assert 0 < found["disk_free_bytes_min"] < found["disk_free_bytes"]
 
 
 def test_another_user_is_refused_by_name(

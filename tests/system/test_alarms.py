@@ -13,6 +13,7 @@ from pamqp.commands import Basic, Channel, Confirm, Connection, Queue, Tx
 
 from amqp_server.alarms import Reading
 from amqp_server.config import Limits
+from amqp_server.control.client import ask
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.conftest import StartServer
 from tests.threaded_server import ThreadedServer
@@ -499,3 +500,4 @@ def test_the_real_sensor_sees_memory_and_disk(
         client.open_channel(2)
         assert client.ready_count("q", 2) == 0
         server.wait_for_message(f"alarms reason={reason} memory_bytes=")
+        assert ask(server.storage_path, "status")["alarms"] == [reason.removeprefix("low on ")]
