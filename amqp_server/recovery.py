@@ -17,9 +17,9 @@ from amqp_server.broker.definitions import (
     QueueDefinition,
     bind_from,
     exchange_from,
+    has_delay_queue,
     queue_from,
 )
-from amqp_server.broker.message_facts import MessageFacts
 from amqp_server.broker.storage import OpenedLog
 from amqp_server.redo import carry_out_again
 from amqp_server.vhost_recovery import recover_vhosts
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.queue_settings import QueueSettings
+    from amqp_server.broker.message_facts import MessageFacts
+    from amqp_server.broker.queue import Queue
     from amqp_server.broker.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.redo import QueueRedo
@@ -102,8 +103,9 @@ async def recover(
             recovered.damaged.append(document.name)
         else:
             _vhost(broker, document).add_exchange(exchange)
+    delayed = [each for each in by_kind[EXCHANGES] if has_delay_queue(each, broker.vhosts)]
     await _recover_queues(
-        broker, by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
+        broker, delayed + by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
     )
     _note_unreadable_queues(broker, report)
     may_remove = not report.unreadable and not recovered.damaged
@@ -198,23 +200,38 @@ async def _recover_queues(
                 )
                 continue
             _log_report(document, report)
-            queue = broker.add_queue(
-                _vhost(broker, document),
-                document.name,
-                durable=True,
-                exclusive_owner=None,
-                auto_delete=definition.auto_delete,
-                arguments=definition.arguments,
-                incarnation=definition.incarnation,
-                opened=opened,
-            )
+            queue = _add_queue(broker, document, definition, opened)
             recovered.queues += 1
             recovered.ready += len(queue.ready)
 
 
+def _add_queue(
+    broker: Broker, document: Document, definition: QueueDefinition, opened: OpenedLog
+) -> Queue:
+    vhost = _vhost(broker, document)
+    if definition.is_delay_queue:
+        exchange = vhost.exchanges[document.name]
+        return broker.add_delay_queue(vhost, exchange, definition.incarnation, opened)
+    return broker.add_queue(
+        vhost,
+        document.name,
+        durable=True,
+        exclusive_owner=None,
+        auto_delete=definition.auto_delete,
+        arguments=definition.arguments,
+        incarnation=definition.incarnation,
+        opened=opened,
+    )
+
+
 def _note_damaged(broker: Broker, document: Document, recovered: Recovered) -> None:
     recovered.damaged.append(document.name)
-    _vhost(broker, document).damaged_queues.add(encode_name(document.name))
+    vhost = _vhost(broker, document)
+    if document.kind == EXCHANGES:
+        # Without its hidden queue it would keep nothing: better that it is missed.
+        vhost.remove_exchange(vhost.exchanges[document.name])
+    else:
+        vhost.damaged_queues.add(encode_name(document.name))
 
 
 def _open_queue(
@@ -227,7 +244,7 @@ def _open_queue(
     was_clean: bool,
 ) -> _Opened:
     """Open one log and find out what of it is settled. Runs in a worker."""
-    log, report = storage.open_log(document.vhost, document.name, definition.incarnation)
+    log, report = storage.open_log(document.vhost, definition.name, definition.incarnation)
     end = log.log_end_offset
     settlement = Settlement()
     delivered_watermark = end
@@ -252,15 +269,17 @@ def _open_queue(
         settlement.ranges(),
         delivered_watermark,
         {offset: count for offset, count in counts.items() if not settlement.is_settled(offset)},
-        _read_facts(log, definition.settings, settlement),
+        _read_facts(log, definition, settlement),
     )
     return opened, report
 
 
-def _read_facts(log: Log, settings: QueueSettings, settlement: Settlement) -> MessageFacts | None:
+def _read_facts(
+    log: Log, definition: QueueDefinition, settlement: Settlement
+) -> MessageFacts | None:
     """Find out what the queue's rules have to know of its messages; None if that is nothing."""
     floor, end = settlement.ack_floor, log.log_end_offset
-    facts = MessageFacts(settings, floor)
+    facts = definition.facts(floor)
     if not facts.is_needed and not any(summary.max_expiry_ns for summary in log.summaries()):
         return None
     offset = floor

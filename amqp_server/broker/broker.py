@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from amqp_server.broker.content_assembly import AssemblyBudget
+from amqp_server.broker.delay_queue import DELAY_QUEUE_NAME, DelayFacts, make_delay_queue
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_lease import QueueLease
+from amqp_server.broker.storage import OpenedLog
 from amqp_server.broker.transaction import TransactionBudget
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.commit import Commit
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storage import QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
@@ -71,9 +73,10 @@ class Broker:
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
-        """Iterate over the queues of all virtual hosts."""
+        """Iterate over the queues of all virtual hosts, the hidden ones of exchanges too."""
         for vhost in self.vhosts.values():
             yield from vhost.queues.values()
+            yield from vhost.delay_queues.values()
 
     def create_queue(
         self,
@@ -134,6 +137,22 @@ class Broker:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
         return queue
 
+    def create_delay_queue(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """Make the hidden queue of a new delayed exchange; it is saved with the exchange."""
+        incarnation = uuid4()
+        log = self.storage.fresh_log(vhost.name, DELAY_QUEUE_NAME, incarnation).log
+        opened = OpenedLog(log, facts=DelayFacts(log.log_end_offset))
+        queue = self.add_delay_queue(vhost, exchange, incarnation, opened)
+        queue.store.is_held = queue.is_journaled
+
+    def add_delay_queue(
+        self, vhost: VirtualHost, exchange: Exchange, incarnation: UUID, opened: OpenedLog
+    ) -> Queue:
+        """Take in the hidden queue of a delayed exchange over an opened log."""
+        queue = make_delay_queue(vhost, exchange, incarnation, opened, self.storage, self.turn)
+        vhost.delay_queues[exchange] = queue
+        return queue
+
     def save_queue(self, queue: Queue) -> Awaitable[None]:
         """Make a journaled queue durable, then let its journal begin.
 
@@ -147,7 +166,12 @@ class Broker:
         """Make an exchange durable; one that cannot be is gone."""
         return self._save_once(
             exchange,
-            partial(self.definitions.save_exchange, vhost.name, exchange),
+            partial(
+                self.definitions.save_exchange,
+                vhost.name,
+                exchange,
+                vhost.delay_queues.get(exchange),
+            ),
             partial(self._save_exchange, vhost, exchange),
         )
 
@@ -171,12 +195,12 @@ class Broker:
         """Remove an exchange and its bindings now; done when that is durable."""
         bindings = vhost.remove_exchange(exchange)
         unused = self._remove_unused_exchanges(vhost, bindings)
-        return self.definitions.remove(vhost.name, exchanges=[exchange, *unused], bindings=bindings)
+        return self._remove_definitions(vhost, [exchange, *unused], bindings)
 
     def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> Awaitable[None]:
         """Finish removing bindings, with the auto-delete exchanges they leave unused."""
         unused = self._remove_unused_exchanges(vhost, bindings)
-        return self.definitions.remove(vhost.name, exchanges=unused, bindings=bindings)
+        return self._remove_definitions(vhost, unused, bindings)
 
     def remove_vhost(self, name: str) -> list[Queue]:
         """Forget a virtual host with all that is in it now.
@@ -189,7 +213,7 @@ class Broker:
         for queue in queues:
             self._end_queue(queue)
             queue.stop_leaving()
-        return queues
+        return queues + self._stopped_delay_queues(vhost, list(vhost.delay_queues))
 
     async def until_saved(self) -> None:
         """Return when all that is on its way to the disk now is there, or has failed."""
@@ -263,7 +287,14 @@ class Broker:
         except BaseException:
             if vhost.exchanges.get(exchange.name) is exchange:
                 vhost.remove_exchange(exchange)
+                for queue in self._stopped_delay_queues(vhost, [exchange]):
+                    queue.refuse_waiting()
+                    self.discard(queue)
             raise
+        delay_queue = vhost.delay_queues.get(exchange)
+        if delay_queue is not None:
+            delay_queue.store.is_held = False
+            delay_queue.wake()
 
     async def _save_binding(
         self, vhost: VirtualHost, binding: Binding, written: Awaitable[None]
@@ -291,9 +322,34 @@ class Broker:
         new definition must come after this on the disk.
         """
         bindings, exchanges = self._remove_queue(queue)
-        return self.definitions.remove(
-            queue.virtual_host.name, queues=[queue], exchanges=exchanges, bindings=bindings
+        return self._remove_definitions(queue.virtual_host, exchanges, bindings, [queue])
+
+    def _remove_definitions(
+        self,
+        vhost: VirtualHost,
+        exchanges: list[Exchange],
+        bindings: list[Binding],
+        queues: list[Queue] | None = None,
+    ) -> Awaitable[None]:
+        """Submit the removal of definitions; done when it is durable and hidden queues are gone."""
+        removed: Awaitable[None] = self.definitions.remove(
+            vhost.name, queues=queues or (), exchanges=exchanges, bindings=bindings
         )
+        for queue in self._stopped_delay_queues(vhost, exchanges):
+            removed = self._finish_deletion(queue, removed)
+        return removed
+
+    def _stopped_delay_queues(self, vhost: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:
+        """Take the hidden queues of exchanges that are gone away from their virtual host."""
+        queues = [
+            vhost.delay_queues.pop(exchange)
+            for exchange in exchanges
+            if exchange in vhost.delay_queues
+        ]
+        for queue in queues:
+            queue.stop()
+            queue.stop_leaving()
+        return queues
 
     async def _finish_deletion(self, queue: Queue, removed: Awaitable[None]) -> None:
         try:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from amqp_server.broker.delay_queue import DELAY_QUEUE_NAME, DelayFacts
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.message_facts import MessageFacts
 from amqp_server.broker.queue_settings import QueueSettings, queue_settings
 from amqp_server.protocol.table_json import table_from_json, table_to_json
 from metadata.document import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable
+    from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.queue import Queue
@@ -25,20 +27,35 @@ VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings
 DEFAULT_VHOST = "/"
 """What every data directory begins with."""
 _DELETED = "deleted"
+_DELAY_QUEUE = "delay_queue"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDefinition:
-    """What a queue's document says beside its name."""
+    """What is known of a queue on the disk beside its log.
 
+    Attributes:
+        name: Its name; that of hidden queues is no name of any queue.
+        incarnation: Tells it from others of the same name.
+        auto_delete: Whether it goes with its last consumer.
+        arguments: The arguments it was declared with.
+        is_delay_queue: Whether it is the hidden queue of a delayed exchange.
+    """
+
+    name: str
     incarnation: UUID
     auto_delete: bool
     arguments: Table
+    is_delay_queue: bool = False
 
     @property
     def settings(self) -> QueueSettings:
         """What the arguments ask for."""
         return queue_settings(self.arguments)
+
+    def facts(self, start: int) -> MessageFacts:
+        """Return what keeps the facts of its messages from the offset `start` on."""
+        return DelayFacts(start) if self.is_delay_queue else MessageFacts(self.settings, start)
 
 
 class Definitions:
@@ -69,14 +86,18 @@ class Definitions:
         """Remove all definitions of a virtual host that was removed."""
         return self._store.clear_vhost(encoded_name)
 
-    def save_exchange(self, vhost: str, exchange: Exchange) -> Coroutine[None, None, None]:
-        """Save an exchange."""
-        body = {
+    def save_exchange(
+        self, vhost: str, exchange: Exchange, delay_queue: Queue | None = None
+    ) -> Coroutine[None, None, None]:
+        """Save an exchange, and the incarnation of its hidden queue if it has one."""
+        body: dict[str, Any] = {
             "type": exchange.type,
             "auto_delete": exchange.auto_delete,
             "internal": exchange.internal,
             "arguments": table_to_json(exchange.arguments),
         }
+        if delay_queue is not None:
+            body[_DELAY_QUEUE] = {"incarnation": str(delay_queue.incarnation)}
         return self._store.put(Document(EXCHANGES, vhost, exchange.name, body))
 
     def save_queue(self, queue: Queue) -> Coroutine[None, None, None]:
@@ -143,11 +164,23 @@ def exchange_from(document: Document) -> Exchange:
     )
 
 
+def has_delay_queue(document: Document, vhosts: Mapping[str, VirtualHost]) -> bool:
+    """Return whether an exchange that was rebuilt from its document has a hidden queue."""
+    exchanges = vhosts[document.vhost].exchanges
+    return document.name in exchanges and _DELAY_QUEUE in document.body
+
+
 def queue_from(document: Document) -> QueueDefinition:
-    """Return what a queue's document says."""
+    """Return what a document says of a queue: its own, or that of a delayed exchange."""
     body = document.body
+    if document.kind == EXCHANGES:
+        incarnation = UUID(body[_DELAY_QUEUE]["incarnation"])
+        return QueueDefinition(DELAY_QUEUE_NAME, incarnation, False, {}, is_delay_queue=True)
     return QueueDefinition(
-        UUID(body["incarnation"]), body["auto_delete"], table_from_json(body["arguments"])
+        document.name,
+        UUID(body["incarnation"]),
+        body["auto_delete"],
+        table_from_json(body["arguments"]),
     )
 
 

@@ -239,6 +239,9 @@ class Publishing:
                 keys = (target.routing_key, *copies)
                 queues = route(target.exchange, Envelope(keys, stored))
                 reply_keys = reply_keys_of(target.exchange, keys)
+            if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
+                # Kept as it came: `BCC` is read again, and taken out, when it is let go.
+                stored = message
             self._enqueue(target, queues, reply_keys, [stored], flags)
 
     def _enqueue(

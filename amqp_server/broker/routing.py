@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.delay import delay_ms
 from amqp_server.broker.exchange import Exchange
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ class Routing:
                     queue = self._virtual_host.queues.get(key)
                     if queue is not None:
                         queues[queue] = None
+                continue
+            delay_queue = self._virtual_host.delay_queues.get(current)
+            if delay_queue is not None and delay_ms(envelope.headers) > 0:
+                queues[delay_queue] = None
                 continue
             matched = current.matcher.match(envelope)
             alternate = self._alternate_of(current)

@@ -38,6 +38,7 @@ class VirtualHost:
         queues: By name.
         damaged_queues: Encoded names of queues that start-up could not bring back. Nobody may
             take such a name: what is left of the queue's messages would be removed with it.
+        delay_queues: The hidden queues of delayed exchanges.
         binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
         routing: Where messages go.
@@ -55,6 +56,7 @@ class VirtualHost:
         }
         self.queues: dict[str, Queue] = {}
         self.damaged_queues: set[str] = set()
+        self.delay_queues: dict[Exchange, Queue] = {}
         self.routing_version = 0
         self.routing = Routing(self)
         self.replies = DirectReplies()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def status(server: Server) -> dict[str, object]:
     """Tell what is running and count what is in it."""
-    queues = list(server.broker.queues())
+    queues = [queue for vhost in server.broker.vhosts.values() for queue in vhost.queues.values()]
     host, port = server.address
     alarms = server.alarms
     return {

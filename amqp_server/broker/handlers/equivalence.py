@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.delay import DELAYED_KIND, DELAYED_TYPE
 from amqp_server.broker.handlers.names import locked
 from amqp_server.broker.handlers.queue_arguments import compared_arguments
 from amqp_server.protocol.errors import PreconditionFailed
@@ -38,7 +39,10 @@ def check_equivalent_exchange(
     _same("durable", where, _truth(method.durable), _truth(exchange.durable))
     _same("auto_delete", where, _truth(method.auto_delete), _truth(exchange.auto_delete))
     _same("internal", where, _truth(method.internal), _truth(exchange.internal))
-    _same_arguments(_EXCHANGE_ARGUMENTS, where, method.arguments, exchange.arguments)
+    names = (
+        (*_EXCHANGE_ARGUMENTS, DELAYED_TYPE) if method.type == DELAYED_KIND else _EXCHANGE_ARGUMENTS
+    )
+    _same_arguments(names, where, method.arguments, exchange.arguments)
 
 
 def check_equivalent_queue(queue: Queue, method: QueueDeclare) -> None:

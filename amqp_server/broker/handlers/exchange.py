@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.delay import DELAYED_KIND
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.arguments import check_alternate
@@ -66,6 +67,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
         arguments=method.arguments,
     )
     vhost.add_exchange(exchange)
+    if exchange.type == DELAYED_KIND:
+        channel.broker.create_delay_queue(vhost, exchange)
     if exchange.durable:
         return answer(channel, reply, channel.broker.save_exchange(vhost, exchange))
     return answer(channel, reply)

@@ -1,0 +1,105 @@
+"""Delayed messages after the end of a server: all that were confirmed, when their time comes."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from tests.amqp_client import AmqpClient, connect
+from tests.conftest import StartServer
+from tests.servers import RunningServer
+
+MESSAGES = 50
+SOON_MS, NEVER_MS = 700, 3_600_000
+
+
+def publish_delayed(server: RunningServer, delay_ms: int) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        arguments: Any = {"x-delayed-type": "direct"}
+        client.call(
+            Exchange.Declare(0, "x", "x-delayed-message", False, True, arguments=arguments),
+            Exchange.DeclareOk,
+        )
+        client.declare("q")
+        client.call(Queue.Bind(0, "q", "x", "key"), Queue.BindOk)
+        for at in range(MESSAGES):
+            properties = Basic.Properties(headers={"x-delay": delay_ms}, delivery_mode=2)
+            client.publish(b"%d" % at, "key", "x", properties=properties)
+        client.expect_confirmed()
+
+
+def end(server: RunningServer, *, cleanly: bool) -> None:
+    if cleanly:
+        assert server.terminate() == 0
+    else:
+        server.kill()
+
+
+def consumed(client: AmqpClient) -> list[bytes]:
+    client.open_channel()
+    client.consume("q", no_ack=True)
+    return [client.expect_delivery().body for _ in range(MESSAGES)]
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_what_was_confirmed_comes_after_a_restart(start_server: StartServer, cleanly: bool) -> None:
+    server = start_server()
+    begun = time.monotonic()
+    publish_delayed(server, SOON_MS)
+    end(server, cleanly=cleanly)
+    server.restart()
+
+    with connect(server.address) as client:
+        assert consumed(client) == [b"%d" % at for at in range(MESSAGES)]
+        assert time.monotonic() - begun >= SOON_MS / 1000
+
+
+def test_what_became_due_while_no_server_ran_comes_at_once(start_server: StartServer) -> None:
+    server = start_server()
+    begun = time.monotonic()
+    publish_delayed(server, SOON_MS)
+    server.kill()
+    time.sleep(max(begun + SOON_MS / 1000 - time.monotonic(), 0))
+    server.restart()
+
+    with connect(server.address) as client:
+        assert len(consumed(client)) == MESSAGES
+
+
+def test_what_was_let_go_does_not_come_again_after_a_clean_stop(start_server: StartServer) -> None:
+    server = start_server()
+    publish_delayed(server, 1)
+    with connect(server.address) as client:
+        assert len(consumed(client)) == MESSAGES
+    end(server, cleanly=True)
+    server.restart()
+
+    with connect(server.address) as client:
+        client.open_channel()
+        # Published behind whatever would come again.
+        client.publish(b"last", "key", "x")
+        client.consume("q", no_ack=True)
+        assert client.expect_delivery().body == b"last"
+
+
+def test_a_deleted_exchange_takes_its_messages_and_its_log_with_it(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    path = tmp_path / "data"
+    server = start_server(storage_path=path)
+    publish_delayed(server, NEVER_MS)
+    assert len(list(path.glob("logs/*/amq.delayed/*/*.log"))) == 1
+    with connect(server.address) as client:
+        client.open_channel()
+        client.call(Exchange.Delete(exchange="x"), Exchange.DeleteOk)
+    server.terminate()
+    assert not list(path.glob("logs/*/amq.delayed/*"))
+    server.restart()
+
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Exchange.Declare(exchange="x", passive=True))
+        client.expect_channel_close(404)
