@@ -1,4 +1,4 @@
-"""All or nothing: a server that ends at any step of a commit, or of the start after it."""
+"""All or nothing: a server that ends at any step of a commit."""
 
 import random
 import threading
@@ -9,15 +9,21 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Channel, Tx
 
-from amqp_server.errors import StartupError
-from appendlog import LogOptions
 from offsets.errors import OffsetsError
 from tests.amqp_client import AmqpClient, connect
+from tests.crash.moving import (
+    MESSAGES,
+    QUEUES,
+    is_there,
+    powered,
+    prepare,
+    serve,
+    take_all,
+    transactional,
+)
 from tests.crash.power import Power
 from tests.threaded_server import ThreadedServer
 
-QUEUES = ("source", "left", "right")
-MESSAGES = 5
 OPERATIONS_MAX = 400
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
@@ -27,69 +33,6 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
 def power(tmp_path: Path) -> Power:
     """Return the file system of a data directory; the directory is there."""
     return powered(tmp_path / "data")
-
-
-def powered(root: Path) -> Power:
-    root.mkdir()
-    return Power(root)
-
-
-def prepare(client: AmqpClient) -> None:
-    """Make the queues, with messages in `source`; begin a transaction that moves them.
-
-    It takes two of three messages from `source` and puts `MESSAGES` into `left` and `right`,
-    more than one chunk of each.
-    """
-    client.open_channel(confirms=True)
-    for queue in QUEUES:
-        client.declare(queue)
-    for queue in QUEUES:
-        client.publish(b"before", queue)
-    client.publish(b"taken", "source")
-    client.publish(b"taken too", "source")
-    client.expect_confirmed()
-    client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk)
-    client.open_channel()
-    client.call(Tx.Select(), Tx.SelectOk)
-    tags = [getattr(client.get("source", no_ack=False), "tag", 0) for _ in range(3)]
-    client.send(Basic.Ack(tags[1]))
-    client.send(Basic.Reject(tags[2], requeue=False))
-    for number in range(MESSAGES):
-        for queue in ("left", "right"):
-            client.publish(b"%d" % number * 3000, queue)
-    client.call(Channel.Flow(active=True), Channel.FlowOk)
-
-
-def serve(power: Power) -> ThreadedServer:
-    return ThreadedServer(power.root, power, flush_bytes=4096, offset_checkpoint_interval_seconds=0)
-
-
-def is_there(address: tuple[str, int]) -> bool:
-    """Return whether the transaction happened; it must have, or not, in all queues."""
-    with connect(address) as client:
-        client.open_channel()
-        moved = [b"%d" % number * 3000 for number in range(MESSAGES)]
-        found = {queue: take_all(client, queue) for queue in QUEUES}
-        nothing = {
-            "source": [b"before", b"taken", b"taken too"],
-            "left": [b"before"],
-            "right": [b"before"],
-        }
-        everything = {
-            "source": [b"before"],
-            "left": [b"before", *moved],
-            "right": [b"before", *moved],
-        }
-        assert found in (nothing, everything)
-        return found == everything
-
-
-def take_all(client: AmqpClient, queue: str) -> list[bytes]:
-    """Return what is in a queue, and leave it there."""
-    bodies = []
-    while (message := client.get(queue, no_ack=False)) is not None:
-        bodies.append(message.body)
-    return bodies
 
 
 def test_nothing_happens_before_the_record_is_on_the_disk(power: Power) -> None:
@@ -230,67 +173,6 @@ def commit_and_settle(client: AmqpClient, server: ThreadedServer) -> str:
     return "committed" if isinstance(answer, Tx.CommitOk) else "refused"
 
 
-def test_a_start_that_ends_at_any_operation_can_be_repeated(tmp_path: Path) -> None:
-    for step in range(OPERATIONS_MAX):
-        power = powered(tmp_path / str(step))
-        with serve(power) as server:
-            with connect(server.address) as client:
-                prepare(client)
-                power.sync_gate.clear()
-                client.call(Tx.Commit(), Tx.CommitOk)
-                assert power.sync_waiting.wait(10)
-                power.unplug()
-            server.abandon()
-        power.lose()
-        again = Power(power.root)
-        again.fail_at = step
-        is_over = False
-        server = serve(again)
-        with suppress(StartupError), server:
-            is_over = len(again.operations) <= step
-            again.unplug()
-            server.abandon()
-        again.lose(random.Random(step) if step % 2 else None)
-        with serve(Power(power.root)) as server:
-            assert is_there(server.address)
-        if is_over:
-            assert step > 5
-            return
-    raise AssertionError
-
-
-def test_what_a_commit_settled_does_not_hide_what_is_published_later(power: Power) -> None:
-    """The record names offsets; they must never be those of other messages after a crash."""
-    with serve(power) as server:
-        with connect(server.address) as client, connect(server.address) as consumer:
-            client.open_channel()
-            client.declare("q")
-            consumer.open_channel()
-            consumer.call(Tx.Select(), Tx.SelectOk)
-            power.sync_gate.clear()
-            # Delivered, and acknowledged in the transaction, before the disk has them.
-            client.publish(b"1", "q")
-            client.publish(b"2", "q")
-            assert power.sync_waiting.wait(10)
-            consumer.consume("q")
-            tags = [consumer.expect_delivery().tag for _ in range(2)]
-            consumer.send(Basic.Ack(tags[-1], multiple=True))
-            consumer.publish(b"3", "q")
-            consumer.send(Tx.Commit())
-            client.call(Channel.Flow(active=True), Channel.FlowOk)
-            power.unplug()
-        server.abandon()
-    power.lose()
-    with serve(Power(power.root)) as server, connect(server.address) as client:
-        client.open_channel(confirms=True)
-        client.publish(b"new", "q")
-        client.publish(b"new too", "q")
-        client.expect_confirmed()
-    with serve(Power(power.root)) as server, connect(server.address) as client:
-        client.open_channel()
-        assert take_all(client, "q") == [b"new", b"new too"]
-
-
 def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> None:
     """Else the record could not name it, and it would come back without the rest."""
     with serve(power) as server:
@@ -316,44 +198,6 @@ def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> No
     with serve(Power(power.root)) as server, connect(server.address) as client:
         client.open_channel()
         assert (take_all(client, "q"), take_all(client, "other")) == ([], [b"1"])
-
-
-def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(power: Power) -> None:
-    """Else a start would take it for missing, and append it again."""
-    with serve(power) as server:
-        storage = server.server.broker.storage
-        small = LogOptions(segment_bytes=8192)
-        server.call(lambda: setattr(storage, "_log_options", small))
-        with connect(server.address) as client:
-            prepare(client)
-            power.broken = "/right/"
-            client.call(Tx.Commit(), Tx.CommitOk)
-            queues = server.call(lambda: server.server.broker.vhosts["/"].queues)
-            server.wait_until(lambda: queues["right"].store.is_failed)
-            client.open_channel(2, confirms=True)
-            for _ in range(10):
-                client.publish(b"later" * 600, "left", channel=2)
-                client.expect_confirmed(2)
-                while client.get("left", channel=2) is not None:
-                    pass
-                server.run(server.server.checkpointer.write_round)
-            assert len(list(power.root.glob("logs/*/left/*/*.log"))) > 2
-            power.unplug()
-        server.abandon()
-    with serve(Power(power.root)) as server, connect(server.address) as client:
-        client.open_channel()
-        assert take_all(client, "left") == []
-        assert len(take_all(client, "right")) == 1 + MESSAGES
-        server.run(server.server.checkpointer.write_round)
-        assert server.call(server.server._committer.kept_from) == {}
-
-
-def transactional(server: ThreadedServer) -> AmqpClient:
-    """Return a client whose channel 1 is transactional."""
-    client = connect(server.address)
-    client.open_channel()
-    client.call(Tx.Select(), Tx.SelectOk)
-    return client
 
 
 def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
