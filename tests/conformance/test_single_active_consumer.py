@@ -8,7 +8,12 @@ from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
 from tests.conformance.polling import eventually
-from tests.conformance.queues import Arguments, await_ready_count, expect_declaration_refused
+from tests.conformance.queues import (
+    Arguments,
+    await_ready_count,
+    expect_declaration_refused,
+    leave,
+)
 
 SINGLE = {"x-single-active-consumer": True}
 TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
@@ -210,3 +215,48 @@ def test_the_argument_must_be_the_same(
         f"inequivalent arg 'x-single-active-consumer' for {{}}: {difference}",
         arguments=later | {"x-queue-type": queue_type},
     )
+
+
+def test_what_the_active_consumer_requeues_comes_back_to_it(connect: Connect, name: str) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE)
+    consume(client, name, "first", channel=2)
+    consume(client, name, "second", channel=3)
+    client.publish(b"x", name)
+    client.send(Basic.Nack(client.expect_delivery(2).tag, False, True), 2)
+    assert client.expect_delivery(2).redelivered
+
+
+def test_what_a_cancelled_consumer_requeues_goes_to_the_next(connect: Connect, name: str) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE)
+    consume(client, name, "first", channel=2)
+    consume(client, name, "second", channel=3)
+    client.publish(b"x", name)
+    message = client.expect_delivery(2)
+    client.call(Basic.Cancel("first"), Basic.CancelOk, 2)
+    expect_nothing(client, 3)  # unacknowledged, it stays with its channel
+    client.send(Basic.Nack(message.tag, False, True), 2)
+    assert client.expect_delivery(3).redelivered
+
+
+def test_what_the_active_consumer_leaves_comes_first_and_in_order(
+    connect: Connect, name: str
+) -> None:
+    first, second = connect(), connect(confirms=True)
+    second.declare(name, arguments=SINGLE)
+    consume(first, name, "first")
+    for number in range(5):
+        second.publish(b"%d" % number, name)
+    second.expect_confirmed()
+    tags = [first.expect_delivery().tag for _ in range(5)]
+    consume(second, name, "second")
+    first.send(Basic.Ack(tags[1]))
+    leave(first)
+    second.publish(b"5", name)
+    bodies: list[bytes] = []
+    while len(bodies) < 5:
+        _, frame = second.receive()
+        if isinstance(frame, ContentBody):
+            bodies.append(frame.value)
+    assert bodies == [b"0", b"2", b"3", b"4", b"5"]

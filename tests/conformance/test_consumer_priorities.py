@@ -1,0 +1,130 @@
+"""Section 7: the consumer argument `x-priority`."""
+
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect
+from tests.conformance.consuming import consume, prefetch, publish_all
+from tests.conformance.errors import expect_channel_error
+
+
+@pytest.fixture
+def publisher(connect: Connect) -> AmqpClient:
+    """Open another connection."""
+    return connect()
+
+
+def consume_with(client: AmqpClient, queue: str, priorities: dict[str, int | None]) -> None:
+    """Begin consumers with these tags and priorities."""
+    client.declare(queue)
+    for tag, priority in priorities.items():
+        arguments = None if priority is None else {"x-priority": priority}
+        consume(client, queue, tag, arguments=arguments)
+
+
+def receivers(client: AmqpClient, count: int) -> list[str]:
+    """Return which consumers get the next messages, the first first."""
+    tags = []
+    for _ in range(count):
+        method = client.expect_delivery().method
+        assert isinstance(method, Basic.Deliver)
+        assert method.consumer_tag
+        tags.append(method.consumer_tag)
+    return tags
+
+
+def test_the_highest_gets_everything_while_it_can(
+    client: AmqpClient, publisher: AmqpClient, name: str
+) -> None:
+    consume_with(client, name, {"low": -1, "none": None, "high": 10, "middle": 5})
+    publish_all(publisher, name, [b""] * 20)
+    assert receivers(client, 20) == ["high"] * 20
+
+
+def test_the_next_gets_what_the_higher_cannot_take(
+    client: AmqpClient, publisher: AmqpClient, name: str
+) -> None:
+    prefetch(client, 2)
+    consume_with(client, name, {"low": -1, "none": None, "high": 10, "middle": 5})
+    publish_all(publisher, name, [b""] * 10)
+    assert receivers(client, 8) == ["high"] * 2 + ["middle"] * 2 + ["none"] * 2 + ["low"] * 2
+
+
+def test_the_highest_is_served_first_again_when_it_has_room(
+    client: AmqpClient, publisher: AmqpClient, name: str
+) -> None:
+    prefetch(client, 1)
+    consume_with(client, name, {"low": 1, "high": 2})
+    publish_all(publisher, name, [b""] * 2)
+    assert receivers(client, 2) == ["high", "low"]
+    client.send(Basic.Ack(0, True))
+    publish_all(publisher, name, [b""])
+    assert receivers(client, 1) == ["high"]
+
+
+def test_equals_take_turns(client: AmqpClient, publisher: AmqpClient, name: str) -> None:
+    consume_with(client, name, {"low": 0, "one": 3, "two": 3})
+    seen: list[str] = []
+    for _ in range(6):
+        publish_all(publisher, name, [b""])
+        seen += receivers(client, 1)
+    assert seen == ["one", "two"] * 3
+
+
+def test_no_priority_is_zero(client: AmqpClient, publisher: AmqpClient, name: str) -> None:
+    consume_with(client, name, {"none": None, "zero": 0, "below": -1})
+    seen: list[str] = []
+    for _ in range(4):
+        publish_all(publisher, name, [b""])
+        seen += receivers(client, 1)
+    assert seen == ["none", "zero"] * 2
+
+
+def test_the_next_takes_over_when_the_highest_is_cancelled(
+    client: AmqpClient, publisher: AmqpClient, name: str
+) -> None:
+    consume_with(client, name, {"low": 1, "high": 2})
+    client.call(Basic.Cancel("high"), Basic.CancelOk)
+    publish_all(publisher, name, [b""])
+    assert receivers(client, 1) == ["low"]
+
+
+def test_a_higher_one_that_comes_later_is_served_first(
+    client: AmqpClient, publisher: AmqpClient, name: str
+) -> None:
+    consume_with(client, name, {"low": 1})
+    publish_all(publisher, name, [b""])
+    assert receivers(client, 1) == ["low"]
+    consume(client, name, "high", arguments={"x-priority": 2})
+    publish_all(publisher, name, [b""])
+    assert receivers(client, 1) == ["high"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("1", "longstr"),
+        (1.5, "float"),
+        (True, "bool"),
+        (None, "void"),
+        ([1], "array"),
+        ({"a": 1}, "table"),
+    ],
+)
+def test_it_must_be_an_integer(client: AmqpClient, name: str, value: Any, kind: str) -> None:  # noqa: ANN401
+    client.declare(name)
+    client.send(Basic.Consume(queue=name, arguments={"x-priority": value}))
+    text = (
+        f"PRECONDITION_FAILED - invalid arg 'x-priority' for queue '{name}' in vhost '/': "
+        f'"expected integer, got {kind}"'
+    )
+    expect_channel_error(client, 406, text, Basic.Consume)
+
+
+@pytest.mark.parametrize("value", [1 << 40, -(1 << 40), 255, -128])
+def test_it_may_be_any_integer(client: AmqpClient, name: str, value: int) -> None:
+    client.declare(name)
+    consume(client, name, arguments={"x-priority": value})
