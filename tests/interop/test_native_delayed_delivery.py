@@ -1,0 +1,111 @@
+"""kombu's native delayed delivery: 28 topic exchanges and queues, one for each bit of a delay.
+
+A message goes into the queue of each bit that is set in its delay, and is dead-lettered to the next
+level when the queue's time is over; what is left at the end goes to the exchange it was meant for.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import kombu
+import pytest
+from kombu.transport.native_delayed_delivery import (
+    MAX_LEVEL,
+    bind_queue_to_native_delayed_delivery_exchange,
+    calculate_routing_key,
+    declare_native_delayed_delivery_exchanges_and_queues,
+    level_name,
+)
+
+pytestmark = pytest.mark.interop
+
+SECONDS_MAX = 20
+
+
+class Arrival(NamedTuple):
+    """A message that came out."""
+
+    body: Any
+    seconds: float
+    routing_key: str
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[kombu.Connection]:
+    """Open a kombu connection with confirms."""
+    with kombu.Connection(url, transport_options={"confirm_publish": True}) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["classic", "quorum"])
+def queue(request: pytest.FixtureRequest, connection: kombu.Connection, name: str) -> kombu.Queue:
+    """Declare all levels and a queue behind them."""
+    declare_native_delayed_delivery_exchanges_and_queues(connection, request.param, prefix=name)
+    exchange = kombu.Exchange(name, "topic", durable=True)
+    queue = kombu.Queue(
+        name, exchange, routing_key="task", queue_arguments={"x-queue-type": request.param}
+    )
+    queue.bind(connection.channel()).declare()
+    bind_queue_to_native_delayed_delivery_exchange(connection, queue, prefix=name)
+    return queue
+
+
+def publish(connection: kombu.Connection, queue: kombu.Queue, seconds: int) -> None:
+    """Publish a message that waits so long, and says so."""
+    exchange = kombu.Exchange(level_name(MAX_LEVEL, queue.name), "topic", no_declare=True)
+    with kombu.Producer(connection) as producer:
+        key = calculate_routing_key(seconds, "task")
+        producer.publish(seconds, exchange=exchange, routing_key=key, delivery_mode=2)
+
+
+def receive(connection: kombu.Connection, queue: kombu.Queue, count: int) -> list[Arrival]:
+    """Consume so many messages, and tell when each came."""
+    arrivals: list[Arrival] = []
+    begin = time.monotonic()
+
+    def remember(body: Any, message: Any) -> None:  # noqa: ANN401 - kombu has no types
+        key = message.delivery_info["routing_key"]
+        arrivals.append(Arrival(body, time.monotonic() - begin, key))
+        message.ack()
+
+    with connection.Consumer(queue, callbacks=[remember]):
+        while len(arrivals) < count:
+            connection.drain_events(timeout=SECONDS_MAX)
+    return arrivals
+
+
+def test_messages_come_when_their_delay_is_over(
+    connection: kombu.Connection, queue: kombu.Queue
+) -> None:
+    for seconds in (3, 1, 2):
+        publish(connection, queue, seconds)
+    arrivals = receive(connection, queue, 3)
+    assert [arrival.body for arrival in arrivals] == [1, 2, 3]
+    for arrival in arrivals:
+        # The clock began a little later than the delay.
+        assert arrival.seconds > arrival.body - 0.5
+        assert arrival.routing_key == calculate_routing_key(arrival.body, "task")
+
+
+def test_a_long_delay_waits_in_the_queue_of_its_highest_bit(
+    connection: kombu.Connection, queue: kombu.Queue
+) -> None:
+    publish(connection, queue, (1 << 27) + 1)
+    publish(connection, queue, 1 << 20)
+    channel = connection.channel()
+    for level, count in ((27, 1), (20, 1), (0, 0)):
+        declared = channel.queue_declare(level_name(level, queue.name), passive=True)
+        assert declared.message_count == count
+
+
+def test_a_hundred_messages_of_one_delay_keep_their_order(
+    connection: kombu.Connection, queue: kombu.Queue
+) -> None:
+    with kombu.Producer(connection) as producer:
+        exchange = kombu.Exchange(level_name(MAX_LEVEL, queue.name), "topic", no_declare=True)
+        key = calculate_routing_key(1, "task")
+        for number in range(100):
+            producer.publish(number, exchange=exchange, routing_key=key)
+    arrivals = receive(connection, queue, 100)
+    assert [arrival.body for arrival in arrivals] == list(range(100))
