@@ -160,6 +160,7 @@ class Server:
                 await self._all_gone.wait()
         for connection in tuple(self.connections):
             connection.abandon("shutdown")
+        self.broker.end_leases()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._committer.drain()
         while self._tasks:

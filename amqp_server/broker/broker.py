@@ -230,6 +230,12 @@ class Broker:
             return
         self._spawn(self._finish_deletion(queue, self._begin_deletion(queue)))
 
+    def end_leases(self) -> None:
+        """Let no queue expire any more: the server stops, and takes no more changes."""
+        for queue in self.queues():
+            if queue.lease is not None:
+                queue.lease.cancel()
+
     def delete_queues_of(self, client: Client) -> None:
         """Delete the exclusive queues of a client that is gone."""
         for queue in self._exclusive_queues.pop(client, ()):

@@ -30,6 +30,9 @@ class QueueLease:
         seconds: How long, above 0.
         turn: For the timer.
         delete: Called with the queue when the time is over.
+
+    Attributes:
+        is_over: Whether it was cancelled; then the queue stays.
     """
 
     def __init__(
@@ -41,19 +44,21 @@ class QueueLease:
         self._turn = turn
         self._delete = delete
         self._timer: Timer | None = None
+        self.is_over = False
         self._end = 0.0
         self.renew()
 
     def renew(self) -> None:
         """Count from now on: the queue was used, or its last consumer has left."""
         self._end = monotonic() + self._seconds
-        if self._timer is None:
+        if self._timer is None and not self.is_over:
             # A timer that runs is left alone: it looks again when it comes. Polling with
             # basic.get so costs no timer a message.
             self._timer = self._turn.mark_after(self._seconds, self)
 
     def cancel(self) -> None:
-        """Let the queue be; it was deleted otherwise."""
+        """Let the queue be for good: it was deleted otherwise, or the server stops."""
+        self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -61,7 +66,7 @@ class QueueLease:
     def run_turn(self) -> None:
         """Delete the queue if the time is over, or see when to look again."""
         self._timer = None
-        if self._queue.is_deleted or len(self._queue.consumers):
+        if self.is_over or len(self._queue.consumers):
             # The last consumer to leave renews it.
             return
         left_seconds = self._end - monotonic()

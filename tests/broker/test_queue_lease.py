@@ -121,3 +121,14 @@ def test_a_queue_deleted_otherwise_leaves_no_timer_behind(
     lease.cancel()
     assert all(timer.is_cancelled for timer in clock.timers)
     clock.pass_seconds(100.0)
+
+
+def test_nothing_expires_any_more_when_the_server_stops(
+    clock: Clock, queue: LeasedQueue, lease: QueueLease
+) -> None:
+    """A client that is cut off at the end cancelled its consumer, and the time began anew."""
+    lease.cancel()
+    lease.renew()
+    clock.pass_seconds(100.0)
+    assert not queue.is_deleted
+    assert not [timer for timer in clock.timers if not timer.is_cancelled]
