@@ -195,6 +195,18 @@ def test_header_and_property_cannot_both_be_hashed(client: AmqpClient, name: str
     expect_channel_error(client, 406, text, Exchange.Declare)
 
 
+def test_a_type_with_a_hyphen_is_quoted_twice_when_it_differs(
+    client: AmqpClient, name: str
+) -> None:
+    declare_exchange(client, name, RANDOM)
+    client.send(Exchange.Declare(exchange=name, exchange_type="topic"))
+    text = (
+        f"PRECONDITION_FAILED - inequivalent arg 'type' for exchange '{name}' in vhost '/': "
+        "received 'topic' but current is ''x-random''"
+    )
+    expect_channel_error(client, 406, text, Exchange.Declare)
+
+
 def test_random_takes_one_of_its_queues(client: AmqpClient, new_name: NewName) -> None:
     exchange, queues = new_name(), [new_name() for _ in range(3)]
     declare_exchange(client, exchange, RANDOM)

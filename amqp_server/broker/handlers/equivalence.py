@@ -35,7 +35,7 @@ def check_equivalent_exchange(
         PreconditionFailed: It is not.
     """
     where = f"exchange '{exchange.name}' in vhost '{vhost.name}'"
-    _same("type", where, method.type, exchange.type)
+    _same("type", where, _atom(method.type), _atom(exchange.type))
     _same("durable", where, _truth(method.durable), _truth(exchange.durable))
     _same("auto_delete", where, _truth(method.auto_delete), _truth(exchange.auto_delete))
     _same("internal", where, _truth(method.internal), _truth(exchange.internal))
@@ -88,6 +88,11 @@ def _same_arguments(names: Sequence[str], where: str, received: Table, current: 
 def _queue_type(value: object) -> object:
     """Return a queue type's octets; a queue without the argument is a classic one."""
     return getattr(value, "value", b"classic")
+
+
+def _atom(kind: str) -> str:
+    """Return a type as RabbitMQ's texts show it: Erlang quotes an atom that has a hyphen."""
+    return f"'{kind}'" if "-" in kind else kind
 
 
 def _truth(value: bool) -> str:
