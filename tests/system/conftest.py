@@ -1,12 +1,15 @@
 """One server for all tests of a file, and a client that watches it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pamqp.commands import Basic
 
 from tests.amqp_client import AmqpClient, connect
 from tests.servers import RunningServer
+from tests.system.watched import LIMITS, SetSensor, Watched
+from tests.threaded_server import ThreadedServer
 
 WITNESS_QUEUE = "witness"
 
@@ -41,3 +44,11 @@ def publish_and_get(client: AmqpClient) -> None:
     message = client.get(WITNESS_QUEUE)
     assert message is not None
     assert message.body == b"still here"
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    """Start a server whose memory and disk are what the test says."""
+    sensor = SetSensor()
+    with ThreadedServer(tmp_path / "data", limits=LIMITS, sensor=sensor) as server:
+        yield Watched(server, sensor)

@@ -1,0 +1,293 @@
+"""What a blocked connection has published waits, and nothing is lost or out of its order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Channel, Confirm, Connection, Queue, Tx
+
+from tests.amqp_client import PERSISTENT, connect
+from tests.system.watched import (
+    FINE,
+    LIMITS,
+    LOW_BOTH,
+    LOW_DISK,
+    LOW_MEMORY,
+    MIB,
+    SetSensor,
+    Watched,
+    take_all,
+)
+from tests.threaded_server import ThreadedServer
+
+
+def test_a_blocked_connection_goes_on_consuming_on_the_same_channel(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        for number in range(3):
+            client.publish(b"%d" % number, "q")
+        client.expect_confirmed()
+        watched.see(LOW_DISK)
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+
+        client.consume("q", prefetch=1)
+        for number in range(3):
+            delivery = client.expect_delivery()
+            assert delivery.body == b"%d" % number
+            client.send(Basic.Ack(delivery.tag))
+        assert client.get("q") is None
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+
+
+def test_what_follows_a_parked_publish_on_its_channel_waits_behind_it(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q", durable=False)
+        watched.see(LOW_MEMORY)
+        client.publish(b"unconfirmed", "q")
+        client.send(Confirm.Select())
+        client.published[1] = 0
+        client.publish(b"confirmed", "q")
+        client.send(Queue.Purge(queue="q"))
+        client.publish(b"last", "q")
+        client.expect(Connection.Blocked, 0)
+        # Another channel is not held up by it.
+        client.open_channel(2)
+        assert client.ready_count("q", 2) == 0
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Confirm.SelectOk)
+        assert client.expect(Queue.PurgeOk).message_count == 2
+        client.expect_confirmed()
+        message = client.get("q")
+        assert message is not None
+        assert message.body == b"last"
+
+
+def test_on_a_transactional_channel_everything_keeps_its_place(watched: Watched) -> None:
+    """An acknowledgement belongs to the commit that follows it, not to the one before."""
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q", durable=False)
+        client.call(Tx.Select(), Tx.SelectOk)
+        client.publish(b"first", "q")
+        client.call(Tx.Commit(), Tx.CommitOk)
+        client.consume("q")
+        tag = client.expect_delivery().tag
+        watched.see(LOW_MEMORY)
+        client.publish(b"second", "q")
+        client.send(Tx.Commit())
+        client.send(Basic.Ack(tag))
+        client.send(Tx.Rollback())
+        client.expect(Connection.Blocked, 0)
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Tx.CommitOk)
+        client.expect(Tx.RollbackOk)
+        assert client.expect_delivery().body == b"second"
+        client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk)
+        client.open_channel()
+        assert client.ready_count("q") == 2  # the acknowledgement was rolled back
+
+
+def test_parked_messages_come_in_their_order_whatever_their_size(watched: Watched) -> None:
+    bodies = [b"small", bytes(300_000), b"", b"small too", bytes(140_000)]
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        for body in bodies:
+            client.publish(body, "q")
+        client.expect(Connection.Blocked, 0)
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect_confirmed()
+        assert take_all(client) == bodies
+
+
+def test_a_message_begun_before_the_alarm_is_finished_in_it(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        octets = client.publish_octets(Basic.Publish(0, "", "q"), bytes(300_000), PERSISTENT)
+        client.send_raw(octets[:200_000])
+        budget = watched.server.server.broker.assembly_budget
+        watched.server.wait_until(lambda: budget.held_bytes > 0)
+        watched.see(LOW_DISK)
+        client.send_raw(octets[200_000:])
+        client.expect(Basic.Ack)
+        # An acknowledgement is not taken for a torn message.
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+        assert client.get("q") is not None
+
+
+def test_past_its_room_a_blocked_connection_is_not_read(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        for _ in range(100):
+            client.publish(bytes(1000), "q")
+        client.expect(Connection.Blocked, 0)
+        watched.wait_for_pause()
+        parked = watched.server.call(
+            lambda: max(
+                each._session.parked.held_bytes
+                for each in watched.server.server.connections
+                if each._session is not None
+            )
+        )
+        assert LIMITS.parked_bytes_per_connection_max < parked < MIB
+        client.send(Queue.Declare(queue="unread"))
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Queue.DeclareOk)
+        client.expect_confirmed()
+        assert client.ready_count("q") == 100
+
+
+def test_with_a_full_disk_confirming_publishers_get_nacks(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        watched.see(LOW_DISK)
+        for _ in range(100):
+            client.publish(bytes(1000), "q")
+        client.expect(Connection.Blocked, 0)
+        tag = 0
+        while tag != 100:
+            nack = client.expect(Basic.Nack)
+            tag = nack.delivery_tag or 0
+        client.publish(b"refused at once", "q")
+        assert client.expect(Basic.Nack).delivery_tag == 101
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.publish(b"taken", "q")
+        assert client.expect(Basic.Ack).delivery_tag == 102
+        assert client.ready_count("q") == 1
+
+
+def test_with_a_full_disk_a_publisher_without_confirms_just_waits(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        watched.see(LOW_DISK)
+        for _ in range(100):
+            client.publish(bytes(1000), "q")
+        client.expect(Connection.Blocked, 0)
+        watched.wait_for_pause()
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        assert client.ready_count("q") == 100
+
+
+def test_memory_that_is_low_as_well_does_not_lift_the_refusal(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        for _ in range(100):
+            client.publish(bytes(1000), "q")
+        client.expect(Connection.Blocked, 0)
+        watched.wait_for_pause()
+        watched.see(LOW_BOTH)  # now there is no disk to spill to either
+        assert client.expect(Basic.Nack).delivery_tag
+        watched.see(LOW_MEMORY)
+        watched.see(FINE)
+
+
+@pytest.mark.parametrize("of_what", ["channel", "connection"])
+def test_a_close_waits_a_while_and_loses_nothing(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, of_what: str
+) -> None:
+    monkeypatch.setattr("amqp_server.parked_publishes.CLOSE_WAIT_SECONDS", 0.05)
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+        if of_what == "channel":
+            client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk)
+            client.open_channel()
+            client.publish(b"parked again", "q")
+            assert watched.ready_count("q") == 1
+        else:
+            client.close()
+            assert watched.ready_count("q") == 1
+
+
+def test_a_close_behind_a_parked_publish_is_answered_when_the_alarm_ends(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp_server.parked_publishes.CLOSE_WAIT_SECONDS", 60)
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+        client.send(Connection.Close(200, "done", 0, 0), 0)
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Connection.CloseOk, 0)
+        assert watched.ready_count("q") == 1
+
+
+def test_what_is_parked_survives_a_clean_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp_server.client_connection.CLOSE_SECONDS_MAX", 0.1)
+    sensor = SetSensor()
+    with ThreadedServer(tmp_path / "data", limits=LIMITS, sensor=sensor) as server:
+        watched = Watched(server, sensor)
+        client = watched.connect()
+        client.open_channel(confirms=True)
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+        server.stop()
+        client.socket.close()
+    with ThreadedServer(tmp_path / "data") as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.ready_count("q") == 1
+
+
+def test_a_client_that_goes_takes_its_parked_messages_with_it(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+    watched.server.wait_until(lambda: not watched.server.server.connections)
+    watched.see(FINE)
+    assert watched.ready_count("q") == 0
+
+
+def test_a_channel_error_drops_what_that_channel_has_parked(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.expect(Connection.Blocked, 0)
+        client.send(Basic.Ack(77))
+        client.expect_channel_close(406)
+        client.open_channel()
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        assert client.ready_count("q") == 0
