@@ -86,6 +86,7 @@ class ClientSession:
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
         self._waiting: asyncio.Future[None] | None = None
+        self._is_handling = False
         self.heed_alarms()
         self.write(method_frame(0, machine.greeting))
 
@@ -145,7 +146,8 @@ class ClientSession:
     def handle_again(self, events: Iterable[tuple[Any, ...]]) -> None:
         """Handle events, in this order, before all others that wait."""
         self._events.extendleft(reversed(tuple(events)))
-        self._handle_events()
+        if not self._is_handling:
+            self._handle_events()
 
     def resume_handling(self) -> None:
         """Go on with events: there is room for answers again."""
@@ -214,6 +216,7 @@ class ClientSession:
 
     def _handle_events(self) -> None:
         """Handle events in order until one has to wait, or nobody reads the answers."""
+        self._is_handling = True
         while self._events and self._waiting is None and not self._connection.is_clogged:
             event = self._events.popleft()
             try:
@@ -228,6 +231,7 @@ class ClientSession:
             except Exception:
                 logger.exception("internal error peer=%s", self.name)
                 self._fail(InternalError("internal error, see the server's log"))
+        self._is_handling = False
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]

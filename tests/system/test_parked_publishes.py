@@ -193,6 +193,28 @@ def test_with_a_full_disk_a_publisher_without_confirms_just_waits(watched: Watch
         assert client.ready_count("q") == 100
 
 
+def test_many_channels_are_refused_in_one_read(watched: Watched) -> None:
+    """Each let go what it had parked in the middle of handling another: the stack ran out."""
+    with watched.connect() as client:
+        client.open_channel()
+        numbers = range(2, 1202)
+        for number in numbers:
+            client.open_channel(number, confirms=True)
+        (connection,) = watched.server.server.connections
+        watched.see(LOW_DISK)
+        method = Basic.Publish(0, "", "nobody")
+        octets = client.publish_octets(method, bytes(70_000), PERSISTENT, 1)
+        for number in numbers:
+            octets += client.publish_octets(method, b"x", PERSISTENT, number)
+        session = connection._session
+        assert session is not None
+        read = bytearray(octets)
+        assert watched.server.call(lambda: session.receive(read, 0, len(read))) == len(read)
+        client.expect(Connection.Blocked, 0)
+        for number in numbers:
+            assert client.expect(Basic.Nack, number).delivery_tag == 1
+
+
 def test_memory_that_is_low_as_well_does_not_lift_the_refusal(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel(confirms=True)
