@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Channel, Tx
 
+from amqp_server import committer
 from offsets.errors import OffsetsError
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.moving import (
@@ -187,8 +188,8 @@ def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> No
             consumer.send(Basic.Ack(1))
             consumer.publish(b"1", "other")
             consumer.send(Tx.Commit())
-            committer = server.server._committer
-            server.wait_until(lambda: committer._under_way == 1)
+            commits = server.server._committer
+            server.wait_until(lambda: commits._under_way == 1)
             power.sync_gate.set()
             consumer.expect(Tx.CommitOk)
             queue = server.call(lambda: server.server.broker.vhosts["/"].queues["q"])
@@ -198,6 +199,22 @@ def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> No
     with serve(Power(power.root)) as server, connect(server.address) as client:
         client.open_channel()
         assert (take_all(client, "q"), take_all(client, "other")) == ([], [b"1"])
+
+
+def test_the_journal_stays_small_without_checkpoints_of_their_own_accord(
+    power: Power, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer, "FILE_BYTES_MAX", 10_000)
+    journal = power.root / "transactions"
+    with serve(power) as server, transactional(server) as client:
+        client.declare("q", arguments={"x-max-length": 10})
+        for number in range(100):
+            client.publish(b"x" * 3_000, "q")
+            client.call(Tx.Commit(), Tx.CommitOk)
+            if number % 20 == 19:
+                server.wait_until(lambda: len(list(journal.iterdir())) <= 2)
+        assert len(list(journal.iterdir())) <= 2
+    assert not list(journal.iterdir())
 
 
 def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
@@ -215,8 +232,8 @@ def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
         assert power.sync_waiting.wait(10)
         for client in clients[1:]:
             client.send(Tx.Commit())
-        committer = server.server._committer
-        server.wait_until(lambda: len(committer._waiting) == 9)
+        commits = server.server._committer
+        server.wait_until(lambda: len(commits._waiting) == 9)
         power.sync_gate.set()
         for client in clients:
             client.expect(Tx.CommitOk)
