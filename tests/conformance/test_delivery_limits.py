@@ -33,6 +33,21 @@ def test_redeliveries_of_a_quorum_queue_are_counted(client: AmqpClient, name: st
         reject(client, message, requeue=True)
 
 
+@differs(
+    rabbitmq="without a delivery limit what comes back goes to the end of a quorum queue",
+    reason="one rule for all queues: a message that comes back takes its old place",
+)
+def test_messages_that_come_back_take_their_place(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=QUORUM)
+    for number in range(4):
+        client.publish(str(number).encode(), name)
+    taken = [take(client, name, no_ack=False) for _ in range(2)]
+    for message in reversed(taken):
+        reject(client, message, requeue=True)
+    await_ready_count(client, name, 4)
+    assert [take(client, name).body for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+
+
 @differs(rabbitmq="3.10 writes 0", reason="there is nothing to count yet, as in RabbitMQ 4")
 def test_a_first_delivery_has_no_count(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments=QUORUM)

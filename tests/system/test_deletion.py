@@ -144,3 +144,28 @@ def test_an_exchange_declared_again_in_the_turn_of_its_deletion_is_on_the_disk(
 
         is_there = server.call(lambda: "x" in server.server.broker.vhosts["/"].exchanges)
         assert is_there == (tmp_path / "metadata" / "exchanges" / "%2f" / "x.json").exists()
+
+
+def test_dead_letters_that_are_no_longer_in_memory_leave_a_deleted_queue(tmp_path: Path) -> None:
+    count = 4_000
+    with (
+        ThreadedServer(tmp_path, ring_size=1024) as server,
+        connect(server.address) as publisher,
+        connect(server.address) as consumer,
+    ):
+        publisher.open_channel()
+        consumer.open_channel()
+        publisher.declare("dead")
+        consumer.declare(
+            "work", arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        )
+        for number in range(count):
+            publisher.publish(str(number).encode(), "work")
+        consumer.consume("work")
+        for _ in range(count):
+            consumer.expect_delivery()
+        consumer.send(Basic.Nack(0, multiple=True, requeue=False))
+        consumer.send(Queue.Delete(queue="work"))
+        publisher.consume("dead", no_ack=True)
+        bodies = [publisher.expect_delivery().body for _ in range(count)]
+        assert bodies == [str(number).encode() for number in range(count)]
