@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,9 +24,20 @@ class CeleryWorker:
         url: The broker.
         queue: What it consumes from.
         pool: `solo` or `prefork`.
+        module: Where the application is.
+        environment: Variables in addition to those of this process.
     """
 
-    def __init__(self, app: Any, url: str, queue: str, pool: str = "solo") -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        app: Any,  # noqa: ANN401 - Celery has no types
+        url: str,
+        queue: str,
+        pool: str = "solo",
+        *,
+        module: str = "tests.interop.celery_tasks",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.app = app
         self.name = f"{queue}@worker"
         options = [
@@ -33,17 +45,14 @@ class CeleryWorker:
             f"--queues={queue}", f"--hostname={self.name}",
         ]  # fmt: skip
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "celery",
-                "-A",
-                "tests.interop.celery_tasks",
-                "worker",
-                *options,
-            ],
+            [sys.executable, "-m", "celery", "-A", module, "worker", *options],
             cwd=REPOSITORY,
-            env={**os.environ, "CELERY_BROKER_URL": url, "CELERY_QUEUE": queue},
+            env={
+                **os.environ,
+                "CELERY_BROKER_URL": url,
+                "CELERY_QUEUE": queue,
+                **(environment or {}),
+            },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

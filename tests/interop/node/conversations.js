@@ -98,6 +98,72 @@ const conversations = {
     await assert.rejects(server.checkQueue(queue), { code: 404 })
   },
 
+  async 'RPC with direct replies' (connection, name) {
+    const server = await connection.createConfirmChannel()
+    await server.assertQueue(name)
+    await server.consume(name, (request) => {
+      const { replyTo, correlationId } = request.properties
+      assert.match(replyTo, /^amq\.rabbitmq\.reply-to\./)
+      const answer = Buffer.from(request.content.toString().toUpperCase())
+      server.sendToQueue(replyTo, answer, { correlationId })
+    }, { noAck: true })
+    const other = await amqp.connect(url)
+    const client = await other.createChannel()
+    const replies = []
+    await new Promise((resolve) => {
+      client.consume('amq.rabbitmq.reply-to', (message) => {
+        replies.push(message.properties.correlationId + message.content.toString())
+        if (replies.length === 100) resolve()
+      }, { noAck: true }).then(() => {
+        for (let number = 0; number < 100; number++) {
+          client.sendToQueue(name, Buffer.from('question'), {
+            replyTo: 'amq.rabbitmq.reply-to',
+            correlationId: String(number),
+          })
+        }
+      })
+    })
+    assert.deepEqual(replies, [...Array(100).keys()].map((number) => `${number}QUESTION`))
+    await other.close()
+  },
+
+  async 'dead letters, limits and lifetimes' (connection, name) {
+    const channel = await connection.createConfirmChannel()
+    await channel.assertQueue(`${name}-dead`, { exclusive: true })
+    await channel.assertQueue(name, {
+      exclusive: true,
+      messageTtl: 200,
+      maxLength: 2,
+      deadLetterExchange: '',
+      deadLetterRoutingKey: `${name}-dead`,
+    })
+    const deaths = []
+    const all = new Promise((resolve) => channel.consume(`${name}-dead`, (message) => {
+      deaths.push([message.content.toString(), message.properties.headers['x-death'][0].reason])
+      if (deaths.length === 3) resolve()
+    }, { noAck: true }))
+    for (const body of ['a', 'b', 'c']) channel.sendToQueue(name, Buffer.from(body))
+    channel.nack(await channel.get(name), false, false)
+    await all
+    assert.deepEqual(deaths.sort(), [['a', 'maxlen'], ['b', 'rejected'], ['c', 'expired']])
+  },
+
+  async 'consumers with a priority come first' (connection, name) {
+    const channel = await connection.createChannel()
+    await channel.assertQueue(name, { exclusive: true, maxPriority: 5 })
+    const seen = []
+    await channel.consume(name, () => seen.push('low'), { noAck: true })
+    await new Promise((resolve) => channel.consume(name, () => {
+      seen.push('high')
+      if (seen.length === 10) resolve()
+    }, { noAck: true, priority: 10 }).then(() => {
+      for (let number = 0; number < 10; number++) {
+        channel.sendToQueue(name, Buffer.from('x'), { priority: number % 5 })
+      }
+    }))
+    assert.deepEqual(seen, Array(10).fill('high'))
+  },
+
   async 'properties, header values and 1 MiB come back' (connection, name) {
     const channel = await connection.createConfirmChannel()
     await channel.assertQueue(name, { exclusive: true })
