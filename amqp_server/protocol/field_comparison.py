@@ -31,15 +31,17 @@ INTEGER_KINDS = frozenset((b"b", b"B", b"s", b"u", b"I", b"i", b"l", b"L"))
 _TYPE_CLASSES = dict.fromkeys(INTEGER_KINDS, "integer") | {
     b"f": "float",
     b"d": "float",
+    b"S": "octets",
+    b"x": "octets",
 }
 _PRINTABLE = range(0x20, 0x7F)
 
 
 def same_value(one: FieldValue, other: FieldValue) -> bool:
-    """Return whether two values are equal as RabbitMQ compares arguments and headers.
+    """Return whether two values are equal as RabbitMQ compares arguments.
 
-    Integers of any width are equal by value and so are floats, but 10 is not 10.0. Everything else
-    must be of the same kind. What is inside arrays and tables must agree in kind too. A NaN equals
+    Integers of any width are equal by value and so are floats, but 10 is not 10.0; strings and byte
+    arrays are equal octet for octet. Everything else must be of the same kind. What is inside arrays and tables must agree in kind too. A NaN equals
     nothing.
     """
     one_class = _TYPE_CLASSES.get(one.kind, one.kind)

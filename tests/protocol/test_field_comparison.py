@@ -49,6 +49,7 @@ def test_integers_of_any_width_are_equal_by_value(one: FieldValue, other: FieldV
     [
         (FieldValue(b"f", 1.5), FieldValue(b"d", 1.5)),
         (FieldValue(b"S", b"a"), FieldValue(b"S", b"a")),
+        (FieldValue(b"S", b"a"), FieldValue(b"x", b"a")),
         (FieldValue(b"A", [FieldValue(b"I", 1)]), FieldValue(b"A", [FieldValue(b"I", 1)])),
         (VOID, FieldValue(b"V", None)),
     ],
@@ -64,7 +65,7 @@ def test_equal_values_are_equal(one: FieldValue, other: FieldValue) -> None:
         (FieldValue(b"I", 1), FieldValue(b"t", True)),
         (FieldValue(b"I", 7), FieldValue(b"T", 7)),
         (FieldValue(b"S", b"a"), FieldValue(b"S", b"A")),
-        (FieldValue(b"S", b"a"), FieldValue(b"x", b"a")),
+        (FieldValue(b"S", b"a"), FieldValue(b"x", b"A")),
         (FieldValue(b"S", b"1"), FieldValue(b"I", 1)),
         (VOID, FieldValue(b"t", False)),
         (FieldValue(b"A", [FieldValue(b"I", 1)]), FieldValue(b"A", [FieldValue(b"l", 1)])),
