@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from amqp_server.broker.content_assembly import AssemblyBudget
-from amqp_server.broker.delay_queue import DELAY_QUEUE_NAME, DelayFacts, make_delay_queue
+from amqp_server.broker.delay_queue import (
+    end_delay_queues,
+    fresh_delay_log,
+    make_delay_queue,
+)
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_lease import QueueLease
-from amqp_server.broker.storage import OpenedLog
 from amqp_server.broker.transaction import TransactionBudget
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.commit import Commit
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.storage import QueueStorage
+    from amqp_server.broker.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
@@ -140,8 +143,7 @@ class Broker:
     def create_delay_queue(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Make the hidden queue of a new delayed exchange; it is saved with the exchange."""
         incarnation = uuid4()
-        log = self.storage.fresh_log(vhost.name, DELAY_QUEUE_NAME, incarnation).log
-        opened = OpenedLog(log, facts=DelayFacts(log.log_end_offset))
+        opened = fresh_delay_log(self.storage, vhost, incarnation)
         queue = self.add_delay_queue(vhost, exchange, incarnation, opened)
         queue.store.is_held = queue.is_journaled
 
@@ -213,7 +215,7 @@ class Broker:
         for queue in queues:
             self._end_queue(queue)
             queue.stop_leaving()
-        return queues + self._stopped_delay_queues(vhost, list(vhost.delay_queues))
+        return queues + end_delay_queues(vhost, list(vhost.delay_queues))
 
     async def until_saved(self) -> None:
         """Return when all that is on its way to the disk now is there, or has failed."""
@@ -293,7 +295,7 @@ class Broker:
         except BaseException:
             if vhost.exchanges.get(exchange.name) is exchange:
                 vhost.remove_exchange(exchange)
-                for queue in self._stopped_delay_queues(vhost, [exchange]):
+                for queue in end_delay_queues(vhost, [exchange]):
                     queue.refuse_waiting()
                     self.discard(queue)
             raise
@@ -341,21 +343,9 @@ class Broker:
         removed: Awaitable[None] = self.definitions.remove(
             vhost.name, queues=queues or (), exchanges=exchanges, bindings=bindings
         )
-        for queue in self._stopped_delay_queues(vhost, exchanges):
+        for queue in end_delay_queues(vhost, exchanges):
             removed = self._finish_deletion(queue, removed)
         return removed
-
-    def _stopped_delay_queues(self, vhost: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:
-        """Take the hidden queues of exchanges that are gone away from their virtual host."""
-        queues = [
-            vhost.delay_queues.pop(exchange)
-            for exchange in exchanges
-            if exchange in vhost.delay_queues
-        ]
-        for queue in queues:
-            queue.stop()
-            queue.stop_leaving()
-        return queues
 
     async def _finish_deletion(self, queue: Queue, removed: Awaitable[None]) -> None:
         try:

@@ -17,13 +17,14 @@ from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.message_facts import MessageFacts
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import QueueSettings
+from amqp_server.broker.storage import OpenedLog
 from appendlog.message import HAS_HEADERS, decode_message
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storage import QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
 
@@ -76,6 +77,27 @@ class DelayedRelease:
         envelope = Envelope((key, *copies), message)
         queues = self._virtual_host.routing.route(self._exchange, envelope)
         return Copy(tuple(queues), message[0], message)
+
+
+def fresh_delay_log(
+    storage: QueueStorage, virtual_host: VirtualHost, incarnation: UUID
+) -> OpenedLog:
+    """Return the empty log of a new hidden queue."""
+    log = storage.fresh_log(virtual_host.name, DELAY_QUEUE_NAME, incarnation).log
+    return OpenedLog(log, facts=DelayFacts(log.log_end_offset))
+
+
+def end_delay_queues(virtual_host: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:
+    """Stop the hidden queues of exchanges that are gone, and return them to be discarded."""
+    queues = [
+        virtual_host.delay_queues.pop(exchange)
+        for exchange in exchanges
+        if exchange in virtual_host.delay_queues
+    ]
+    for queue in queues:
+        queue.stop()
+        queue.stop_leaving()
+    return queues
 
 
 def make_delay_queue(

@@ -104,8 +104,9 @@ class Publishing:
         fault = None
         if property_flags & CHECKED_PROPERTIES:
             messages, fault = checked(messages, property_flags, self._channel)
-        has_copies = message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
-        if target.routes_singly or has_copies:
+        if target.routes_singly or (
+            message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
+        ):
             self._publish_singly(target, messages, message_flags)
         elif messages:
             self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)

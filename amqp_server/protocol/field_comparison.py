@@ -41,8 +41,8 @@ def same_value(one: FieldValue, other: FieldValue) -> bool:
     """Return whether two values are equal as RabbitMQ compares arguments.
 
     Integers of any width are equal by value and so are floats, but 10 is not 10.0; strings and byte
-    arrays are equal octet for octet. Everything else must be of the same kind. What is inside arrays and tables must agree in kind too. A NaN equals
-    nothing.
+    arrays are equal octet for octet. Everything else must be of the same kind. What is inside
+    arrays and tables must agree in kind too. A NaN equals nothing.
     """
     one_class = _TYPE_CLASSES.get(one.kind, one.kind)
     return one_class == _TYPE_CLASSES.get(other.kind, other.kind) and one.value == other.value
