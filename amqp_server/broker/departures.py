@@ -77,6 +77,8 @@ class Departures:
         self._confirms = PublisherConfirms()
         self._stalled: set[Queue] = set()
         self._cold: ColdReads | None = None
+        # Of those that wait, so many at the front are in the order of the log.
+        self._sweep_count = 0
         self._is_stopped = False
         self._settled_waiters: list[asyncio.Future[None]] = []
         self._sent_waiters: list[asyncio.Future[None]] = []
@@ -99,6 +101,7 @@ class Departures:
     def lose(self, start: int, end: int) -> None:
         """Give up those of `[start, end)` that wait: the log no longer has them."""
         waiting, self._waiting = self._waiting, deque()
+        self._sweep_count = 0
         for departure in waiting:
             low, high = max(start, departure.start), min(end, departure.end)
             if low >= high:
@@ -121,6 +124,7 @@ class Departures:
     def retry(self) -> None:
         """Try again what nobody took."""
         self._waiting.extendleft(reversed(self._kept))
+        self._sweep_count = 0
         self._kept.clear()
 
     def stop(self) -> None:
@@ -147,7 +151,8 @@ class Departures:
 
     def release_confirms(self) -> None:
         """Settle what has become safe in its new queues."""
-        for answer in self._confirms.release():
+        answers = self._confirms.release()
+        for answer in answers:
             while self._under_way and self._under_way[0][0] <= answer.last_tag:
                 _, departure = self._under_way.popleft()
                 if answer.refused:
@@ -156,7 +161,7 @@ class Departures:
                     self._queue.settle(departure.start, departure.end)
         if not self._under_way:
             wake(self._settled_waiters)
-        if self._waiting:
+        if self._waiting and (answers or self._stalled):
             self._queue.wake()
 
     def _send_waiting(self) -> None:
@@ -168,16 +173,32 @@ class Departures:
             departure = self._waiting[0]
             messages = self._read(departure.start, min(departure.end, departure.start + room))
             if not messages:
+                if self._begin_sweep():
+                    continue
                 return
             end = departure.start + len(messages)
             if end == departure.end:
                 self._waiting.popleft()
+                self._sweep_count -= 1
             else:
                 self._waiting[0] = departure._replace(start=end)
             room -= len(messages)
             self._send(departure._replace(end=end), messages)
-        if self._waiting and not self._stalled:
+        if not self._waiting:
+            self._cold = None
+        elif not self._stalled:
             self._queue.wake()
+
+    def _begin_sweep(self) -> bool:
+        """Let all that wait leave in the order of the log, unless they do so already.
+
+        What expires here and there in a long queue would else be read one by one.
+        """
+        if self._sweep_count > 0 or len(self._waiting) == 1:
+            return False
+        self._waiting = deque(sorted(self._waiting))
+        self._sweep_count = len(self._waiting)
+        return True
 
     def _read(self, start: int, end: int) -> list[bytes]:
         if self._cold is None:

@@ -194,10 +194,11 @@ class MessageStore:
             end: Exclusive.
             cold: Of a reader that goes its own way through the log; None for consumers.
         """
-        cold = cold or self._cold
         if start >= self.ring.window_start:
-            cold.clear()
+            if cold is None:
+                self._cold.clear()
             return self.ring.read(start, min(end, self.ring.cursor))
+        cold = cold or self._cold
         messages = cold.get(start, min(end, self.ring.window_start))
         if not messages:
             cold.begin(start, self._cold_arrived)

@@ -2,13 +2,17 @@
 
 A queue that nobody disturbs is one number: everything from the cursor on is ready. What is
 requeued returns to its own place as a range below the cursor, so the lowest range always
-goes first and the order of publishing is kept. What leaves from the middle moves the cursor
-behind it, and what was before it becomes a range as well.
+goes first and the order of publishing is kept. What leaves from the middle (it expired) is a
+hole above the cursor, a bit in a bitmap, until the cursor has passed it.
 """
 
 from __future__ import annotations
 
 from amqp_server.broker.ready_ranges import ReadyRange, ReadyRanges
+from offsets.settlement import Settlement
+
+_LOOK_AHEAD = 256
+"""Offsets that `peek` looks at when there are holes: it need not know all that is ready."""
 
 
 class PlainOrder:
@@ -23,10 +27,13 @@ class PlainOrder:
         self.cursor = cursor
         self.end = cursor
         self._below = ReadyRanges()
+        # Its floor is the cursor, so the cursor is never in a hole.
+        self._holes: Settlement | None = None
 
     def __len__(self) -> int:
         """Return how many messages are ready."""
-        return self.end - self.cursor + len(self._below)
+        count = self.end - self.cursor + len(self._below)
+        return count if self._holes is None else count - self._holes.settled_above_floor
 
     @property
     def delivered_end(self) -> int:
@@ -43,9 +50,12 @@ class PlainOrder:
         """Return the range that goes next, or None when nothing is ready. O(1)."""
         if self._below:
             return self._below.first()
-        if self.cursor < self.end:
-            return ReadyRange(self.cursor, self.end, redelivered=False)
-        return None
+        if self.cursor == self.end:
+            return None
+        end = self.end
+        if self._holes is not None:
+            end = self._ready_above(self.cursor, min(end, self.cursor + _LOOK_AHEAD))[0][1]
+        return ReadyRange(self.cursor, end, redelivered=False)
 
     def take(self, count: int) -> ReadyRange:
         """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
@@ -53,7 +63,7 @@ class PlainOrder:
             return self._below.take(count)
         assert 0 < count <= self.end - self.cursor, "took more than is ready"
         taken = ReadyRange(self.cursor, self.cursor + count, redelivered=False)
-        self.cursor += count
+        self._move_cursor(taken.end)
         return taken
 
     def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
@@ -63,10 +73,9 @@ class PlainOrder:
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready, in order (a purge)."""
-        taken = self._below.take_all()
-        if self.cursor < self.end:
-            taken.append(ReadyRange(self.cursor, self.end, redelivered=False))
-            self.cursor = self.end
+        taken = self._below.take_all() + self._never_delivered(self.cursor, self.end)
+        self._holes = None
+        self.cursor = self.end
         return taken
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
@@ -74,8 +83,29 @@ class PlainOrder:
         taken = self._below.cut(start, end)
         low, high = max(start, self.cursor), min(end, self.end)
         if low < high:
-            if self.cursor < low:
-                self._below.add(self.cursor, low, redelivered=False)
-            self.cursor = high
-            taken.append(ReadyRange(low, high, redelivered=False))
+            taken += self._never_delivered(low, high)
+            if low == self.cursor:
+                self._move_cursor(high)
+            else:
+                self._holes = self._holes or Settlement(self.cursor)
+                self._holes.settle(low, high)
         return taken
+
+    def _move_cursor(self, cursor: int) -> None:
+        """Move the cursor, and on over the holes that begin there."""
+        self.cursor = cursor
+        if self._holes is not None:
+            self._holes.settle(0, cursor)
+            self.cursor = self._holes.ack_floor
+            if not self._holes.settled_above_floor:
+                self._holes = None
+
+    def _never_delivered(self, start: int, end: int) -> list[ReadyRange]:
+        ready = self._ready_above(start, end)
+        return [ReadyRange(low, high, redelivered=False) for low, high in ready]
+
+    def _ready_above(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is ready of `[start, end)`, none of it below the cursor."""
+        if self._holes is not None:
+            return self._holes.unsettled_ranges(start, end)
+        return [(start, end)] if start < end else []

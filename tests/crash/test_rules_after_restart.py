@@ -157,6 +157,24 @@ def test_a_backlog_far_larger_than_memory_expires_into_the_other_queue(
         assert sorted(map(int, bodies(client, "dead"))) == list(range(count))
 
 
+def test_what_expires_here_and_there_in_a_backlog_leaves_by_its_own_deadline(
+    start_server: StartServer,
+) -> None:
+    server = start_server("--ring-size", "1024")
+    count = 6_000
+    with channel_to(server) as client:
+        client.declare("dead")
+        client.declare("q", arguments=TO_DEAD)
+        for number in range(count):
+            expiration = None if number % 3 == 0 else str(1 + number * 7919 % 1500)
+            client.publish(b"%d" % number, "q", properties=with_properties(expiration=expiration))
+        client.expect_confirmed()
+        eventually(lambda: client.ready_count("dead") == count * 2 // 3, seconds_max=15)
+        assert list(map(int, bodies(client, "q"))) == list(range(0, count, 3))
+        there = sorted(map(int, bodies(client, "dead")))
+        assert there == [number for number in range(count) if number % 3]
+
+
 def test_a_clean_stop_leaves_each_message_in_one_queue(server: RunningServer) -> None:
     count = 3_000
     with channel_to(server) as client:
