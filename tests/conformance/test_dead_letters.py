@@ -9,7 +9,7 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import AmqpClient, Message
 from tests.conformance.conftest import Connect, NewName
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs, ours_only
 from tests.conformance.queues import (
     Arguments,
     await_ready_count,
@@ -208,6 +208,45 @@ def test_a_dead_letter_exchange_may_be_declared_later(
     client.call(Queue.Bind(queue=dead_letters, exchange=name), Queue.BindOk)
     die(client, name, body=b"kept")
     assert take(client, dead_letters).body == b"kept"
+
+
+@pytest.mark.parametrize("dies_of", ["rejected", "expired", "delivery_limit"])
+def test_a_quorum_queue_may_promise_each_dead_letter(
+    client: AmqpClient, name: str, dead_letters: str, dies_of: str
+) -> None:
+    arguments = to(dead_letters) | {
+        "x-queue-type": "quorum",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+        "x-delivery-limit": 0,
+    }
+    if dies_of == "expired":
+        arguments["x-message-ttl"] = 50
+    client.declare(name, arguments=arguments)
+    client.publish(b"x", name)
+    if dies_of != "expired":
+        message = take(client, name, no_ack=False)
+        reject(client, message, requeue=dies_of == "delivery_limit")
+    message = take(client, dead_letters)
+    assert deaths(message) == [(name, dies_of, 1)]
+    assert headers_of(message)["x-first-death-reason"] == dies_of
+
+
+@ours_only("RabbitMQ tries again only after minutes")
+def test_a_promised_dead_letter_that_no_queue_takes_waits_for_one(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    queue, later = new_name(), new_name()
+    arguments = to(later) | {
+        "x-queue-type": "quorum",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+    client.declare(queue, arguments=arguments)
+    die(client, queue, body=b"promised")
+    assert client.ready_count(queue) == 0
+    client.declare(later)
+    assert take(client, later).body == b"promised"
 
 
 # The headers
