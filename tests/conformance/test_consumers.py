@@ -1,5 +1,8 @@
 """Section 7: consumers begin, get their share and end."""
 
+from typing import Any
+
+import pytest
 from pamqp.commands import Basic, Queue
 
 from tests.amqp_client import AmqpClient
@@ -28,6 +31,15 @@ class TestBeginning:
         client.declare(name)
         consume(client, name, "mine")
         client.send(Basic.Consume(queue=name, consumer_tag="mine"))
+        text = "NOT_ALLOWED - attempt to reuse consumer tag 'mine'"
+        expect_connection_error(client, 530, text, Basic.Consume)
+
+    def test_a_tag_that_is_used_is_noticed_before_a_missing_queue(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        client.declare(name)
+        consume(client, name, "mine")
+        client.send(Basic.Consume(queue=name + "-missing", consumer_tag="mine"))
         text = "NOT_ALLOWED - attempt to reuse consumer tag 'mine'"
         expect_connection_error(client, 530, text, Basic.Consume)
 
@@ -87,6 +99,40 @@ class TestBeginning:
         fill(client, name, 1)
         consume(client, name, arguments={"x-something": [1, {"else": None}], "plain": "text"})
         assert expect_bodies(client, 1) == [b"0"]
+
+    @pytest.mark.parametrize(("value", "kind"), [("yes", "longstr"), ({}, "table"), (None, "void")])
+    def test_whether_to_cancel_on_failover_is_a_boolean(
+        self, client: AmqpClient, name: str, value: object, kind: str
+    ) -> None:
+        client.declare(name)
+        arguments: Any = {"x-cancel-on-ha-failover": value}
+        client.send(Basic.Consume(queue=name, arguments=arguments))
+        text = (
+            "PRECONDITION_FAILED - invalid arg 'x-cancel-on-ha-failover' for queue "
+            f"'{name}' in vhost '/': {{unacceptable_type,{kind}}}"
+        )
+        expect_channel_error(client, 406, text, Basic.Consume)
+        client.open_channel()
+        consume(client, name, arguments={"x-cancel-on-ha-failover": True})
+
+    @pytest.mark.parametrize(
+        ("queue_type", "argument"),
+        [
+            ("classic", "x-stream-offset"),
+            ("quorum", "x-stream-offset"),
+            ("quorum", "x-cancel-on-ha-failover"),
+        ],
+    )
+    def test_arguments_for_other_types_of_queues_are_refused(
+        self, client: AmqpClient, name: str, queue_type: str, argument: str
+    ) -> None:
+        client.declare(name, arguments={"x-queue-type": queue_type})
+        client.send(Basic.Consume(queue=name, arguments={argument: True}))
+        text = (
+            f"PRECONDITION_FAILED - invalid arg '{argument}' for queue '{name}' in vhost '/' "
+            f"of queue type rabbit_{queue_type}_queue"
+        )
+        expect_channel_error(client, 406, text, Basic.Consume)
 
     def test_consumers_are_counted(self, connect: Connect, name: str) -> None:
         client = connect(channels=2)

@@ -8,10 +8,11 @@ from pamqp import constants
 from pamqp.commands import Basic
 
 from tests.amqp_client import AmqpClient, frame_octets
+from tests.amqp_client import connect as open_connection
 from tests.conformance.conftest import Connect
 from tests.conformance.consuming import consume, drain
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs, ours_only
 from tests.conformance.raw_content import (
     BASIC_CLASS,
     HEADERS_FLAG,
@@ -20,6 +21,7 @@ from tests.conformance.raw_content import (
     short_string,
     table,
 )
+from tests.conftest import StartServer
 
 MESSAGE_BYTES_MAX = 128 * 1024 * 1024
 FLAG_OF_EACH = 0b1111_1111_1111_1100
@@ -219,6 +221,20 @@ def test_a_message_above_the_limit_is_refused_at_its_header(client: AmqpClient, 
         f"message size {size} is larger than configured max size {MESSAGE_BYTES_MAX}"
     )
     expect_channel_error(client, 406, text, Basic.Publish)
+
+
+@ours_only("RabbitMQ reads its limit from a configuration file")
+def test_the_limit_may_be_another(start_server: StartServer, name: str) -> None:
+    with open_connection(start_server("--max-message-size", "64KiB").address) as client:
+        client.open_channel(confirms=True)
+        client.declare(name)
+        client.publish(b"x" * 65_536, name)
+        client.expect_confirmed()
+        client.publish(b"x" * 65_537, name)
+        text = "PRECONDITION_FAILED - message size 65537 is larger than configured max size 65536"
+        expect_channel_error(client, 406, text, Basic.Publish)
+        client.open_channel()
+        assert client.ready_count(name) == 1
 
 
 def test_the_rest_of_a_refused_content_is_ignored(client: AmqpClient, name: str) -> None:

@@ -1,6 +1,6 @@
 """Section 7: basic.qos."""
 
-from pamqp.commands import Basic
+from pamqp.commands import Basic, Channel
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
@@ -92,6 +92,15 @@ class TestPerConsumer:
         prefetch(client, 2)
         consume(client, name, channel=2)
         assert len(expect_bodies(client, 6, channel=2)) == 6
+
+    def test_a_reopened_channel_has_none(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 6)
+        prefetch(client, 1)
+        prefetch(client, 1, globally=True)
+        client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
+        client.open_channel()
+        consume(client, name)
+        assert len(expect_bodies(client, 6)) == 6
 
 
 class TestGlobal:
@@ -185,4 +194,15 @@ class TestGlobal:
         expect_quiet(client, name)
         client.send(Basic.Ack(3))
         assert expect_bodies(client, 1) == [b"3"]
+        expect_quiet(client, name)
+
+    @differs(
+        rabbitmq="540: `queue 'q' in vhost '/' does not support global qos`",
+        reason="there is no reason to refuse it",
+    )
+    def test_it_holds_for_a_quorum_queue(self, client: AmqpClient, name: str) -> None:
+        fill(client, name, 4, arguments={"x-queue-type": "quorum"})
+        prefetch(client, 2, globally=True)
+        consume(client, name)
+        expect_bodies(client, 2)
         expect_quiet(client, name)

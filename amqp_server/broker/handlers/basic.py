@@ -80,13 +80,13 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if method.queue == DIRECT_REPLY_TO:
         consume_replies(channel, method)
         return
-    queue = find_queue(channel, method.queue)
     tag = (
         method.consumer_tag
         or "amq.ctag-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
     )
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    queue = find_queue(channel, method.queue)
     if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
     check_consumer_arguments(queue, method.arguments)
