@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pamqp.commands import Basic, Connection, Exchange, Queue
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
 from tests.amqp_client import connect
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
@@ -169,3 +169,51 @@ def test_dead_letters_that_are_no_longer_in_memory_leave_a_deleted_queue(tmp_pat
         publisher.consume("dead", no_ack=True)
         bodies = [publisher.expect_delivery().body for _ in range(count)]
         assert bodies == [str(number).encode() for number in range(count)]
+
+
+def test_an_auto_delete_queue_is_whole_or_gone_for_whoever_consumes_as_it_goes(
+    tmp_path: Path,
+) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        first.declare("q", auto_delete=True)
+        tag = first.call(Basic.Consume(queue="q"), Basic.ConsumeOk).consumer_tag
+        with held_loop(server):
+            first.send(Basic.Cancel(consumer_tag=tag))
+            second.send(Basic.Consume(queue="q"))
+
+        first.expect(Basic.CancelOk)
+        _, answer = second.receive()
+        if isinstance(answer, Basic.ConsumeOk):
+            first.publish(b"still there", "q")
+            assert second.expect_delivery().body == b"still there"
+        else:
+            assert isinstance(answer, Channel.Close)
+            assert answer.reply_code == 404
+
+
+def test_an_auto_delete_queue_that_goes_leaves_its_name_to_whoever_declares_it_next(
+    tmp_path: Path,
+) -> None:
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel(confirms=True)
+        for _ in range(20):
+            first.declare("q", auto_delete=True)
+            tag = first.call(Basic.Consume(queue="q"), Basic.ConsumeOk).consumer_tag
+            first.call(Basic.Cancel(consumer_tag=tag), Basic.CancelOk)
+            # Another queue, with other properties: nothing of the old one may follow.
+            second.declare("q")
+            second.publish(b"mine", "q")
+            second.expect_confirmed()
+            assert second.ready_count("q") == 1
+            second.call(Queue.Delete(queue="q"), Queue.DeleteOk)
