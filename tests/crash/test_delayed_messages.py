@@ -5,29 +5,41 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Exchange, Queue
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
 
-from tests.amqp_client import AmqpClient, connect
+from amqp_server.control.client import ask
+from tests.amqp_client import AmqpClient, connect, describe
 from tests.conftest import StartServer
 from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
+
+pytestmark = pytest.mark.crash
 
 MESSAGES = 50
 SOON_MS, NEVER_MS = 700, 3_600_000
 
 
+def delayed(delay_ms: int) -> Basic.Properties:
+    return Basic.Properties(headers={"x-delay": delay_ms}, delivery_mode=2)
+
+
+def delayed_exchange() -> Exchange.Declare:
+    arguments: Any = {"x-delayed-type": "direct"}
+    return Exchange.Declare(0, "x", "x-delayed-message", False, True, arguments=arguments)
+
+
+def declare_delayed(client: AmqpClient) -> None:
+    client.call(delayed_exchange(), Exchange.DeclareOk)
+
+
 def publish_delayed(server: RunningServer, delay_ms: int) -> None:
     with connect(server.address) as client:
         client.open_channel(confirms=True)
-        arguments: Any = {"x-delayed-type": "direct"}
-        client.call(
-            Exchange.Declare(0, "x", "x-delayed-message", False, True, arguments=arguments),
-            Exchange.DeclareOk,
-        )
+        declare_delayed(client)
         client.declare("q")
         client.call(Queue.Bind(0, "q", "x", "key"), Queue.BindOk)
         for at in range(MESSAGES):
-            properties = Basic.Properties(headers={"x-delay": delay_ms}, delivery_mode=2)
-            client.publish(b"%d" % at, "key", "x", properties=properties)
+            client.publish(b"%d" % at, "key", "x", properties=delayed(delay_ms))
         client.expect_confirmed()
 
 
@@ -103,3 +115,51 @@ def test_a_deleted_exchange_takes_its_messages_and_its_log_with_it(
         client.open_channel()
         client.send(Exchange.Declare(exchange="x", passive=True))
         client.expect_channel_close(404)
+
+
+def test_a_deleted_virtual_host_takes_them_with_it(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server:
+        ask(tmp_path, "vhosts.add", name="second")
+        with AmqpClient(server.address) as client:
+            client.open(vhost="second")
+            client.open_channel(confirms=True)
+            declare_delayed(client)
+            client.publish(b"x", "key", "x", properties=delayed(NEVER_MS))
+            client.expect_confirmed()
+        assert list(tmp_path.glob("logs/second/amq.delayed/*/*.log"))
+        ask(tmp_path, "vhosts.delete", name="second")
+        server.wait_until(lambda: not (tmp_path / "logs" / "second").exists())
+
+
+def test_an_exchange_that_cannot_be_saved_leaves_no_hidden_queue(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        (tmp_path / "metadata").mkdir(exist_ok=True)
+        (tmp_path / "metadata" / "exchanges").write_text("in the way")
+        client.open_channel()
+        client.send(delayed_exchange())
+        _, value = client.receive()
+        assert isinstance(value, Channel.Close | Connection.Close), describe(value)
+        server.wait_until(lambda: not list(tmp_path.glob("logs/*/amq.delayed/*/*")))
+        assert not server.call(lambda: list(server.server.broker.queues()))
+
+
+def test_an_exchange_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: Path) -> None:
+    exchanges = tmp_path / "metadata" / "exchanges"
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        declare_delayed(client)
+        client.publish(b"kept", "key", "x", properties=delayed(SOON_MS))
+        client.expect_confirmed()
+        exchanges.rename(exchanges.with_name("away"))
+        exchanges.write_text("in the way")
+        client.send(Exchange.Delete(exchange="x"))
+        _, value = client.receive()
+        assert isinstance(value, Channel.Close | Connection.Close), describe(value)
+        exchanges.unlink()
+        exchanges.with_name("away").rename(exchanges)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.call(Queue.Bind(0, "q", "x", "key"), Queue.BindOk)
+        client.consume("q", no_ack=True)
+        assert client.expect_delivery().body == b"kept"
