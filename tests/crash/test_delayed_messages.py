@@ -163,3 +163,30 @@ def test_an_exchange_that_cannot_be_deleted_is_back_with_its_messages(tmp_path: 
         client.call(Queue.Bind(0, "q", "x", "key"), Queue.BindOk)
         client.consume("q", no_ack=True)
         assert client.expect_delivery().body == b"kept"
+
+
+@pytest.mark.parametrize("killed_after_seconds", [0.05, 0.2, 0.4])
+def test_a_kill_while_messages_are_let_go_loses_none_of_them(
+    start_server: StartServer, killed_after_seconds: float
+) -> None:
+    """Some wait, some are on their way, some have arrived; a few may come twice, marked or not."""
+    server = start_server()
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        declare_delayed(client)
+        client.declare("q")
+        client.call(Queue.Bind(0, "q", "x", "key"), Queue.BindOk)
+        begun = time.monotonic()
+        for at in range(300):
+            client.publish(b"%d" % at, "key", "x", properties=delayed(1 + at * 2))
+        client.expect_confirmed()
+        time.sleep(max(begun + killed_after_seconds - time.monotonic(), 0))
+        server.kill()
+    server.restart()
+
+    with connect(server.address) as client:
+        client.open_channel()
+        client.consume("q", no_ack=True)
+        missing = {b"%d" % at for at in range(300)}
+        while missing:
+            missing.discard(client.expect_delivery().body)
