@@ -11,9 +11,11 @@ from tests.conformance.consuming import (
     expect_bodies,
     fill,
     prefetch,
+    publish_all,
     take_unacked,
 )
 from tests.conformance.errors import expect_connection_error
+from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import leave
 
@@ -78,6 +80,22 @@ class TestPlace:
             assert delivered.body == b"0"
             client.send(Basic.Nack(delivered.tag, False, True))
         assert client.expect_delivery().tag == 4
+
+    @differs(
+        rabbitmq="drops the head first, which is what was requeued, and delivers the next",
+        reason="what a consumer takes at once needs no room",
+    )
+    def test_a_full_queue_still_gives_it_to_a_consumer_that_has_room(
+        self, connect: Connect, name: str
+    ) -> None:
+        client, publisher = connect(), connect()
+        client.declare(name, arguments={"x-max-length": 2})
+        prefetch(client, 1)
+        consume(client, name)
+        publish_all(publisher, name, [b"0", b"1", b"2"])
+        client.send(Basic.Nack(client.expect_delivery().tag, False, True))
+        assert client.expect_delivery().body == b"0"
+        assert client.ready_count(name) == 2
 
 
 class TestDropping:
