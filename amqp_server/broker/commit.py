@@ -7,7 +7,6 @@ a part of it. Between the two the server may die: the next start carries the rec
 
 from __future__ import annotations
 
-from contextlib import suppress
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from amqp_server.broker.transaction import Outcome
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import TxCommitOk
 from appendlog.message import PERSISTENT
-from metadata.errors import MetadataError
 from offsets import RedoSettled, RedoTarget, RedoTransaction
 
 if TYPE_CHECKING:
@@ -77,13 +75,10 @@ class Commit:
         The queues: a message must not be safer than its queue. And the messages that are
         settled: their offsets could be given to others otherwise.
         """
-        broker = self._channel.broker
-        for _, queues in self._journaled_publishes():
-            for queue in queues:
-                if queue.store.is_held:
-                    # Whoever declares it hears why it could not be; here it is just gone.
-                    with suppress(MetadataError):
-                        await broker.save_queue(queue)
+        targets = [queue for _, queues in self._journaled_publishes() for queue in queues]
+        if any(queue.store.is_held for queue in targets):
+            # Whoever declares one hears why it could not be saved; here it is just gone.
+            await self._channel.broker.until_saved()
         for run in self._journaled_runs():
             if run.queue.store.recovery_point < run.end_offset:
                 await run.queue.store.make_durable()

@@ -4,9 +4,10 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Channel, Connection, Exchange, Queue
+from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
 from tests.amqp_client import AmqpClient, connect, describe
 from tests.appendlog.faulty_filesystem import FaultyFileSystem
@@ -164,6 +165,35 @@ def test_two_who_declare_the_same_get_the_same_answer(
         expect_refusal(first)
         expect_refusal(second)
     assert not list((tmp_path / "metadata").rglob("name*"))
+
+
+def test_a_commit_to_an_exchange_that_is_being_saved_waits_for_it_and_saves_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """Its hidden queue was saved as a queue of its own, for all to see after a restart."""
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        second.call(Tx.Select(), Tx.SelectOk)
+        disk = FailsOnce(server)
+        kind: Any = {"x-delayed-type": "direct"}
+        first.send(Exchange.Declare(0, "x", "x-delayed-message", False, True, arguments=kind))
+        assert disk.is_writing.wait(10)
+        delayed = Basic.Properties(delivery_mode=2, headers={"x-delay": 60_000})
+        second.publish(b"later", "key", "x", properties=delayed)
+        second.send(Tx.Commit())
+        # Answered, and so behind the commit of the other connection.
+        with connect(server.address) as witness:
+            witness.open_channel()
+        disk.fail()
+
+        expect_refusal(first)
+        second.expect(Tx.CommitOk)
+    assert not list((tmp_path / "metadata").rglob("amq.delayed*"))
 
 
 def test_what_a_deletion_that_failed_cut_off_from_the_disk_is_not_confirmed(
