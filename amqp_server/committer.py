@@ -75,7 +75,7 @@ class Committer:
         self._journal = journal
         self._spawn = spawn
         self._files: dict[int, _RedoFile] = {}
-        self._number = journal.last_number
+        self._number = 0
         self._is_file_open = False
         self._written_number: int | None = None
         self._waiting: list[_Waiting] = []
@@ -184,7 +184,8 @@ class Committer:
     def _file_number(self) -> int:
         if not self._is_file_open:
             self._is_file_open = True
-            self._number += 1
+            # Not counted here: what a start could not carry out has a new file as well.
+            self._number = self._journal.last_number + 1
         return self._number
 
 

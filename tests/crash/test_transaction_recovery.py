@@ -19,6 +19,7 @@ from tests.crash.moving import (
     prepare,
     serve,
     take_all,
+    transactional,
 )
 from tests.crash.power import Power
 
@@ -68,6 +69,24 @@ def test_a_queue_that_cannot_be_brought_back_gets_its_part_when_it_can(power: Po
     with serve(Power(power.root)) as server:
         assert is_there(server.address)
     assert not list((power.root / "transactions").iterdir())
+
+
+def test_a_commit_is_possible_while_a_part_of_the_journal_waits_for_its_queue(
+    power: Power,
+) -> None:
+    """Both wanted the same file, and the first commit after such a start failed."""
+    committed_in_the_journal_only(power)
+    (document,) = power.root.glob("metadata/queues/*/right.json")
+    content = document.read_bytes()
+    document.write_bytes(b"{")
+    with serve(Power(power.root)) as server, transactional(server) as client:
+        client.publish(b"new", "source")
+        client.call(Tx.Commit(), Tx.CommitOk)
+    document.write_bytes(content)
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel()
+        assert take_all(client, "source")[-1] == b"new"
+        assert len(take_all(client, "right")) == 1 + MESSAGES
 
 
 def test_a_damaged_journal_is_kept_and_what_can_be_read_of_it_is_done(power: Power) -> None:
