@@ -7,7 +7,6 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
-from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import Arguments, await_ready_count, publish_all, reject, take
 
@@ -87,24 +86,6 @@ def test_messages_given_back_to_a_full_queue_are_its_oldest(connect: Connect, na
     reject(client, first, requeue=True)
     await_ready_count(client, name, 2)
     assert bodies(client, name) == [b"2", b"3"]
-
-
-@differs(
-    rabbitmq="the oldest is dropped before anything is delivered: here what was just given back",
-    reason="what a consumer can take at once is not too much",
-)
-def test_a_message_given_back_to_a_full_queue_goes_to_a_consumer_that_can_take_it(
-    connect: Connect, name: str
-) -> None:
-    client = connect(confirms=True)
-    client.declare(name, arguments={"x-max-length": 2})
-    consumer = connect()
-    consumer.consume(name, prefetch=1)
-    publish_all(client, name, b"1", b"2", b"3")
-    reject(consumer, consumer.expect_delivery(), requeue=True)
-    message = consumer.expect_delivery()
-    assert (message.body, message.redelivered) == (b"1", True)
-    assert client.ready_count(name) == 2
 
 
 def test_messages_given_back_to_a_full_queue_that_refuses_are_kept(
