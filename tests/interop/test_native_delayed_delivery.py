@@ -18,6 +18,8 @@ from kombu.transport.native_delayed_delivery import (
     level_name,
 )
 
+from tests.conftest import StartServer
+
 pytestmark = pytest.mark.interop
 
 SECONDS_MAX = 20
@@ -41,22 +43,30 @@ def connection(url: str) -> Iterator[kombu.Connection]:
 @pytest.fixture(params=["classic", "quorum"])
 def queue(request: pytest.FixtureRequest, connection: kombu.Connection, name: str) -> kombu.Queue:
     """Declare all levels and a queue behind them."""
-    declare_native_delayed_delivery_exchanges_and_queues(connection, request.param, prefix=name)
+    return declare(connection, name, request.param)
+
+
+def declare(connection: kombu.Connection, name: str, queue_type: str) -> kombu.Queue:
+    """Declare all levels and a queue behind them."""
+    declare_native_delayed_delivery_exchanges_and_queues(connection, queue_type, prefix=name)
     exchange = kombu.Exchange(name, "topic", durable=True)
     queue = kombu.Queue(
-        name, exchange, routing_key="task", queue_arguments={"x-queue-type": request.param}
+        name, exchange, routing_key="task", queue_arguments={"x-queue-type": queue_type}
     )
     queue.bind(connection.channel()).declare()
     bind_queue_to_native_delayed_delivery_exchange(connection, queue, prefix=name)
     return queue
 
 
-def publish(connection: kombu.Connection, queue: kombu.Queue, seconds: int) -> None:
-    """Publish a message that waits so long, and says so."""
+def publish(
+    connection: kombu.Connection, queue: kombu.Queue, seconds: int, *, body: int | None = None
+) -> None:
+    """Publish a message that waits so long, and says so unless it is to say something else."""
     exchange = kombu.Exchange(level_name(MAX_LEVEL, queue.name), "topic", no_declare=True)
     with kombu.Producer(connection) as producer:
         key = calculate_routing_key(seconds, "task")
-        producer.publish(seconds, exchange=exchange, routing_key=key, delivery_mode=2)
+        content = seconds if body is None else body
+        producer.publish(content, exchange=exchange, routing_key=key, delivery_mode=2)
 
 
 def receive(connection: kombu.Connection, queue: kombu.Queue, count: int) -> list[Arrival]:
@@ -102,10 +112,38 @@ def test_a_long_delay_waits_in_the_queue_of_its_highest_bit(
 def test_a_hundred_messages_of_one_delay_keep_their_order(
     connection: kombu.Connection, queue: kombu.Queue
 ) -> None:
-    with kombu.Producer(connection) as producer:
-        exchange = kombu.Exchange(level_name(MAX_LEVEL, queue.name), "topic", no_declare=True)
-        key = calculate_routing_key(1, "task")
-        for number in range(100):
-            producer.publish(number, exchange=exchange, routing_key=key)
+    for number in range(100):
+        publish(connection, queue, 1, body=number)
     arrivals = receive(connection, queue, 100)
     assert [arrival.body for arrival in arrivals] == list(range(100))
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_messages_on_their_way_through_the_levels_survive_a_kill(
+    start_server: StartServer, name: str, queue_type: str
+) -> None:
+    server = start_server()
+    server.options += ("--port", str(server.port))
+    url = f"amqp://guest:guest@{server.host}:{server.port}/"
+    seconds = (1, 2, 3)
+    with kombu.Connection(url, transport_options={"confirm_publish": True}) as connection:
+        queue = declare(connection, name, queue_type)
+        for number in range(60):
+            publish(connection, queue, seconds[number % 3], body=number)
+        # Some arrive at the last queue, some are between the levels, some wait.
+        channel = connection.channel()
+        deadline = time.monotonic() + SECONDS_MAX
+        while channel.queue_declare(name, passive=True).message_count == 0:
+            assert time.monotonic() < deadline, "nothing arrives"
+            time.sleep(0.02)
+        server.kill()
+    server.restart()
+    seen: set[int] = set()  # one may come twice, none may be missing
+
+    def remember(body: int, message: Any) -> None:  # noqa: ANN401 - kombu has no types
+        seen.add(body)
+        message.ack()
+
+    with kombu.Connection(url) as connection, connection.Consumer(queue, callbacks=[remember]):
+        while len(seen) < 60:
+            connection.drain_events(timeout=SECONDS_MAX)
