@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.departures import Copy
 from amqp_server.broker.envelope import Envelope
+from amqp_server.broker.message_headers import readable_properties
 from amqp_server.protocol.field_values import FieldValue, field_value
-from amqp_server.protocol.properties import decode_properties
 from appendlog.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "de
 """Why a message leaves its queue for good without having been acknowledged."""
 
 X_DEATH = "x-death"
+_COUNT_MAX = (1 << 63) - 1
 
 
 class Death(NamedTuple):
@@ -119,7 +120,7 @@ def stamp(
         death: What happened.
         new_key: Instead of its own and those of its header `CC`; None keeps them.
     """
-    old = decode_properties(properties)
+    old = readable_properties(properties)
     headers = dict(old.headers or {})
     keys = [key, *_carbon_copies(headers)]
     _add_death(headers, death, exchange, keys, old.expiration)
@@ -162,7 +163,9 @@ def _add_death(
     same = [table for table in known if place.items() <= table.items()]
     others = [table for table in known if not place.items() <= table.items()]
     if same:
-        latest = same[0] | {"count": FieldValue(b"l", sum(map(_count, same)) + 1)}
+        # What a publisher wrote there may be any number.
+        count = min(sum(map(_count, same)) + 1, _COUNT_MAX)
+        latest = same[0] | {"count": FieldValue(b"l", count)}
     else:
         latest = {
             "count": FieldValue(b"l", 1),

@@ -110,6 +110,18 @@ def test_the_same_death_again_counts_up_and_comes_to_the_front() -> None:
     assert letter.headers["x-last-death-queue"] == FieldValue(b"S", b"q")
 
 
+def test_a_count_that_a_publisher_made_up_does_not_outgrow_its_field() -> None:
+    death = table_of({"queue": "q", "reason": "expired", "count": (1 << 63) - 1})
+    known = message(
+        Properties(headers={"x-death": FieldValue(b"A", [FieldValue(b"F", death)] * 2)}),
+        HAS_HEADERS,
+    )
+    letter = letter_of(known, EXPIRED, "dlx", None)
+
+    count = deaths_of(headers_of(letter.message))[0]["count"]
+    assert count == FieldValue(b"l", (1 << 63) - 1)
+
+
 def test_one_queue_and_two_reasons_are_two_deaths() -> None:
     octets = letter_of(message(), EXPIRED, "dlx", None).message
     letter = letter_of(octets, EXPIRED._replace(reason="maxlen"), "dlx", None)
