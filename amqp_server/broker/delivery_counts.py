@@ -51,9 +51,9 @@ class DeliveryCounts:
             is_over = over
         yield low, end, is_over
 
-    def between(self, start: int, end: int) -> list[int]:
-        """Return the offsets in `[start, end)` that have come back, in order."""
-        return sorted(offset for offset in self._counts if start <= offset < end)
+    def offsets(self) -> list[int]:
+        """Return the offsets that have come back, in order. O(counts), and sorted."""
+        return sorted(self._counts)
 
     def known(self, settlement: Settlement) -> dict[int, int]:
         """Return the counts of what is not settled."""

@@ -8,6 +8,7 @@ once, or settled (invariant I8).
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from itertools import count as count_from
 from typing import TYPE_CHECKING
 
@@ -104,8 +105,9 @@ class Queue:
         facts = opened.facts or MessageFacts(self.settings, end)
         self.ready, limit = _order(self.settings, facts, end)
         self.delivery_counts = _delivery_counts(self.settings, opened)
+        came_back = self.delivery_counts.offsets() if self.delivery_counts is not None else []
         for start, stop in self.settlement.unsettled_ranges(opened.ack_floor, end):
-            self._recover(start, stop, opened.delivered_watermark)
+            self._recover(start, stop, opened.delivered_watermark, came_back)
         self.store: MessageStore = storage.make_store(
             opened.log, self.settlement, is_durable=self.is_journaled, owner=self
         )
@@ -357,20 +359,21 @@ class Queue:
         if self._rules is not None:
             self._rules.stop()
 
-    def _recover(self, start: int, end: int, delivered_watermark: int) -> None:
+    def _recover(
+        self, start: int, end: int, delivered_watermark: int, came_back: list[int]
+    ) -> None:
         delivered_end = min(max(start, delivered_watermark), end)
         if start < delivered_end:
             self.ready.give_back(start, delivered_end)
         if delivered_end == end:
             return
         low = delivered_end
-        if self.delivery_counts is not None:
-            # An order that is not by offset has no watermark: what came back is known one by one.
-            for offset in self.delivery_counts.between(low, end):
-                if low < offset:
-                    self.ready.give_back(low, offset, redelivered=False)
-                self.ready.give_back(offset, offset + 1)
-                low = offset + 1
+        # An order that is not by offset has no watermark: what came back is known one by one.
+        for offset in came_back[bisect_left(came_back, low) : bisect_left(came_back, end)]:
+            if low < offset:
+                self.ready.give_back(low, offset, redelivered=False)
+            self.ready.give_back(offset, offset + 1)
+            low = offset + 1
         if low < end:
             self.ready.give_back(low, end, redelivered=False)
 
