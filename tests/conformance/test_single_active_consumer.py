@@ -7,6 +7,7 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
+from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import (
     Arguments,
@@ -260,3 +261,21 @@ def test_what_the_active_consumer_leaves_comes_first_and_in_order(
         if isinstance(frame, ContentBody):
             bodies.append(frame.value)
     assert bodies == [b"0", b"2", b"3", b"4", b"5"]
+
+
+@differs(
+    rabbitmq="3.10 delivers with the next thing that happens to a classic queue",
+    reason="messages and a consumer that could take them must not wait for each other",
+)
+def test_the_next_begins_at_once_with_what_is_ready(connect: Connect, name: str) -> None:
+    client = connect(channels=3, confirms=True)
+    client.declare(name, arguments=SINGLE)
+    for body in (b"1", b"2"):
+        client.publish(body, name)
+    client.expect_confirmed()
+    client.call(Basic.Qos(prefetch_count=1), Basic.QosOk, 2)
+    consume(client, name, "first", channel=2)
+    client.expect_delivery(2)
+    consume(client, name, "second", channel=3)
+    client.call(Basic.Cancel("first"), Basic.CancelOk, 2)
+    assert client.expect_delivery(3).body == b"2"
