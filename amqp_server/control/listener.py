@@ -63,7 +63,11 @@ class ControlListener:
         if self._listener is None:
             return
         self._listener.close()
-        (self._storage_path / SOCKET_NAME).unlink(missing_ok=True)
+        try:
+            (self._storage_path / SOCKET_NAME).unlink(missing_ok=True)
+        except OSError as error:
+            # A disk that has turned read-only must not keep the rest from stopping.
+            logger.warning("control socket not removed reason=%s", error)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -77,6 +77,18 @@ def test_it_is_gone_after_a_clean_stop(server: RunningServer) -> None:
         ask(server.storage_path, "status")
 
 
+def test_one_that_cannot_be_removed_does_not_keep_a_stop_from_being_clean(
+    server: RunningServer,
+) -> None:
+    path = server.storage_path / "control.sock"
+    path.unlink()
+    path.mkdir()
+
+    assert server.terminate() == 0
+
+    assert "control.sock" in server.wait_for_message("control socket not removed")
+
+
 def test_that_of_a_killed_server_is_replaced(server: RunningServer) -> None:
     server.kill()
     assert (server.storage_path / "control.sock").is_socket()
