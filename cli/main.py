@@ -278,6 +278,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _one_line(error: click.ClickException) -> str:
+    if isinstance(error, click.MissingParameter):
+        return error.format_message()
     if isinstance(error, click.BadParameter) and error.ctx and error.param:
         return f"{describe_place(error.ctx, error.param)}: {error.message}"
     return error.format_message()

@@ -119,6 +119,13 @@ def test_a_name_with_a_line_feed_is_one_line(capsys: pytest.CaptureFixture[str])
     assert listed(capsys) == ["/", "a\nb"]
 
 
+@pytest.mark.parametrize("command", ["add", "delete"])
+def test_a_name_that_is_missing_is_asked_for(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert refuse(capsys, 2, "vhosts", command) == "Missing argument 'NAME'."
+
+
 def test_what_to_do_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert refuse(capsys, 2, "vhosts") == "write what to do: add, list or delete"
     assert "drop" in refuse(capsys, 2, "vhosts", "drop")
