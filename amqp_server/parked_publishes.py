@@ -5,8 +5,9 @@ alarm ends, or the connection does. The rules:
 
 * A channel keeps the order of its frames: all methods that follow a parked publish wait behind
   it. Only what consuming needs passes (basic.ack, nack, reject, recover, qos, consume, cancel,
-  get, channel.flow), for that is what relieves an alarm; on a transactional channel nothing
-  does, for its acknowledgements belong to the commit.
+  get, channel.flow), for that is what relieves an alarm. When other methods wait as well only
+  answers to deliveries do: a basic.consume may need the queue.declare before it. On a
+  transactional channel nothing does, for its acknowledgements belong to the commit.
 * connection.close waits behind everything that is parked. A close, of a channel as well, waits
   `CLOSE_WAIT_SECONDS` at most; what is parked before it is then taken in despite the alarm.
   Nothing is lost by closing, and who opens a connection for each message is slowed down.
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
@@ -41,6 +43,7 @@ from amqp_server.protocol.methods import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionUnblocked,
+    TxSelect,
     method_frame,
 )
 
@@ -68,15 +71,14 @@ def _identity(method: type[Method]) -> bytes:
 
 
 _PUBLISH_ID = _identity(BasicPublish)
+_TX_SELECT_ID = _identity(TxSelect)
 _CHANNEL_CLOSE_ID = _identity(ChannelClose)
 _CONNECTION_CLOSE_ID = _identity(ConnectionClose)
-_PASSING_IDS = frozenset(
+_ANSWER_IDS = frozenset(map(_identity, (BasicAck, BasicNack, BasicReject)))
+_PASSING_IDS = _ANSWER_IDS | frozenset(
     map(
         _identity,
         (
-            BasicAck,
-            BasicNack,
-            BasicReject,
             BasicRecover,
             BasicRecoverAsync,
             BasicQos,
@@ -140,6 +142,8 @@ class ParkedPublishes:
         self._refuses = False
         self._is_leaving = False
         self._events: dict[int, list[Event]] = {}
+        # Which methods wait on a channel beside publishes: they may matter to what follows.
+        self._methods: defaultdict[int, set[bytes]] = defaultdict(set)
         self._leaving: WeakSet[Channel] = WeakSet()
         self._timers: dict[int, asyncio.TimerHandle] = {}
 
@@ -215,9 +219,11 @@ class ParkedPublishes:
             return bool(event[1])
         if channel.transaction is not None:
             return False
-        if kind == framing.ACK:
-            return True
-        return bool(kind == framing.METHOD and event[2][:4] in _PASSING_IDS)
+        identity = event[2][:4] if kind == framing.METHOD else b""
+        waiting = self._methods.get(channel.number)
+        if kind == framing.ACK or identity in _ANSWER_IDS:
+            return waiting is None or _TX_SELECT_ID not in waiting
+        return waiting is None and identity in _PASSING_IDS
 
     def _block(self) -> None:
         self.is_blocked = True
@@ -228,6 +234,8 @@ class ParkedPublishes:
     def _park(self, number: int, event: Event) -> None:
         self._events.setdefault(number, []).append(event)
         self.held_bytes += _cost_bytes(event)
+        if event[0] == framing.METHOD and not _is_method(event, _PUBLISH_ID):
+            self._methods[number].add(event[2][:4])
         close_id = _CHANNEL_CLOSE_ID if number else _CONNECTION_CLOSE_ID
         if _is_method(event, close_id) and number not in self._timers:
             self._timers[number] = asyncio.get_running_loop().call_later(
@@ -298,6 +306,7 @@ class ParkedPublishes:
         timer = self._timers.pop(number, None)
         if timer is not None:
             timer.cancel()
+        self._methods.pop(number, None)
         events = self._events.pop(number, [])
         self.held_bytes -= sum(map(_cost_bytes, events))
         return events

@@ -70,6 +70,50 @@ def test_what_follows_a_parked_publish_on_its_channel_waits_behind_it(watched: W
         assert message.body == b"last"
 
 
+def test_what_consumes_does_not_pass_a_method_that_it_may_need(watched: Watched) -> None:
+    """A queue that was declared without an answer was not there for the consumer behind it."""
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        client.publish(b"unacked", "q")
+        message = client.get("q", no_ack=False)
+        assert message is not None
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.send(Queue.Declare(queue="new", nowait=True))
+        client.send(Basic.Consume(queue="new"))
+        client.expect(Connection.Blocked, 0)
+        client.send(Basic.Ack(message.tag))
+        queue = watched.server.server.broker.vhosts["/"].queues["q"]
+        watched.server.wait_until(lambda: queue.settlement.ack_floor == 1)
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Basic.ConsumeOk)
+
+
+def test_an_answer_does_not_leave_a_transaction_that_is_about_to_begin(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q")
+        client.publish(b"unacked", "q")
+        message = client.get("q", no_ack=False)
+        assert message is not None
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.send(Tx.Select())
+        client.send(Basic.Ack(message.tag))
+        client.send(Tx.Rollback())
+        client.expect(Connection.Blocked, 0)
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+        client.expect(Tx.SelectOk)
+        client.expect(Tx.RollbackOk)
+        client.call(Basic.Recover(requeue=True), Basic.RecoverOk)
+        assert client.ready_count("q") == 2
+
+
 def test_on_a_transactional_channel_everything_keeps_its_place(watched: Watched) -> None:
     """An acknowledgement belongs to the commit that follows it, not to the one before."""
     with watched.connect() as client:
