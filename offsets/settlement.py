@@ -120,7 +120,7 @@ class Settlement:
             end: >= start, exclusive.
 
         Returns:
-            Half-open ranges, a new list. O(pages in the range + ranges).
+            Half-open ranges, a new list. O(pages in the range + ranges in it).
         """
         unsettled: list[tuple[int, int]] = []
         position = max(start, self._floor)
@@ -218,7 +218,14 @@ class Settlement:
             while next_full is not None and next_full[0] < page:
                 yield next_full[0] << _SHIFT, next_full[1] << _SHIFT
                 next_full = next(full, None)
-            yield from _bit_runs(self._pages[page], page << _SHIFT)
+            offset = page << _SHIFT
+            bits = self._pages[page]
+            # A look at a few offsets must not go through the other runs of their page.
+            if start > offset:
+                bits = bits >> start - offset << start - offset
+            if end is not None and end - offset < _PAGE:
+                bits &= (1 << end - offset) - 1
+            yield from _bit_runs(bits, offset)
         while next_full is not None:
             yield next_full[0] << _SHIFT, next_full[1] << _SHIFT
             next_full = next(full, None)

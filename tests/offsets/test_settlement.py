@@ -1,12 +1,14 @@
 """Which offsets of a queue are settled."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+import offsets.settlement as settlement_module
 from offsets.settlement import Settlement
 
 PAGE = 1024
@@ -196,6 +198,27 @@ def test_ranges_of_ten_to_the_twelfth_are_as_quick_as_short_ones() -> None:
     assert settlement.unsettled_ranges(0, 2 * far) == [(0, 3), (far, far + 5)]
     assert settlement.settle(0, 2 * far) == 8
     assert (settlement.ack_floor, settlement.settled_above_floor) == (2 * far, 0)
+
+
+def test_a_look_at_one_offset_does_not_go_through_the_holes_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settlement = Settlement()
+    for offset in range(1, 1024, 2):
+        settlement.settle(offset, offset + 1)
+    looked_at = 0
+
+    def count(bits: int, offset: int) -> Iterator[tuple[int, int]]:
+        nonlocal looked_at
+        for run in bit_runs(bits, offset):
+            looked_at += 1
+            yield run
+
+    bit_runs = settlement_module._bit_runs
+    monkeypatch.setattr(settlement_module, "_bit_runs", count)
+
+    assert settlement.unsettled_ranges(500, 503) == [(500, 501), (502, 503)]
+    assert looked_at == 1
 
 
 def test_a_long_range_swallows_the_many_pages_below_it() -> None:
