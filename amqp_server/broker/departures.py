@@ -18,6 +18,8 @@ from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.enqueue import enqueue
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
 
@@ -52,9 +54,20 @@ class Forwarding(Protocol):
 
 
 class _Departure(NamedTuple):
+    """Messages `[start, end)` that leave for `reason`; `taken_by` has those of an earlier try."""
+
     start: int
     end: int
     reason: str
+    taken_by: frozenset[Queue] = frozenset()
+
+
+class _UnderWay(NamedTuple):
+    """Messages that wait for the disks of the queues that took them, up to a tag."""
+
+    last_tag: int
+    departure: _Departure
+    queues: Sequence[Queue]
 
 
 class Departures:
@@ -73,7 +86,7 @@ class Departures:
         self._turn = turn
         self._waiting: deque[_Departure] = deque()
         self._kept: deque[_Departure] = deque()
-        self._under_way: deque[tuple[int, _Departure]] = deque()
+        self._under_way: deque[_UnderWay] = deque()
         self._confirms = PublisherConfirms()
         self._stalled: set[Queue] = set()
         self._cold: ColdReads | None = None
@@ -110,7 +123,7 @@ class Departures:
             self._queue.settle(low, high)
             for left, right in ((departure.start, low), (high, departure.end)):
                 if left < right:
-                    self._waiting.append(_Departure(left, right, departure.reason))
+                    self._waiting.append(departure._replace(start=left, end=right))
         self._queue.wake()
 
     def run_turn(self) -> None:
@@ -153,10 +166,10 @@ class Departures:
         """Settle what has become safe in its new queues."""
         answers = self._confirms.release()
         for answer in answers:
-            while self._under_way and self._under_way[0][0] <= answer.last_tag:
-                _, departure = self._under_way.popleft()
+            while self._under_way and self._under_way[0].last_tag <= answer.last_tag:
+                _, departure, queues = self._under_way.popleft()
                 if answer.refused:
-                    self._keep(departure)
+                    self._keep(departure, queues)
                 elif not self._queue.is_deleted:
                     self._queue.settle(departure.start, departure.end)
         if not self._under_way:
@@ -210,25 +223,27 @@ class Departures:
         start = departure.start
         for (queues, flags), group in groupby(copies, key=_way):
             run = [copy.message for copy in group]
-            part = _Departure(start, start + len(run), departure.reason)
+            part = departure._replace(start=start, end=start + len(run))
             start = part.end
+            owed = tuple(queue for queue in queues if queue not in departure.taken_by)
             if not queues:
                 self._go_nowhere(part)
-            elif any(queue.refuses_when_full for queue in queues):
+            elif any(queue.refuses_when_full for queue in owed):
                 for at, message in enumerate(run, part.start):
-                    self._enqueue(part._replace(start=at, end=at + 1), queues, flags, [message])
+                    self._enqueue(part._replace(start=at, end=at + 1), owed, flags, [message])
             else:
-                self._enqueue(part, queues, flags, run)
+                self._enqueue(part, owed, flags, run)
 
     def _enqueue(
         self, departure: _Departure, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
     ) -> None:
-        barriers, is_refused = enqueue(queues, messages, flags)
-        if is_refused and not self._forwarding.keeps_unroutable:
+        barriers, refusing = enqueue(queues, messages, flags)
+        if refusing and not self._forwarding.keeps_unroutable:
             # No room is an answer; a disk that failed is not: the message must not be lost by it.
-            is_refused = any(queue.store.is_failed for queue in queues)
-        self._confirms.add(len(messages), barriers, refused=is_refused)
-        self._under_way.append((self._confirms.last_tag, departure))
+            refusing = [queue for queue in refusing if queue.store.is_failed]
+        self._confirms.add(len(messages), barriers, refused=bool(refusing))
+        took = [queue for queue in queues if queue not in refusing] if refusing else queues
+        self._under_way.append(_UnderWay(self._confirms.last_tag, departure, took))
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         for queue in queues:
@@ -240,14 +255,16 @@ class Departures:
 
     def _go_nowhere(self, departure: _Departure) -> None:
         if self._forwarding.keeps_unroutable:
-            self._keep(departure)
+            self._keep(departure, ())
         else:
             self._queue.settle(departure.start, departure.end)
 
-    def _keep(self, departure: _Departure) -> None:
+    def _keep(self, departure: _Departure, queues: Sequence[Queue]) -> None:
+        """Try again later, but not with those of `queues`, which took it, that have it safe."""
         if not self._kept:
             self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
-        self._kept.append(departure)
+        safe = [queue for queue in queues if not queue.store.is_failed]
+        self._kept.append(departure._replace(taken_by=departure.taken_by.union(safe)))
 
 
 def _way(copy: Copy) -> tuple[tuple[Queue, ...], int]:

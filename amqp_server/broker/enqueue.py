@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def enqueue(
     queues: Sequence[Queue], messages: list[bytes], flags: int
-) -> tuple[list[Barrier], bool]:
+) -> tuple[list[Barrier], list[Queue]]:
     """Give every queue all messages, in order.
 
     Args:
@@ -24,17 +24,17 @@ def enqueue(
         flags: The flags octet that all of them have.
 
     Returns:
-        What has to become durable before the messages are safe, and whether a queue refused
+        What has to become durable before the messages are safe, and the queues that refused
         them (the others have them).
     """
     barriers: list[Barrier] = []
-    is_refused = False
+    refusing: list[Queue] = []
     is_persistent = bool(flags & PERSISTENT)
     for queue in queues:
         if queue.store.is_failed or (queue.refuses_when_full and queue.refuse(messages[0], flags)):
-            is_refused = True
+            refusing.append(queue)
             continue
         end_offset = queue.publish(messages, flags)
         if is_persistent and queue.is_journaled and queue.store.confirmed_end < end_offset:
             barriers.append(Barrier(queue, end_offset))
-    return barriers, is_refused
+    return barriers, refusing

@@ -261,13 +261,13 @@ class Publishing:
             for message in messages:
                 self._enqueue(target, queues, reply_keys, [message], flags)
             return
-        barriers, refused = enqueue(queues, messages, flags)
+        barriers, refusing = enqueue(queues, messages, flags)
         self.wait_for_room(queues)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
         if target.mandatory and not queues and not replied:
             self.give_back(messages)
         if self.confirms is not None:
-            self.confirms.add(len(messages), barriers, refused=refused)
+            self.confirms.add(len(messages), barriers, refused=bool(refusing))
             for barrier in barriers:
                 barrier.queue.waiting_confirms.add(self)
             if not barriers:
