@@ -330,7 +330,10 @@ class ClientSession:
                 f"channel_max ({self._machine.channel_max})"
             )
         broker = self._server.broker
-        vhost = broker.vhosts[self._machine.vhost]
+        vhost = broker.vhosts.get(self._machine.vhost)
+        if vhost is None:
+            # Deleted at this moment: connection.close comes next.
+            return
         channel = self.channels[number] = Channel(number, self, vhost, broker)
         channel.send(ChannelOpenOk())
 

@@ -332,6 +332,27 @@ def test_what_is_parked_survives_a_clean_stop(
         assert client.ready_count("q") == 1
 
 
+def test_a_vhost_that_is_deleted_closes_a_blocked_connection_with_its_own_reason(
+    watched: Watched,
+) -> None:
+    """What waited behind the parked publish opened a channel in a virtual host that was gone."""
+    server = watched.server
+    server.run(lambda: server.server.vhost_changes.create("v"))
+    with connect(watched.address, vhost="v") as client:
+        client.open_channel(2)
+        client.open_channel()
+        client.declare("q")
+        watched.see(LOW_MEMORY)
+        client.publish(b"parked", "q")
+        client.send(Channel.Close(200, "done", 0, 0))
+        client.send(Channel.Open())
+        # Answered, and so behind all that waits.
+        client.call(Channel.Flow(active=True), Channel.FlowOk, 2)
+        server.run(lambda: server.server.vhost_changes.delete("v"))
+        client.expect(Channel.CloseOk)
+        client.expect_connection_close(320)
+
+
 def test_a_client_that_goes_takes_its_parked_messages_with_it(watched: Watched) -> None:
     with watched.connect() as client:
         client.open_channel()
