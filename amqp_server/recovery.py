@@ -21,6 +21,7 @@ from amqp_server.broker.definitions import (
     queue_from,
 )
 from amqp_server.broker.storage import OpenedLog
+from amqp_server.protocol.errors import AmqpError
 from amqp_server.redo import carry_out_again
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
@@ -120,7 +121,7 @@ def _rebuilt(document: Document, rebuild: Callable[[Document], EntityT]) -> Enti
     """Return what a document describes, or None if its body does not hold together."""
     try:
         return rebuild(document)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AmqpError, AttributeError, KeyError, TypeError, ValueError) as error:
         logger.error(  # noqa: TRY400 - one line says it all
             "metadata malformed kind=%s vhost=%s name=%s error=%r",
             document.kind,

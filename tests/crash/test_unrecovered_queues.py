@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pamqp.commands import Exchange, Queue
@@ -100,6 +101,25 @@ def test_a_document_that_says_nothing_stops_nothing_else(tmp_path: Path, kind: s
         assert message is not None
         assert message.body == b"kept"
     assert document.read_text() == malformed
+
+
+def test_an_exchange_that_is_not_understood_stops_nothing_else(tmp_path: Path) -> None:
+    """The refusal that a client would have got ended the start."""
+    kind: Any = {"x-delayed-type": "fanout"}
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "good")
+        client.call(
+            Exchange.Declare(0, "x", "x-delayed-message", False, True, arguments=kind),
+            Exchange.DeclareOk,
+        )
+    (document,) = documents(tmp_path, "exchanges")
+    of_a_later_version = document.read_bytes().replace(b"fanout", b"newest")
+    document.write_bytes(of_a_later_version)
+
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.get("good") is not None
+    assert document.read_bytes() == of_a_later_version
 
 
 def test_a_binding_that_a_crash_left_without_its_queue_does_not_come_back(tmp_path: Path) -> None:
