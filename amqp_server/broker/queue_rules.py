@@ -94,8 +94,9 @@ class QueueRules:
             if stop > end:
                 # Not offered yet, or not even at hand because the disk is behind.
                 deadlines.rearm(max(start, end), stop)
-            for taken in queue.ready.take_range(start, min(stop, end)):
-                queue.drop(taken.start, taken.end, EXPIRED)
+            if start < end:
+                for taken in queue.ready.take_range(start, min(stop, end)):
+                    queue.drop(taken.start, taken.end, EXPIRED)
 
     def _keep_length(self) -> None:
         """Drop the oldest; a queue that refuses keeps what it took, though some was requeued."""

@@ -85,7 +85,8 @@ class ReadyRanges:
         ranges.insert(at, ReadyRange(start, end, redelivered))
 
     def cut(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return, in order, what is there of `[start, end)`."""
+        """Remove and return, in order, what is there of `[start, end)`, which is not empty."""
+        assert start < end, "an empty range would be cut out of the middle of another"
         ranges = self._ranges
         first = bisect_right(ranges, start, self._head, key=_end)
         last = bisect_left(ranges, end, first, key=_start)

@@ -1,0 +1,28 @@
+"""Messages with a lifetime of 0 that come behind others: gone when nobody takes them at once."""
+
+import pytest
+from pamqp.commands import Basic
+
+from tests.amqp_client import PERSISTENT, connect
+from tests.servers import RunningServer
+
+AT_ONCE = Basic.Properties(delivery_mode=2, expiration="0")
+
+
+@pytest.mark.parametrize("arguments", [{}, {"x-max-priority": 3}, {"x-max-length-bytes": 1000}])
+def test_they_expire_and_leave_those_before_them(
+    server: RunningServer, arguments: dict[str, int]
+) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", arguments=arguments)
+        client.publish(b"0", "q")
+        client.expect_confirmed()
+        method = Basic.Publish(routing_key="q")
+        burst = [(b"1", PERSISTENT), (b"2", AT_ONCE), (b"3", AT_ONCE), (b"4", PERSISTENT)]
+        client.send_raw(b"".join(client.publish_octets(method, *each) for each in burst))
+        client.published[1] += len(burst)
+        client.expect_confirmed()
+
+        taken = [client.get("q") for _ in range(4)]
+        assert [message and message.body for message in taken] == [b"0", b"1", b"4", None]
