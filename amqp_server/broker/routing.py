@@ -1,7 +1,7 @@
 """Routing: from an exchange, over bindings and alternate exchanges, to queues.
 
-Where the keys of a message alone decide, its way is found once and remembered until the next
-change of the virtual host: a chain of thirty exchanges costs as much as one then.
+Where the one key of a message alone decides, its way is found once and remembered until the
+next change of the virtual host: a chain of thirty exchanges costs as much as one then.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ class Routing:
         """Begin with nothing remembered."""
         self._virtual_host = virtual_host
         self._version = -1
-        self._routes: dict[tuple[Exchange, tuple[str, ...]], Sequence[Queue]] = {}
+        self._routes: dict[tuple[Exchange, str], Sequence[Queue]] = {}
         self._singly: dict[Exchange, bool] = {}
 
     def route(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
         """Return the queues that a message goes to, each once; not to be changed."""
-        keys = envelope.routing_keys
-        if exchange.name == "" or self.routes_singly(exchange):
+        key, *copies = envelope.routing_keys
+        # Lists of copies can be long, and are seldom the same.
+        if exchange.name == "" or copies or self.routes_singly(exchange):
             return self._walk(exchange, envelope)
-        route = self._routes.get((exchange, keys))
+        route = self._routes.get((exchange, key))
         if route is None:
             if len(self._routes) >= ROUTES_MAX:
                 self._routes.clear()
-            route = self._routes[exchange, keys] = self._walk(exchange, envelope)
+            route = self._routes[exchange, key] = self._walk(exchange, envelope)
         return route
 
     def routes_singly(self, exchange: Exchange) -> bool:

@@ -1,5 +1,6 @@
 """Bindings, routing through exchanges, and what is left when something goes."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.binding import binding_identity
+from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
@@ -317,3 +319,18 @@ def test_headers_count_behind_an_alternate_too() -> None:
     vhost, _ = host(source)
 
     assert vhost.routing.routes_singly(source)
+
+
+def test_what_copies_a_message_asked_for_is_not_kept_in_memory() -> None:
+    exchange = an_exchange("x")
+    vhost, _ = host(exchange)
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            keys = tuple(f"{number}-{copy}" for copy in range(1000))
+            vhost.routing.route(exchange, Envelope(keys))
+        kept_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert kept_bytes < 1_000_000
