@@ -1,0 +1,67 @@
+"""Random clients against a real server, and a model that says what each of them must see."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+
+from tests.statemachine.clients import Mode
+from tests.statemachine.connection_rules import ConnectionRules
+from tests.statemachine.consuming_rules import ConsumingRules
+from tests.statemachine.declaration_rules import DeclarationRules
+from tests.statemachine.machine import MODES
+from tests.statemachine.restart_rules import RestartRules
+from tests.statemachine.servers import Servers
+from tests.statemachine.shapes import SHAPES
+from tests.statemachine.transaction_rules import TransactionRules
+from tests.statemachine.world import World
+
+IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+EXAMPLES: Final = 2_000 if IS_LONG else 20
+SERVERS: Final = Servers()
+
+
+@pytest.fixture(autouse=True)
+def _servers() -> Iterator[None]:
+    yield
+    SERVERS.close()
+
+
+class BrokerMachine(
+    ConnectionRules, DeclarationRules, TransactionRules, ConsumingRules, RestartRules
+):
+    """Every rule does one thing, tells the model, and waits until both agree."""
+
+    @initialize(
+        modes=st.lists(st.sampled_from(MODES), min_size=2, max_size=2),
+        names=st.sets(st.sampled_from(sorted(SHAPES)), min_size=5),
+    )
+    def start(self, modes: list[Mode], names: set[str]) -> None:
+        server, prefix = SERVERS.get()
+        self.world = World(server, prefix)
+        self.model, self.clients = self.world.model, self.world.clients
+        for mode in modes:
+            self.connect(mode)
+        for name in sorted(names):
+            self.declare(name, 0)
+
+    def teardown(self) -> None:
+        failed = sys.exc_info()[0] is not None
+        if hasattr(self, "world"):
+            try:
+                if not failed:
+                    self.world.remove()
+            finally:
+                self.world.close()
+                SERVERS.end_run(failed=failed)
+
+
+TestBroker = pytest.mark.timeout(0 if IS_LONG else 120)(BrokerMachine.TestCase)
+TestBroker.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)
