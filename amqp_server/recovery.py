@@ -114,6 +114,14 @@ async def recover(
     for queue in broker.queues():
         # Not sooner: what has expired meanwhile may go to any exchange.
         queue.wake()
+    if recovered.queues:
+        logger.info(
+            "recovered queues=%d ready=%d clean=%s damaged=%d",
+            recovered.queues,
+            recovered.ready,
+            was_clean,
+            len(recovered.damaged),
+        )
     return recovered
 
 

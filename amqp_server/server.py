@@ -121,13 +121,18 @@ class Server:
         self._lock = self._lock_storage()
         try:
             await self._recover()
-            await self.alarms.look()
-            await self._listen()
-            await self._control.start()
         except BaseException:
             if hasattr(self, "_flusher"):
                 self._flusher.close()
             self._lock.release()
+            raise
+        try:
+            await self.alarms.look()
+            await self._listen()
+            await self._control.start()
+        except BaseException:
+            # What was clean is so no more on the disk: it has to be left as it was found.
+            await self.stop()
             raise
         self.started_seconds = time.monotonic()
         self._background = [
@@ -257,14 +262,6 @@ class Server:
         except OffsetsError as error:
             raise StartupError(f"cannot write the data directory {path}: {error}") from error
         self._flusher.start()
-        if recovered.queues:
-            logger.info(
-                "recovered queues=%d ready=%d clean=%s damaged=%d",
-                recovered.queues,
-                recovered.ready,
-                was_clean,
-                len(recovered.damaged),
-            )
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()

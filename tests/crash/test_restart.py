@@ -336,3 +336,18 @@ def test_a_port_that_is_taken_is_one_line_and_exit_code_2(
         assert str(server.port) in second.messages[0]
     # It gave its directory back.
     assert start_server(storage_path=storage_path).is_running
+
+
+def test_a_start_that_finds_its_port_taken_leaves_a_clean_stop_clean(
+    server: RunningServer, start_server: StartServer
+) -> None:
+    with channel_to(server) as client:
+        client.declare("q")
+        publish_confirmed(client, "q", range(6))
+    stop_cleanly(server)
+    with RunningServer(server.storage_path, "--port", str(start_server().port)) as hindered:
+        hindered.begin()
+        assert hindered.wait() == 2
+    server.restart()
+    with channel_to(server) as client:
+        assert drain(client, "q") == flags(range(6), redelivered=False)
