@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.commit import Commit
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.transactions.commit import Commit
     from offsets import RedoJournal, RedoTransaction
 
 logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from amqp_server.broker.definitions import (
     has_delay_queue,
     queue_from,
 )
-from amqp_server.broker.storage import OpenedLog
+from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.redo import carry_out_again
 from amqp_server.vhost_recovery import recover_vhosts
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
-    from amqp_server.broker.message_facts import MessageFacts
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storage import QueueStorage
+    from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.redo import QueueRedo
     from appendlog import Log, RecoveryReport

@@ -21,7 +21,7 @@ import uvloop
 from amqp_server.alarms import Alarms
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
-from amqp_server.broker.storage import QueueStorage
+from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer, checkpoint_of

@@ -12,9 +12,9 @@ from typing import Final, cast
 
 import click
 
-from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.virtual_host import VirtualHost
 
 _WORDS: Final = ("0", "1")

@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from amqp_server.broker.content_assembly import AssemblyBudget
-from amqp_server.broker.delay_queue import (
+from amqp_server.broker.publishing.content_assembly import AssemblyBudget
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.rules.queue_lease import QueueLease
+from amqp_server.broker.transactions.transaction import TransactionBudget
+from amqp_server.broker.transfers.delay_queue import (
     end_delay_queues,
     fresh_delay_log,
     make_delay_queue,
 )
-from amqp_server.broker.queue import Queue
-from amqp_server.broker.queue_lease import QueueLease
-from amqp_server.broker.transaction import TransactionBudget
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.binding import Binding
     from amqp_server.broker.client import Client
-    from amqp_server.broker.commit import Commit
     from amqp_server.broker.definitions import Definitions
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.transactions.commit import Commit
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.dead_letter import REJECTED
-from amqp_server.broker.delivery_timeouts import DeliveryTimeouts
-from amqp_server.broker.publishing import Publishing
-from amqp_server.broker.transaction import Outcome
-from amqp_server.broker.unacked import UnackedRuns
+from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
+from amqp_server.broker.consuming.unacked import UnackedRuns
+from amqp_server.broker.publishing.publishing import Publishing
+from amqp_server.broker.transactions.transaction import Outcome
+from amqp_server.broker.transfers.dead_letter import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.framing import encode_deliveries
 from amqp_server.protocol.methods import method_frame
@@ -20,11 +20,11 @@ from amqp_server.protocol.methods import method_frame
 if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.client import Client
-    from amqp_server.broker.consumer import Consumer
-    from amqp_server.broker.direct_reply import ReplyConsumer
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.consuming.direct_reply import ReplyConsumer
+    from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.transaction import Transaction
-    from amqp_server.broker.unacked import UnackedRun
+    from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import Method
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from amqp_server.broker.delay_queue import DELAY_QUEUE_NAME, DelayFacts
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.message_facts import MessageFacts
 from amqp_server.broker.queue_settings import QueueSettings, queue_settings
+from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME, DelayFacts
 from amqp_server.protocol.table_json import table_from_json, table_to_json
 from metadata.document import Document
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.matchers import MATCHERS
+from amqp_server.broker.routing.matchers import MATCHERS
 
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Binding, BindingIdentity

@@ -12,20 +12,20 @@ from bisect import bisect_left
 from itertools import count as count_from
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.consumer_rotation import ConsumerRotation
-from amqp_server.broker.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
-from amqp_server.broker.delivery_counts import DeliveryCounts
-from amqp_server.broker.departures import Departures
-from amqp_server.broker.dispatch import dispatch
-from amqp_server.broker.length_limit import LengthLimit
-from amqp_server.broker.measured_order import MeasuredOrder
-from amqp_server.broker.message_facts import MessageFacts
-from amqp_server.broker.message_headers import with_header
-from amqp_server.broker.plain_order import PlainOrder
-from amqp_server.broker.priority_order import PriorityOrder
-from amqp_server.broker.queue_rules import QueueRules
+from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
+from amqp_server.broker.consuming.dispatch import dispatch
+from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
+from amqp_server.broker.orders.measured_order import MeasuredOrder
+from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.priority_order import PriorityOrder
 from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
-from amqp_server.broker.single_active_consumer import SingleActiveConsumer
+from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.rules.length_limit import LengthLimit
+from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.rules.queue_rules import QueueRules
+from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
+from amqp_server.broker.transfers.departures import Departures
+from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_values import FieldValue
 from appendlog.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.client import Client
-    from amqp_server.broker.confirms import ConfirmWaiter
-    from amqp_server.broker.consumer import Consumer
-    from amqp_server.broker.message_store import MessageStore
-    from amqp_server.broker.queue_lease import QueueLease
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.orders.ready_order import ReadyOrder
+    from amqp_server.broker.publishing.confirms import ConfirmWaiter
     from amqp_server.broker.queue_settings import QueueSettings
-    from amqp_server.broker.ready_order import ReadyOrder
-    from amqp_server.broker.storage import OpenedLog, QueueStorage
+    from amqp_server.broker.rules.queue_lease import QueueLease
+    from amqp_server.broker.storing.message_store import MessageStore
+    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table

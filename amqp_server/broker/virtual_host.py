@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import Binding, binding_identity
-from amqp_server.broker.direct_reply import DirectReplies
+from amqp_server.broker.consuming.direct_reply import DirectReplies
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.routing import Routing
+from amqp_server.broker.routing.routing import Routing
 
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Destination

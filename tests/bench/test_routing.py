@@ -4,7 +4,7 @@ from random import Random
 
 from click.testing import CliRunner
 
-from amqp_server.broker.envelope import Envelope
+from amqp_server.broker.routing.envelope import Envelope
 from bench.routing import _chain, _topic, main
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.broker.binding import Binding
-from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.protocol.properties import Properties
 from appendlog.message import HAS_HEADERS, encode_message
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp_server.broker.carbon_copies import may_have_copies, take_copies
+from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.properties import Properties, decode_properties

@@ -6,7 +6,7 @@ from typing import cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.confirms import Answer, Barrier, PublisherConfirms
+from amqp_server.broker.publishing.confirms import Answer, Barrier, PublisherConfirms
 from amqp_server.broker.queue import Queue
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from amqp_server.broker.binding import Binding
-from amqp_server.broker.envelope import Envelope
-from amqp_server.broker.matchers import ConsistentHashMatcher
+from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.routing.matchers import ConsistentHashMatcher
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.properties import Properties

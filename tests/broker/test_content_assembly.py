@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.content_assembly import AssemblyBudget, ContentAssembly
+from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol.errors import (
     FieldSyntaxError,
     PreconditionFailed,

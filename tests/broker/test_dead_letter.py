@@ -4,8 +4,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amqp_server.broker.dead_letter import Death, Stamp, dead_letter, deaths_of, is_cycle, stamp
-from amqp_server.broker.delivery_counts import DeliveryCounts
+from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.transfers.dead_letter import (
+    Death,
+    Stamp,
+    dead_letter,
+    deaths_of,
+    is_cycle,
+    stamp,
+)
 from amqp_server.protocol.field_values import FieldValue, Table, table_of
 from amqp_server.protocol.properties import Properties, decode_properties
 from appendlog.message import (

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.deadlines import Deadlines
+from amqp_server.broker.rules.deadlines import Deadlines
 from offsets.settlement import Settlement
 
 

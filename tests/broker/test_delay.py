@@ -2,8 +2,8 @@
 
 import pytest
 
-from amqp_server.broker.delay import delay_ms, with_delay_negated
-from amqp_server.broker.matchers import MATCHERS
+from amqp_server.broker.routing.matchers import MATCHERS
+from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.properties import Properties, decode_properties

@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
-from amqp_server.broker import delivery_timeouts
 from amqp_server.broker.channel import Channel
-from amqp_server.broker.consumer import Consumer
-from amqp_server.broker.delivery_timeouts import MARKS_PER_TIMEOUT, DeliveryTimeouts
+from amqp_server.broker.consuming import delivery_timeouts
+from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.consuming.delivery_timeouts import MARKS_PER_TIMEOUT, DeliveryTimeouts
+from amqp_server.broker.consuming.unacked import UnackedRuns
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.turn import Turn
-from amqp_server.broker.unacked import UnackedRuns
 from amqp_server.protocol.errors import SoftError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from amqp_server.broker.channel import Channel
-from amqp_server.broker.direct_reply import DIRECT_REPLY_TO, DirectReplies, ReplyConsumer
+from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO, DirectReplies, ReplyConsumer
 
 
 class Asker:

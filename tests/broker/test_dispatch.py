@@ -6,10 +6,10 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.consumer import Consumer
-from amqp_server.broker.consumer_rotation import ConsumerRotation
-from amqp_server.broker.dispatch import RUN_BYTES_MAX, RUN_MESSAGES_MAX, dispatch
-from amqp_server.broker.plain_order import PlainOrder
+from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
+from amqp_server.broker.consuming.dispatch import RUN_BYTES_MAX, RUN_MESSAGES_MAX, dispatch
+from amqp_server.broker.orders.plain_order import PlainOrder
 from amqp_server.broker.queue import Queue
 
 

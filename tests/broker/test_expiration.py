@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp_server.broker.expiration import EXPIRATION_MS_MAX, check_expiration
+from amqp_server.broker.publishing.expiration import EXPIRATION_MS_MAX, check_expiration
 from amqp_server.protocol.errors import PreconditionFailed
 
 

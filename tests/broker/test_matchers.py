@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.binding import Binding
-from amqp_server.broker.matchers import (
+from amqp_server.broker.routing.matchers import (
     MATCHERS,
     DirectMatcher,
     FanoutMatcher,
@@ -13,7 +13,7 @@ from amqp_server.broker.matchers import (
     RandomMatcher,
     TopicMatcher,
 )
-from amqp_server.broker.matchers.topic import MATCHES_MAX
+from amqp_server.broker.routing.matchers.topic import MATCHES_MAX
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.tables import VOID, DecimalValue, table_of

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.plain_order import PlainOrder
-from amqp_server.broker.ready_ranges import ReadyRange
+from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
 def test_an_order_begins_empty_at_its_cursor() -> None:

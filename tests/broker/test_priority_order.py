@@ -4,11 +4,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.measured_order import MeasuredOrder
-from amqp_server.broker.offset_array import OffsetArray
-from amqp_server.broker.plain_order import PlainOrder
-from amqp_server.broker.priority_order import PriorityOrder
-from amqp_server.broker.ready_ranges import ReadyRange
+from amqp_server.broker.orders.measured_order import MeasuredOrder
+from amqp_server.broker.orders.offset_array import OffsetArray
+from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.priority_order import PriorityOrder
+from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
 def prioritised(*priorities: int, max_priority: int = 9) -> PriorityOrder:

@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from amqp_server.broker import queue_lease
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.queue_lease import QueueLease
+from amqp_server.broker.rules import queue_lease
+from amqp_server.broker.rules.queue_lease import QueueLease
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
 

@@ -6,10 +6,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.publishing import PublishTarget
+from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
+from amqp_server.broker.publishing.publishing import PublishTarget
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.transaction import HeldPublish, Outcome, Transaction, TransactionBudget
-from amqp_server.broker.unacked import UnackedRun, UnackedRuns
+from amqp_server.broker.transactions.transaction import (
+    HeldPublish,
+    Outcome,
+    Transaction,
+    TransactionBudget,
+)
 from amqp_server.limits import Limits
 from amqp_server.protocol.errors import PreconditionFailed
 

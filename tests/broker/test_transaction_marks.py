@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.transaction_marks import Piece, TransactionMarks
+from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
 from appendlog import encode_message
 from appendlog.chunk import decode_chunk_header
 from appendlog.format import CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES, FLAG_TRANSACTION

@@ -5,9 +5,9 @@ from typing import cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from amqp_server.broker.consumer import Consumer
+from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.unacked import UnackedRun, UnackedRuns
 
 # Runs only compare these, so anything with an identity will do.
 QUEUES = [cast("Queue", object()) for _ in range(2)]

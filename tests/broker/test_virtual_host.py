@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.binding import binding_identity
-from amqp_server.broker.envelope import Envelope
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
 from amqp_server.protocol.tables import table_of
 from tests.broker.bindings import a_queue, an_exchange, sent

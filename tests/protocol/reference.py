@@ -10,7 +10,7 @@ from typing import Any
 
 from pamqp import body, commands, frame, header, heartbeat
 
-from amqp_server.broker.content_assembly import AssemblyBudget, ContentAssembly
+from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
 from amqp_server.protocol.methods import BasicPublish, decode_method
 from appendlog.message import encode_message

@@ -7,8 +7,8 @@ from secrets import token_bytes
 from struct import pack
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.consumer import Consumer
-from amqp_server.broker.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.handlers.consumer_arguments import (
     check_consumer_arguments,
     consumer_priority,
@@ -18,7 +18,7 @@ from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
 from amqp_server.broker.queue_settings import QueueType
-from amqp_server.broker.transaction import Outcome
+from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotAllowed,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.unacked import UnackedRun
 
 _GET_OK_HEAD = b"\x00\x3c\x00\x47"
 _HIGHEST_TAG = (1 << 62) - 1

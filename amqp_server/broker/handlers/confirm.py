@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.confirms import PublisherConfirms
 from amqp_server.broker.handlers.handler import Handlers
+from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import ConfirmSelect, ConfirmSelectOk
 

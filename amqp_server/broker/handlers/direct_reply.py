@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.direct_reply import DIRECT_REPLY_TO, ReplyConsumer
+from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO, ReplyConsumer
 from amqp_server.protocol.errors import NotAllowed, NotFound, PreconditionFailed
 from amqp_server.protocol.methods import BasicConsumeOk, QueueDeclareOk
 

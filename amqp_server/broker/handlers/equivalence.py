@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.delay import DELAYED_KIND, DELAYED_TYPE
 from amqp_server.broker.handlers.names import locked
 from amqp_server.broker.handlers.queue_arguments import compared_arguments
+from amqp_server.broker.transfers.delay import DELAYED_KIND, DELAYED_TYPE
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import describe_difference, same_value
 

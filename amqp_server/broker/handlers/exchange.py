@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.delay import DELAYED_KIND
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.arguments import check_alternate
@@ -13,7 +12,8 @@ from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import clean_name, find_exchange, is_reserved, refuse_default
 from amqp_server.broker.handlers.room import check_room
-from amqp_server.broker.matchers import MATCHERS
+from amqp_server.broker.routing.matchers import MATCHERS
+from amqp_server.broker.transfers.delay import DELAYED_KIND
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
     ExchangeBind,

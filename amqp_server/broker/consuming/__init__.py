@@ -1,0 +1,1 @@
+"""What clients are given: consumers, whose turn it is, what is unacked."""

@@ -1,0 +1,164 @@
+"""What a channel has delivered and not yet had answered: runs, not messages.
+
+A run is a stretch of delivery tags whose messages are neighbours in one queue and went to
+one consumer. At full speed one acknowledgement settles one run, and a slow consumer that
+takes message after message still makes one growing run; only acknowledging out of order
+splits them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.queue import Queue
+
+
+@dataclass(slots=True)
+class UnackedRun:
+    """Deliveries `[first_tag, first_tag + count)` of the offsets from `first_offset` on.
+
+    `consumer` is None for messages taken with `basic.get`.
+    """
+
+    first_tag: int
+    count: int
+    queue: Queue
+    first_offset: int
+    consumer: Consumer | None
+
+    @property
+    def end_tag(self) -> int:
+        """One past the last delivery tag."""
+        return self.first_tag + self.count
+
+    @property
+    def end_offset(self) -> int:
+        """One past the last offset."""
+        return self.first_offset + self.count
+
+
+class UnackedRuns:
+    """The unacked deliveries of one channel, ordered by delivery tag."""
+
+    def __init__(self) -> None:
+        """Begin with nothing outstanding."""
+        self.count = 0
+        self._runs: list[UnackedRun] = []
+
+    def __iter__(self) -> Iterator[UnackedRun]:
+        """Iterate over what is outstanding, in tag order; nothing may change meanwhile."""
+        return iter(self._runs)
+
+    def add(
+        self, first_tag: int, count: int, queue: Queue, first_offset: int, consumer: Consumer | None
+    ) -> None:
+        """Remember deliveries with tags above all others; joins the last run if it can."""
+        self.count += count
+        if self._runs:
+            last = self._runs[-1]
+            if (
+                last.queue is queue
+                and last.consumer is consumer
+                and last.end_tag == first_tag
+                and last.end_offset == first_offset
+            ):
+                last.count += count
+                return
+        self._runs.append(UnackedRun(first_tag, count, queue, first_offset, consumer))
+
+    def take_up_to(self, tag: int) -> list[UnackedRun] | None:
+        """Remove and return all deliveries up to `tag`; None if `tag` is not outstanding."""
+        at = self._find(tag)
+        if at is None:
+            return None
+        run = self._runs[at]
+        taken = self._runs[:at]
+        part = tag + 1 - run.first_tag
+        if part == run.count:
+            taken.append(run)
+            del self._runs[: at + 1]
+        else:
+            taken.append(self._cut_head(run, part))
+            del self._runs[:at]
+        self.count -= sum(each.count for each in taken)
+        return taken
+
+    def take_range(self, first_tag: int, last_tag: int) -> tuple[list[UnackedRun], int | None]:
+        """Remove the deliveries `first_tag` to `last_tag`, both included.
+
+        Returns:
+            What was removed, and the first tag that is not outstanding (then nothing from
+            it on was removed), or None.
+        """
+        taken: list[UnackedRun] = []
+        while first_tag <= last_tag:
+            at = self._find(first_tag)
+            if at is None:
+                return taken, first_tag
+            part = self._cut(at, first_tag, min(last_tag + 1, self._runs[at].end_tag))
+            self.count -= part.count
+            taken.append(part)
+            first_tag = part.end_tag
+        return taken, None
+
+    def take_all(self) -> list[UnackedRun]:
+        """Remove and return everything outstanding, in tag order."""
+        taken, self._runs = self._runs, []
+        self.count -= sum(each.count for each in taken)
+        return taken
+
+    def hold(self, runs: list[UnackedRun]) -> None:
+        """Count runs that were taken on: they were answered, but that is not committed."""
+        self.count += sum(each.count for each in runs)
+
+    def let_go(self, runs: list[UnackedRun]) -> None:
+        """Count runs that are held no more."""
+        self.count -= sum(each.count for each in runs)
+
+    def give_back(self, runs: list[UnackedRun]) -> None:
+        """Put runs that are held back to where they were, outstanding as before."""
+        self._runs = sorted([*self._runs, *runs], key=lambda run: run.first_tag)
+
+    def _find(self, tag: int) -> int | None:
+        if self._runs and self._runs[0].first_tag <= tag < self._runs[0].end_tag:
+            return 0
+        at = bisect_right(self._runs, tag, key=lambda run: run.first_tag) - 1
+        return at if at >= 0 and tag < self._runs[at].end_tag else None
+
+    def _cut_head(self, run: UnackedRun, part: int) -> UnackedRun:
+        head = UnackedRun(run.first_tag, part, run.queue, run.first_offset, run.consumer)
+        run.first_tag += part
+        run.first_offset += part
+        run.count -= part
+        return head
+
+    def _cut(self, at: int, first_tag: int, end_tag: int) -> UnackedRun:
+        run = self._runs[at]
+        if end_tag < run.end_tag:
+            after = UnackedRun(
+                end_tag,
+                run.end_tag - end_tag,
+                run.queue,
+                run.first_offset + end_tag - run.first_tag,
+                run.consumer,
+            )
+            self._runs.insert(at + 1, after)
+            run.count = end_tag - run.first_tag
+        if first_tag == run.first_tag:
+            del self._runs[at]
+            return run
+        tail = UnackedRun(
+            first_tag,
+            end_tag - first_tag,
+            run.queue,
+            run.first_offset + first_tag - run.first_tag,
+            run.consumer,
+        )
+        run.count = first_tag - run.first_tag
+        return tail

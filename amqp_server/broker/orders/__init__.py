@@ -1,0 +1,1 @@
+"""Which ready message goes next: plain, by priority, measured."""

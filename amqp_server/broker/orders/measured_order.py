@@ -1,0 +1,92 @@
+"""An order that knows how many octets of message bodies are ready, for a limit in bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.broker.orders.offset_array import OffsetArray
+    from amqp_server.broker.orders.ready_order import ReadyOrder
+    from amqp_server.broker.orders.ready_ranges import ReadyRange
+
+
+class MeasuredOrder:
+    """Wraps another order; see `ReadyOrder` for what its methods promise.
+
+    Args:
+        order: What decides; nothing is ready in it.
+        sizes: Body octets of every message, known before it is made ready.
+
+    Attributes:
+        ready_bytes: Body octets of all ready messages.
+    """
+
+    def __init__(self, order: ReadyOrder, sizes: OffsetArray) -> None:
+        """Begin with nothing ready."""
+        self.ready_bytes = 0
+        self._order = order
+        self._sizes = sizes
+
+    def __len__(self) -> int:
+        """Return how many messages are ready."""
+        return len(self._order)
+
+    @property
+    def end(self) -> int:
+        """All offsets below it were ready at some time."""
+        return self._order.end
+
+    @end.setter
+    def end(self, end: int) -> None:
+        self._order.end = end
+
+    @property
+    def delivered_end(self) -> int:
+        """All offsets that were ever delivered are below this one."""
+        return self._order.delivered_end
+
+    def extend(self, end: int) -> None:
+        """Make the offsets up to `end` (exclusive) ready."""
+        self.ready_bytes += self._bytes(self._order.end, end)
+        self._order.extend(end)
+
+    def peek(self) -> ReadyRange | None:
+        """Return the range that goes next, or None when nothing is ready."""
+        return self._order.peek()
+
+    def take(self, count: int) -> ReadyRange:
+        """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
+        return self._taken([self._order.take(count)])[0]
+
+    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+        """Return `[start, end)`, taken before, to its place."""
+        self.ready_bytes += self._bytes(start, end)
+        self._order.give_back(start, end, redelivered=redelivered)
+
+    def take_all(self) -> list[ReadyRange]:
+        """Remove and return everything that is ready."""
+        return self._taken(self._order.take_all())
+
+    def take_range(self, start: int, end: int) -> list[ReadyRange]:
+        """Remove and return what is ready in `[start, end)`, in ascending order."""
+        return self._taken(self._order.take_range(start, end))
+
+    def count_to_free(self, octets: int) -> int:
+        """Return how many messages of `peek()` hold `octets` or more; at most all of it."""
+        ready = self.peek()
+        count = 0
+        if ready is not None:
+            for size in self._sizes.numbers(ready.start, ready.end):
+                count += 1
+                octets -= size
+                if octets <= 0:
+                    break
+        return count
+
+    def _taken(self, taken: list[ReadyRange]) -> list[ReadyRange]:
+        for ready in taken:
+            self.ready_bytes -= self._bytes(ready.start, ready.end)
+        return taken
+
+    def _bytes(self, start: int, end: int) -> int:
+        return sum(self._sizes.numbers(start, end)) if start < end else 0

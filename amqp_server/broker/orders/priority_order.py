@@ -1,0 +1,92 @@
+"""The order of a queue with priorities: the highest level first, each in order of publishing.
+
+Source: RabbitMQ, priority queues: a message without a priority has 0, one above the queue's
+highest has the highest.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.orders.ready_ranges import ReadyRange, ReadyRanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amqp_server.broker.orders.offset_array import OffsetArray
+
+
+class PriorityOrder:
+    """The ready messages by priority; see `ReadyOrder` for what its methods promise.
+
+    Args:
+        priorities: Of every message from `cursor` on, known before it is made ready.
+        max_priority: The highest one.
+        cursor: First offset that was never ready before.
+    """
+
+    def __init__(self, priorities: OffsetArray, max_priority: int, cursor: int = 0) -> None:
+        """Make an order with nothing ready."""
+        self.end = cursor
+        self._priorities = priorities
+        self._levels = [ReadyRanges() for _ in range(max_priority + 1)]
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return how many messages are ready."""
+        return self._count
+
+    @property
+    def delivered_end(self) -> int:
+        """0: any message may go before any other, so that nothing can be said by one number."""
+        return 0
+
+    def extend(self, end: int) -> None:
+        """Make the offsets up to `end` (exclusive) ready."""
+        start, self.end = self.end, end
+        if start < end:
+            self._add(start, end, redelivered=False)
+
+    def peek(self) -> ReadyRange | None:
+        """Return the first range of the highest level that has one. O(levels)."""
+        for level in reversed(self._levels):
+            if level:
+                return level.first()
+        return None
+
+    def take(self, count: int) -> ReadyRange:
+        """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
+        for level in reversed(self._levels):
+            if level:
+                self._count -= count
+                return level.take(count)
+        raise AssertionError("took more than is ready")
+
+    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+        """Return `[start, end)` to its places."""
+        self._add(start, end, redelivered=redelivered)
+
+    def take_all(self) -> list[ReadyRange]:
+        """Remove and return everything that is ready, highest level first."""
+        self._count = 0
+        return [taken for level in reversed(self._levels) for taken in level.take_all()]
+
+    def take_range(self, start: int, end: int) -> list[ReadyRange]:
+        """Remove and return what is ready in `[start, end)`, in ascending order."""
+        taken = [ready for level in self._levels for ready in level.cut(start, end)]
+        self._count -= sum(map(len, taken))
+        return sorted(taken, key=lambda ready: ready.start)
+
+    def _add(self, start: int, end: int, *, redelivered: bool) -> None:
+        self._count += end - start
+        for priority, low, high in self._runs(start, end):
+            self._levels[priority].add(low, high, redelivered=redelivered)
+
+    def _runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield priority, start and end of the neighbours that have the same one."""
+        at = start
+        for priority, run in groupby(self._priorities.numbers(start, end)):
+            count = sum(1 for _ in run)
+            yield min(priority, len(self._levels) - 1), at, at + count
+            at += count

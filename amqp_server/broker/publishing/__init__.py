@@ -1,0 +1,1 @@
+"""What clients publish: assembled, checked, enqueued, confirmed."""

@@ -1,0 +1,40 @@
+"""Putting messages into the queues that they were routed to, and what makes them safe there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.publishing.confirms import Barrier
+from appendlog.message import PERSISTENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.queue import Queue
+
+
+def enqueue(
+    queues: Sequence[Queue], messages: list[bytes], flags: int
+) -> tuple[list[Barrier], list[Queue]]:
+    """Give every queue all messages, in order.
+
+    Args:
+        queues: Each once.
+        messages: Shared by the queues; not changed. One alone, if a queue `refuses_when_full`.
+        flags: The flags octet that all of them have.
+
+    Returns:
+        What has to become durable before the messages are safe, and the queues that refused
+        them (the others have them).
+    """
+    barriers: list[Barrier] = []
+    refusing: list[Queue] = []
+    is_persistent = bool(flags & PERSISTENT)
+    for queue in queues:
+        if queue.store.is_failed or (queue.refuses_when_full and queue.refuse(messages[0], flags)):
+            refusing.append(queue)
+            continue
+        end_offset = queue.publish(messages, flags)
+        if is_persistent and queue.is_journaled and queue.store.confirmed_end < end_offset:
+            barriers.append(Barrier(queue, end_offset))
+    return barriers, refusing

@@ -1,0 +1,87 @@
+"""What the properties of a message must be like before it is taken in, and become.
+
+Looked at only where a run's flags say that one of these properties is there, and once for
+messages in a row whose properties are the same octets.
+
+Source: RabbitMQ, `rabbit_channel:handle_method(#'basic.publish'{})`, for the order and the texts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
+from amqp_server.broker.publishing.expiration import check_expiration
+from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.property_octets import (
+    EXPIRATION,
+    REPLY_TO,
+    USER_ID,
+    find_property,
+    replace_property,
+)
+from amqp_server.protocol.strings import encode_shortstr
+from appendlog.message import body_position, properties_position, with_properties
+
+if TYPE_CHECKING:
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.client import Client
+
+CHECKED_PROPERTIES = REPLY_TO | USER_ID | EXPIRATION
+"""Property flags of which at least one must be set for a run to be checked."""
+
+
+def checked(
+    messages: list[bytes], property_flags: int, channel: Channel
+) -> tuple[list[bytes], PreconditionFailed | None]:
+    """Return the messages of a run before the first that must be refused, and why that is so.
+
+    In those that ask for direct replies `reply_to` is the channel's own key then.
+
+    Args:
+        messages: A run; all of them have the properties of `property_flags`. Not changed.
+        property_flags: The first word of their flags.
+        channel: Where they are published.
+    """
+    head = new_head = b""
+    good: list[bytes] = []
+    for message in messages:
+        if not head or not message.startswith(head):
+            head = message[: body_position(message)]
+            try:
+                new_head = _checked_head(head, property_flags, channel)
+            except PreconditionFailed as fault:
+                return good, fault
+        good.append(message if new_head is head else new_head + message[len(head) :])
+    return good, None
+
+
+def _checked_head(head: bytes, flags: int, channel: Channel) -> bytes:
+    """Return all of a message before its body, with the key for direct replies if it asks."""
+    properties = head[properties_position(head) :]
+    asks = flags & REPLY_TO and _value(properties, REPLY_TO) == DIRECT_REPLY_TO.encode()
+    if asks and channel.reply_consumer is None:
+        raise PreconditionFailed("fast reply consumer does not exist", 60, 40)
+    if flags & USER_ID:
+        _check_user_id(properties, channel.client)
+    if flags & EXPIRATION:
+        check_expiration(_value(properties, EXPIRATION))
+    if asks and channel.reply_consumer is not None:
+        reply_to = encode_shortstr(channel.reply_consumer.routing_key)
+        return with_properties(head, replace_property(properties, REPLY_TO, reply_to))
+    return head
+
+
+def _value(properties: bytes, flag: int) -> bytes:
+    start, end = find_property(properties, flag)
+    return properties[start + 1 : end]
+
+
+def _check_user_id(properties: bytes, client: Client) -> None:
+    user_id = _value(properties, USER_ID).decode("utf-8", "surrogateescape")
+    if user_id != client.user:
+        raise PreconditionFailed(
+            f"user_id property set to '{user_id}' but authenticated user was '{client.user}'",
+            60,
+            40,
+        )

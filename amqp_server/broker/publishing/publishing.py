@@ -1,0 +1,283 @@
+"""The publishing half of a channel: runs of messages in, confirms and returns out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.consuming.direct_reply import reply_keys_of
+from amqp_server.broker.publishing.confirms import PublisherConfirms
+from amqp_server.broker.publishing.content_assembly import ContentAssembly
+from amqp_server.broker.publishing.enqueue import enqueue
+from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, checked
+from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
+from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.transactions.transaction import HeldPublish
+from amqp_server.protocol.constants import ReplyCode
+from amqp_server.protocol.errors import (
+    AccessRefused,
+    NotFound,
+    NotImplementedAmqp,
+    UnexpectedFrame,
+)
+from amqp_server.protocol.framing import encode_content
+from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
+from appendlog.message import HAS_HEADERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+
+TARGETS_MAX = 4096
+"""Publish frames whose routing a channel remembers."""
+_RETURN_HEAD = b"\x00\x3c\x00\x32"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishTarget:
+    """Where the messages of one `basic.publish` frame go, as long as no binding changes."""
+
+    exchange: Exchange
+    routing_key: str
+    mandatory: bool
+    routes_singly: bool
+    queues: Sequence[Queue]
+    reply_keys: tuple[str, ...]
+    method: BasicPublish
+
+
+class Publishing:
+    """What one channel publishes, and what it still has to be told about it.
+
+    Args:
+        channel: The channel.
+
+    Attributes:
+        confirms: Of this channel, once the client has asked for them.
+        is_refusing: Whether every publish is answered with basic.nack, if confirms are on.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        """Begin without confirms, as every channel does."""
+        self.confirms: PublisherConfirms | None = None
+        self.is_refusing = False
+        self._channel = channel
+        self._virtual_host = channel.virtual_host
+        self._client = channel.client
+        self._broker = channel.broker
+        self._assembly: ContentAssembly | None = None
+        self._targets: dict[bytes, PublishTarget] = {}
+        self._targets_version = -1
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the content of a publish is awaited."""
+        return self._assembly is not None
+
+    def close(self) -> None:
+        """Forget content that was still awaited, and publishes that were not answered."""
+        if self._assembly is not None:
+            self._assembly.release()
+            self._assembly = None
+        self.confirms = None
+
+    def publish_run(
+        self, method_payload: bytes, messages: list[bytes], property_flags: int, message_flags: int
+    ) -> None:
+        """Route and take in messages that share one publish frame and their kinds of properties.
+
+        Raises:
+            AmqpError: The exchange is missing or refuses, and nothing of the run was taken in;
+                or one of the messages cannot be, and only those before it were.
+            UnexpectedFrame: Another message's content was still awaited.
+        """
+        if self._assembly is not None:
+            raise self._assembly.out_of_place
+        if self.is_refusing and self.confirms is not None:
+            self.confirms.add(len(messages), (), refused=True)
+            self._broker.turn.mark(self)
+            return
+        target = self._target(method_payload)
+        fault = None
+        if property_flags & CHECKED_PROPERTIES:
+            messages, fault = checked(messages, property_flags, self._channel)
+        if target.routes_singly or (
+            message_flags & HAS_HEADERS and any(map(may_have_copies, messages))
+        ):
+            self._publish_singly(target, messages, message_flags)
+        elif messages:
+            self._enqueue(target, target.queues, target.reply_keys, messages, message_flags)
+        if fault is not None:
+            raise fault
+
+    def begin_content(self, payload: bytes) -> None:
+        """Begin a publish whose content comes frame by frame."""
+        method = decode_method(payload)
+        assert isinstance(method, BasicPublish), "only basic.publish carries content from a client"
+        self._target(payload)
+        self._assembly = ContentAssembly(
+            method,
+            payload,
+            self._broker.config.max_message_bytes,
+            self._broker.assembly_budget,
+            self._client,
+        )
+
+    def take_header(self, payload: bytes) -> None:
+        """Take a content header frame that came by itself."""
+        if self._assembly is None:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._assembly.take_header(payload):
+            self._finish_content()
+
+    def take_body(self, payload: bytes) -> None:
+        """Take a content body frame that came by itself."""
+        if self._assembly is None:
+            raise UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._assembly.take_body(payload):
+            self._finish_content()
+
+    def expect_method(self) -> None:
+        """Check that a method may come now.
+
+        Raises:
+            UnexpectedFrame: The content of a publish is awaited.
+        """
+        if self._assembly is not None:
+            raise self._assembly.out_of_place
+
+    def wait_for_room(self, queues: Iterable[Queue]) -> None:
+        """Stop reading the client as long as one of the queues has no room."""
+        for queue in queues:
+            if queue.store.is_stalled:
+                queue.stalled_publishers.add(self._client)
+                self._client.pause_reading(queue)
+
+    def release_confirms(self) -> None:
+        """Answer every publish that has become safe, or has failed, since the last time."""
+        if self.confirms is None:
+            return
+        answered = self.confirms.answered_tag
+        for answer in self.confirms.release():
+            multiple = answer.last_tag > answered + 1
+            answered = answer.last_tag
+            if answer.refused:
+                self._channel.send(
+                    BasicNack(delivery_tag=answer.last_tag, multiple=multiple, requeue=False)
+                )
+            else:
+                self._channel.send(BasicAck(delivery_tag=answer.last_tag, multiple=multiple))
+
+    @property
+    def awaits_confirms(self) -> bool:
+        """Whether publishes of this channel are not answered yet."""
+        return self.confirms is not None and len(self.confirms) > 0
+
+    def run_turn(self) -> None:
+        """Confirm what waited for nothing."""
+        self.release_confirms()
+
+    def _finish_content(self) -> None:
+        assembly, self._assembly = self._assembly, None
+        assert assembly is not None, "no content to finish"
+        assembly.release()
+        self.publish_run(
+            assembly.method_payload,
+            [assembly.message],
+            assembly.property_flags,
+            assembly.message_flags,
+        )
+
+    def _target(self, method_payload: bytes) -> PublishTarget:
+        if self._targets_version != self._virtual_host.routing_version:
+            self._targets.clear()
+            self._targets_version = self._virtual_host.routing_version
+        target = self._targets.get(method_payload)
+        if target is None:
+            target = self._resolve(method_payload)
+            if len(self._targets) >= TARGETS_MAX:
+                self._targets.clear()
+            self._targets[method_payload] = target
+        return target
+
+    def _resolve(self, method_payload: bytes) -> PublishTarget:
+        method = decode_method(method_payload)
+        assert isinstance(method, BasicPublish), "a run carries basic.publish"
+        if method.immediate:
+            raise NotImplementedAmqp("immediate=true", 60, 40)
+        vhost = self._virtual_host
+        exchange = vhost.exchanges.get(method.exchange)
+        if exchange is None:
+            raise NotFound(f"no exchange '{method.exchange}' in vhost '{vhost.name}'", 60, 40)
+        if exchange.internal:
+            raise AccessRefused(
+                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'",
+                60,
+                40,
+            )
+        singly = vhost.routing.routes_singly(exchange)
+        key = method.routing_key
+        queues = () if singly else vhost.routing.route(exchange, Envelope((key,)))
+        replies = reply_keys_of(exchange, (key,))
+        return PublishTarget(exchange, key, method.mandatory, singly, queues, replies, method)
+
+    def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
+        """Publish messages that may each go another way, one after the other.
+
+        Raises:
+            AmqpError: One cannot be routed; those before it were taken in.
+        """
+        route = self._virtual_host.routing.route
+        for message in messages:
+            copies: tuple[str, ...] = ()
+            stored, queues, reply_keys = message, target.queues, target.reply_keys
+            if flags & HAS_HEADERS and may_have_copies(message):
+                copies, stored = take_copies(message)
+            if copies or target.routes_singly:
+                keys = (target.routing_key, *copies)
+                queues = route(target.exchange, Envelope(keys, stored))
+                reply_keys = reply_keys_of(target.exchange, keys)
+            if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
+                # Kept as it came: `BCC` is read again, and taken out, when it is let go.
+                stored = message
+            self._enqueue(target, queues, reply_keys, [stored], flags)
+
+    def _enqueue(
+        self,
+        target: PublishTarget,
+        queues: Sequence[Queue],
+        reply_keys: tuple[str, ...],
+        messages: list[bytes],
+        flags: int,
+    ) -> None:
+        if self._channel.transaction is not None:
+            held = HeldPublish(target, queues, reply_keys, messages, flags)
+            self._channel.transaction.publish(held)
+            return
+        if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
+            for message in messages:
+                self._enqueue(target, queues, reply_keys, [message], flags)
+            return
+        barriers, refusing = enqueue(queues, messages, flags)
+        self.wait_for_room(queues)
+        replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
+        if target.mandatory and not queues and not replied:
+            self.give_back(messages)
+        if self.confirms is not None:
+            self.confirms.add(len(messages), barriers, refused=bool(refusing))
+            for barrier in barriers:
+                barrier.queue.waiting_confirms.add(self)
+            if not barriers:
+                self._broker.turn.mark(self)
+
+    def give_back(self, messages: list[bytes]) -> None:
+        """Return mandatory messages that no queue takes."""
+        text = b"NO_ROUTE"
+        head = _RETURN_HEAD + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text
+        for message in messages:
+            self._client.write(
+                encode_content(message, self._channel.number, head, b"", self._client.frame_max)
+            )

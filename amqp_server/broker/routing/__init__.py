@@ -1,0 +1,1 @@
+"""Where a message goes: envelopes, matchers, exchange-to-exchange bindings."""

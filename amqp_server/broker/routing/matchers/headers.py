@@ -1,0 +1,108 @@
+"""Headers exchange: the message's headers against the binding's arguments.
+
+`x-match` is all (default), any, all-with-x or any-with-x; without `-with-x`, keys that begin
+with `x-` are not compared; a binding value of void asks for presence only. All else is compared
+as RabbitMQ's bare Erlang values are: 5, 5.0 and a timestamp of 5 are equal, kinds count only
+inside arrays and tables.
+
+Source: RabbitMQ, `rabbit_exchange_type_headers` and its texts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from amqp_server.broker.routing.matchers.matcher import Matcher
+from amqp_server.protocol.errors import PreconditionFailed
+from amqp_server.protocol.field_comparison import bare_value, erlang_term, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.protocol.tables import Table
+
+_KINDS = frozenset({"all", "any", "all-with-x", "any-with-x"})
+
+
+class _Pattern(NamedTuple):
+    """What a binding asks for: all or any of its values, and of its names that need no value."""
+
+    asks_for_all: bool
+    values: dict[str, object]
+    names: list[str]
+
+
+class HeadersMatcher(Matcher):
+    """All bindings, tried one after the other."""
+
+    routes_singly = True
+
+    def __init__(self) -> None:
+        """Begin without bindings."""
+        self._patterns: dict[Binding, _Pattern] = {}
+
+    def check_binding(self, routing_key: str, arguments: Table) -> None:
+        """Check `x-match`."""
+        value = arguments.get("x-match")
+        if value is None:
+            return
+        shown = erlang_term(value.value)
+        if value.kind != b"S":
+            raise PreconditionFailed(
+                f"Invalid x-match field type {type_name(value)} (value {shown}); expected longstr"
+            )
+        if _match_kind(arguments) not in _KINDS:
+            raise PreconditionFailed(
+                f"Invalid x-match field value {shown}; expected all, any, all-with-x, or any-with-x"
+            )
+
+    def add(self, binding: Binding) -> None:
+        """Take in a binding."""
+        self._patterns[binding] = _pattern(binding.arguments)
+
+    def remove(self, binding: Binding) -> None:
+        """Forget a binding."""
+        del self._patterns[binding]
+
+    def match(self, envelope: Envelope) -> Sequence[Destination]:
+        """Return the destinations whose arguments fit the headers."""
+        headers = {name: bare_value(value) for name, value in envelope.headers.items()}
+        return [
+            binding.destination
+            for binding, pattern in self._patterns.items()
+            if _fits(pattern, headers)
+        ]
+
+
+def _match_kind(arguments: Table) -> str:
+    value = arguments.get("x-match")
+    if value is None or not isinstance(value.value, bytes):
+        return "all"
+    return value.value.decode("utf-8", "replace")
+
+
+def _pattern(arguments: Table) -> _Pattern:
+    kind = _match_kind(arguments)
+    compared = {
+        name: value
+        for name, value in arguments.items()
+        if name != "x-match" and (kind.endswith("-with-x") or not name.startswith("x-"))
+    }
+    return _Pattern(
+        not kind.startswith("any"),
+        {name: bare_value(value) for name, value in compared.items() if value.kind != b"V"},
+        [name for name, value in compared.items() if value.kind == b"V"],
+    )
+
+
+def _fits(pattern: _Pattern, headers: dict[str, object]) -> bool:
+    asks_for_all, values, names = pattern
+    if asks_for_all:
+        return all(name in headers for name in names) and all(
+            name in headers and headers[name] == value for name, value in values.items()
+        )
+    return any(name in headers for name in names) or any(
+        name in headers and headers[name] == value for name, value in values.items()
+    )

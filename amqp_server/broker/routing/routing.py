@@ -1,0 +1,114 @@
+"""Routing: from an exchange, over bindings and alternate exchanges, to queues.
+
+Where the one key of a message alone decides, its way is found once and remembered until the
+next change of the virtual host: a chain of thirty exchanges costs as much as one then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.transfers.delay import delay_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.routing.envelope import Envelope
+    from amqp_server.broker.virtual_host import VirtualHost
+
+ROUTES_MAX = 4096
+"""Ways that a virtual host remembers; all are forgotten when there is one more."""
+
+
+class Routing:
+    """Finds the queues that messages go to, in one virtual host.
+
+    Args:
+        virtual_host: Whose exchanges and queues; its `routing_version` tells when to forget.
+    """
+
+    def __init__(self, virtual_host: VirtualHost) -> None:
+        """Begin with nothing remembered."""
+        self._virtual_host = virtual_host
+        self._version = -1
+        self._routes: dict[tuple[Exchange, str], Sequence[Queue]] = {}
+        self._singly: dict[Exchange, bool] = {}
+
+    def route(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
+        """Return the queues that a message goes to, each once; not to be changed."""
+        key, *copies = envelope.routing_keys
+        # Lists of copies can be long, and are seldom the same.
+        if exchange.name == "" or copies or self.routes_singly(exchange):
+            return self._walk(exchange, envelope)
+        route = self._routes.get((exchange, key))
+        if route is None:
+            if len(self._routes) >= ROUTES_MAX:
+                self._routes.clear()
+            route = self._routes[exchange, key] = self._walk(exchange, envelope)
+        return route
+
+    def routes_singly(self, exchange: Exchange) -> bool:
+        """Return whether two messages with the same keys may go different ways from here."""
+        self._forget_what_changed()
+        singly = self._singly.get(exchange)
+        if singly is None:
+            singly = self._singly[exchange] = self._reaches_one_that_routes_singly(exchange)
+        return singly
+
+    def _forget_what_changed(self) -> None:
+        if self._version != self._virtual_host.routing_version:
+            self._version = self._virtual_host.routing_version
+            self._routes.clear()
+            self._singly.clear()
+
+    def _walk(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
+        """Follow exchange-to-exchange bindings with a visited set, so that cycles end."""
+        queues: dict[Queue, None] = {}
+        visited = {exchange}
+        pending = [exchange]
+        while pending:
+            current = pending.pop()
+            if current.name == "":
+                for key in envelope.routing_keys:
+                    queue = self._virtual_host.queues.get(key)
+                    if queue is not None:
+                        queues[queue] = None
+                continue
+            delay_queue = self._virtual_host.delay_queues.get(current)
+            if delay_queue is not None and delay_ms(envelope.headers) > 0:
+                queues[delay_queue] = None
+                continue
+            matched = current.matcher.match(envelope)
+            alternate = self._alternate_of(current)
+            if not matched and alternate is not None and alternate not in visited:
+                # Each exchange by itself: what another one of the chain matched does not count.
+                visited.add(alternate)
+                pending.append(alternate)
+            for destination in matched:
+                if not isinstance(destination, Exchange):
+                    queues[destination] = None
+                elif destination not in visited:
+                    visited.add(destination)
+                    pending.append(destination)
+        return tuple(queues)
+
+    def _reaches_one_that_routes_singly(self, exchange: Exchange) -> bool:
+        visited = {exchange}
+        pending = [exchange]
+        while pending:
+            current = pending.pop()
+            if current.matcher.routes_singly:
+                return True
+            bound = [binding.destination for binding in current.bindings.values()]
+            for reached in (*bound, self._alternate_of(current)):
+                if isinstance(reached, Exchange) and reached not in visited:
+                    visited.add(reached)
+                    pending.append(reached)
+        return False
+
+    def _alternate_of(self, exchange: Exchange) -> Exchange | None:
+        """Return the exchange that takes what `exchange` cannot route; one not there is none."""
+        alternate = exchange.alternate
+        return None if alternate is None else self._virtual_host.exchanges.get(alternate)

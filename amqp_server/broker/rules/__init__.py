@@ -1,0 +1,1 @@
+"""What a queue does by itself: expiry, limits, counts, its own end."""

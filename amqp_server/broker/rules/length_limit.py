@@ -1,0 +1,57 @@
+"""How many ready messages a queue may hold, and how many octets of bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.rules.message_facts import body_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.orders.measured_order import MeasuredOrder
+    from amqp_server.broker.orders.ready_order import ReadyOrder
+    from amqp_server.broker.queue_settings import QueueSettings
+
+
+class LengthLimit:
+    """The limits of one queue; either may be absent.
+
+    Args:
+        settings: The limits.
+        order: What is ready.
+        measured: The same order, if there is a limit in octets.
+    """
+
+    def __init__(
+        self, settings: QueueSettings, order: ReadyOrder, measured: MeasuredOrder | None
+    ) -> None:
+        """Watch an order."""
+        self._max_length = settings.max_length
+        self._max_bytes = settings.max_length_bytes
+        self._order = order
+        self._measured = measured
+
+    def excess(self) -> int:
+        """Return how many messages of `order.peek()` have to go; 0 when the limits are kept."""
+        first = self._order.peek()
+        if first is None:
+            return 0
+        if self._max_length is not None and len(self._order) > self._max_length:
+            return min(len(self._order) - self._max_length, len(first))
+        if self._measured is not None and self._max_bytes is not None:
+            octets = self._measured.ready_bytes - self._max_bytes
+            if octets > 0:
+                return self._measured.count_to_free(octets)
+        return 0
+
+    def has_room_for(self, messages: Sequence[bytes]) -> bool:
+        """Return whether that many more ready messages keep the limits.
+
+        Source: RabbitMQ 3.10, `rabbit_amqqueue_process:will_overflow`.
+        """
+        if self._max_length is not None and len(self._order) + len(messages) > self._max_length:
+            return False
+        if self._measured is None or self._max_bytes is None:
+            return True
+        return self._measured.ready_bytes + sum(map(body_bytes, messages)) <= self._max_bytes

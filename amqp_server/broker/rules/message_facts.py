@@ -1,0 +1,98 @@
+"""What a queue's rules have to know of each unsettled message: its deadline, priority and size.
+
+A message may have left the ring long before a rule asks for it, so these few numbers stay in
+memory, in arrays and runs. A queue keeps only what its own rules need: a plain one nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.orders.offset_array import OffsetArray
+from amqp_server.broker.rules.deadlines import Deadlines
+from appendlog.message import HAS_EXPIRATION, HAS_PRIORITY, body_position, properties_position
+from appendlog.message_properties import NO_EXPIRATION, priority_and_expiration
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue_settings import QueueSettings
+
+
+class MessageFacts:
+    """The facts that one queue keeps.
+
+    Args:
+        settings: Tell which facts are needed.
+        start: Offset of the first message that will be noted.
+
+    Attributes:
+        deadlines: When messages expire.
+        priorities: 0 to 255, as published; None in a queue without priorities.
+        sizes: Body octets; None in a queue without a limit in octets.
+        is_needed: Whether every message has to be noted, and not only one with an expiration.
+    """
+
+    def __init__(self, settings: QueueSettings, start: int) -> None:
+        """Begin without messages."""
+        self.deadlines = Deadlines()
+        self.priorities = OffsetArray("B", start) if settings.max_priority is not None else None
+        self.sizes = OffsetArray("I", start) if settings.max_length_bytes is not None else None
+        self._ttl_ms = settings.message_ttl_ms
+        self.is_needed = not (
+            self.priorities is None and self.sizes is None and self._ttl_ms is None
+        )
+
+    def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
+        """Note messages from the offset `start` on, published at `now_ms`.
+
+        Args:
+            start: Above all that was noted before; offsets between hold no message.
+            messages: Neighbours.
+            flags: The flags octet that all of them have.
+            now_ms: Milliseconds since 1970.
+        """
+        if self.priorities is not None:
+            self.priorities.fill(start)
+            known = flags & HAS_PRIORITY
+            self.priorities.extend(map(_priority, messages) if known else bytes(len(messages)))
+        if self.sizes is not None:
+            self.sizes.fill(start)
+            self.sizes.extend(map(body_bytes, messages))
+        if flags & HAS_EXPIRATION:
+            for offset, message in enumerate(messages, start):
+                lifetime_ms = self._lifetime_ms(message)
+                if lifetime_ms is not None:
+                    self.deadlines.add(offset, offset + 1, now_ms + lifetime_ms)
+        elif self._ttl_ms is not None:
+            self.deadlines.add(start, start + len(messages), now_ms + self._ttl_ms)
+
+    def close_gap(self, end: int) -> None:
+        """Note that there is no message up to `end`: the next one comes there."""
+        for numbers in (self.priorities, self.sizes):
+            if numbers is not None:
+                numbers.fill(end)
+
+    def forget(self, floor: int) -> None:
+        """Let go of the arrays below `floor`."""
+        for numbers in (self.priorities, self.sizes):
+            if numbers is not None:
+                numbers.forget(floor)
+
+    def _lifetime_ms(self, message: bytes) -> int | None:
+        """Return how long a message lives: the shorter of its own time and the queue's."""
+        expiration_ms = priority_and_expiration(_properties(message))[1]
+        if expiration_ms == NO_EXPIRATION:
+            return self._ttl_ms
+        return expiration_ms if self._ttl_ms is None else min(expiration_ms, self._ttl_ms)
+
+
+def body_bytes(message: bytes) -> int:
+    """Return the octets of a message's body."""
+    return len(message) - body_position(message)
+
+
+def _priority(message: bytes) -> int:
+    return max(priority_and_expiration(_properties(message))[0], 0)
+
+
+def _properties(message: bytes) -> bytes:
+    return message[properties_position(message) : body_position(message)]

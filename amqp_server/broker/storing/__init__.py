@@ -1,0 +1,1 @@
+"""Where messages are: the store of a queue over its ring and its log."""

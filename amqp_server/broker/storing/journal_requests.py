@@ -1,0 +1,111 @@
+"""Making flush requests: messages into chunks of bounded size, with append times."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.storing.transaction_marks import TransactionMarks
+from appendlog import FlushRequest, encode_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from appendlog import Log
+    from ring import Ring
+
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
+"""Message bytes handed to the flusher for one log at a time."""
+
+
+class JournalRequests:
+    """Encodes what one queue has to write.
+
+    Args:
+        log: Where it will be written.
+        chunk_bytes_max: Message bytes in a chunk at most; a larger message is alone in its own.
+
+    Attributes:
+        transactions: Offsets whose chunks must say which transaction they belong to, and hold
+            nothing else; of a durable queue, whose offsets have no gaps.
+    """
+
+    def __init__(self, log: Log, chunk_bytes_max: int) -> None:
+        """Go on from the log's last append time."""
+        self.transactions = TransactionMarks()
+        self._log = log
+        self._chunk_bytes_max = chunk_bytes_max
+        self._timestamp_ns = log.last_timestamp_ns
+
+    def make(self, ring: Ring, ranges: list[tuple[int, int]], *, sync: bool) -> FlushRequest:
+        """Return a request for the first messages of `ranges`, as many as one may hold.
+
+        Args:
+            ring: Holds all of them.
+            ranges: Ascending, at least one, none empty.
+            sync: Whether they must be on the disk when the request is done.
+        """
+        messages: list[bytes] = []
+        for start, end in ranges:
+            messages += ring.read(start, end)
+        ends_bytes = list(accumulate(map(len, messages)))
+        count = max(bisect_right(ends_bytes, REQUEST_BYTES_MAX), 1)
+        first_offset = ranges[0][0]
+        # The offsets are written out only where there are gaps between them.
+        offsets: Sequence[int] = range(first_offset, first_offset + count)
+        if len(ranges) > 1:
+            offsets = [offset for start, end in ranges for offset in range(start, end)]
+        # Append time never goes back within a log, even when the clock does.
+        self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
+        if self.transactions:
+            chunks = self._encode_pieces(messages, ends_bytes, first_offset, count)
+        else:
+            chunks = [
+                self._encode(messages[start:end], offsets[start:end], b"")
+                for start, end in self._chunk_borders(ends_bytes, 0, count)
+            ]
+        return FlushRequest(self._log, chunks, offsets[count - 1] + 1, sync)
+
+    def _encode_pieces(
+        self, messages: list[bytes], ends_bytes: list[int], first_offset: int, count: int
+    ) -> list[bytes]:
+        """Encode so that a chunk holds messages of one transaction only, or of none."""
+        return [
+            self._encode(
+                messages[start:end],
+                range(first_offset + start, first_offset + end),
+                piece.transaction_id,
+            )
+            for piece in self.transactions.pieces(first_offset, first_offset + count)
+            for start, end in self._chunk_borders(
+                ends_bytes, piece.start - first_offset, piece.end - first_offset
+            )
+        ]
+
+    def _chunk_borders(
+        self, ends_bytes: list[int], start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
+        start_bytes = ends_bytes[start - 1] if start else 0
+        while start < stop:
+            fitting = bisect_right(ends_bytes, start_bytes + self._chunk_bytes_max, start, stop)
+            end = max(fitting, start + 1)
+            yield start, end
+            start, start_bytes = end, ends_bytes[end - 1]
+
+    def _encode(
+        self, messages: list[bytes], offsets: Sequence[int], transaction_id: bytes
+    ) -> bytes:
+        base = offsets[0]
+        deltas = None if isinstance(offsets, range) else [offset - base for offset in offsets]
+        salt = self._log.identity.salt
+        return encode_chunk(messages, base, deltas, self._timestamp_ns, None, salt, transaction_id)
+
+
+def up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
+    """Return the longest head of `messages` within `bytes_max`, at least one message."""
+    if sum(map(len, messages)) <= bytes_max:
+        return messages
+    fitting = bisect_right(list(accumulate(map(len, messages))), bytes_max)
+    return messages[: max(fitting, 1)]

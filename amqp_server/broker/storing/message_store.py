@@ -1,0 +1,378 @@
+"""Where message N of a queue is: in the ring, or in the log behind it.
+
+The ring holds the newest window; the journal stage writes to the log what must be there;
+together they always have every message that is not settled:
+
+    log_start_offset        window_start    written_end    cursor        end_offset
+         |                       |               |            |               |
+         +-----------------------+===============+============+...............+
+         |     log only          |  both         |  ring only |  not claimed yet
+
+A durable queue's journal stage follows the cursor at once. A transient queue's sleeps until
+the ring is `SPILL_FILL` full, then writes the oldest unsettled messages until there is room.
+A slot may be overwritten when its message is settled or in the log, never before. One
+request per log is under way at a time: what is published meanwhile waits in the ring and
+becomes the next chunk, so a slow disk makes larger writes, not longer queues of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from amqp_server.broker.storing.cold_reads import ColdReads, wake
+from amqp_server.broker.storing.journal_requests import JournalRequests
+from amqp_server.config import Durability
+from appendlog import FlushRequest
+
+if TYPE_CHECKING:
+    from amqp_server.broker.storing.cold_reads import ReadInWorker
+    from appendlog import Flusher, FlushResult, Log, ReadResult
+    from offsets.settlement import Settlement
+    from ring import Ring
+
+logger = logging.getLogger(__name__)
+
+SPILL_FILL = 0.8
+"""Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
+OFFSET_MAX = (1 << 63) - 1
+"""Higher than any message's offset."""
+
+
+class StoreOwner(Protocol):
+    """Who hears that something in the store has moved: the queue."""
+
+    def store_moved(self) -> None:
+        """More can be read, claimed or confirmed than before."""
+
+    def store_lost(self, start: int, end: int) -> None:
+        """The log no longer has the records of `[start, end)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What all stores of a server share.
+
+    Attributes:
+        durability: When a persistent message counts as safe.
+        flush_bytes: Message bytes in a chunk at most; a larger message is alone in its own.
+        flush_interval_seconds: Longest that a chunk waits for company while input goes on.
+    """
+
+    durability: Durability
+    flush_bytes: int
+    flush_interval_seconds: float
+
+
+class MessageStore:
+    """The messages of one queue by offset. The event loop owns it.
+
+    Args:
+        log: The queue's log, opened; it is written through `flusher` only.
+        ring: A ring whose cursor is the log's end offset.
+        settlement: What of the queue is settled; read, never changed.
+        is_durable: Whether every message is journaled.
+        settings: What all stores share.
+        flusher: Writes and syncs, off the loop.
+        read_in_worker: Runs a function in a worker and calls back on the loop.
+        owner: Hears of progress.
+    """
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        ring: Ring,
+        settlement: Settlement,
+        is_durable: bool,
+        settings: StoreSettings,
+        flusher: Flusher,
+        read_in_worker: ReadInWorker,
+        owner: StoreOwner,
+    ) -> None:
+        """Take over an opened log and an empty ring."""
+        assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
+        self.log = log
+        self.ring = ring
+        self.is_failed = False
+        self.is_held = False
+        self.written_end = log.log_end_offset
+        self.recovery_point = log.log_end_offset
+        self._settlement = settlement
+        self._is_durable = is_durable
+        self._settings = settings
+        self._flusher = flusher
+        self._owner = owner
+        self._persistent_end = 0
+        self._request: FlushRequest | None = None
+        self._unclaimed: deque[list[bytes]] = deque()
+        self._unclaimed_count = 0
+        self._requests = JournalRequests(log, settings.flush_bytes)
+        self._read_in_worker = read_in_worker
+        self._cold = self.cold_reads()
+        self._flush_waiters: list[asyncio.Future[None]] = []
+        self._is_discarded = False
+        self._oldest_waiting_seconds = 0.0
+
+    @property
+    def cursor(self) -> int:
+        """End of what can be read (exclusive)."""
+        return self.ring.cursor
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next message will get."""
+        return self.ring.cursor + self._unclaimed_count
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether messages wait for room; their publishers should not be read meanwhile."""
+        return self._unclaimed_count > 0
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a request is with the flusher."""
+        return self._request is not None
+
+    @property
+    def confirmed_end(self) -> int:
+        """All persistent messages below this offset may be confirmed (invariant I3)."""
+        if self._is_discarded:
+            # Deleting a queue is an answer too: nobody waits for its disk any more, nor for
+            # the room that its last messages never found.
+            return OFFSET_MAX
+        match self._settings.durability:
+            case Durability.FSYNC:
+                return self.recovery_point
+            case Durability.WRITE:
+                return self.written_end
+            case Durability.NONE:
+                return self.end_offset
+
+    @property
+    def gating_sequence(self) -> int:
+        """Lowest sequence that the ring must keep: neither settled nor in the log."""
+        if self._is_durable:
+            return self.written_end
+        return max(self.written_end, self._settlement.ack_floor)
+
+    def append(self, messages: list[bytes], *, persistent: bool) -> int:
+        """Take messages in and return the end offset after them.
+
+        They can be read when the cursor has passed them, which is at once unless the ring
+        is full and the disk behind.
+        """
+        if not self._unclaimed:
+            claimed = self.ring.try_claim(messages, self.gating_sequence)
+            if claimed == len(messages):
+                self.ring.publish(messages)
+            else:
+                self.ring.publish(messages[:claimed])
+                self._wait_for_room(messages[claimed:])
+        else:
+            self._wait_for_room(messages)
+        if persistent:
+            self._persistent_end = self.end_offset
+        return self.end_offset
+
+    def mark_transaction(self, start: int, end: int, transaction_id: bytes) -> None:
+        """Let the log say that `[start, end)`, just taken in, belong to a transaction."""
+        self._requests.transactions.add(start, end, transaction_id)
+
+    def read(self, start: int, end: int, cold: ColdReads | None = None) -> list[bytes]:
+        """Return the messages from `start` on that are at hand, at most up to `end`.
+
+        `[start, end)` must be unsettled. An empty list means that they are being read from
+        the log; the owner hears when they are here.
+
+        Args:
+            start: First offset.
+            end: Exclusive.
+            cold: Of a reader that goes its own way through the log; None for consumers.
+        """
+        if start >= self.ring.window_start:
+            if cold is None:
+                self._cold.clear()
+            return self.ring.read(start, min(end, self.ring.cursor))
+        cold = cold or self._cold
+        messages = cold.get(start, min(end, self.ring.window_start))
+        if not messages:
+            cold.begin(start, self._cold_arrived)
+        return messages
+
+    def cold_reads(self) -> ColdReads:
+        """Return the window on the log of one more reader; to be handed to `read`."""
+        return ColdReads(self.log, self._read_in_worker)
+
+    def release(self, ack_floor: int) -> None:
+        """Let the ring go of what is settled, when it is worth a call or all is drained."""
+        if not self._is_durable or ack_floor <= self.written_end:
+            end = min(ack_floor, self.gating_sequence)
+            if end == self.ring.cursor or end - self.ring.window_start >= 256:
+                self.ring.release(end)
+        if self._unclaimed:
+            cursor = self.ring.cursor
+            self._claim_waiting()
+            if self.ring.cursor > cursor:
+                # There may be no flush under way that would tell the owner later.
+                self._owner.store_moved()
+
+    async def until_read(self) -> None:
+        """Return when the read that is under way has arrived; at once if there is none."""
+        await self._cold.until_read()
+
+    async def make_durable(self) -> None:
+        """Return when all that was taken in so far is on the disk, or cannot get there."""
+        end = self.end_offset
+        while self.recovery_point < end and not (
+            self.is_failed or self.is_held or self._is_discarded
+        ):
+            self.run_journal(more_input=False)
+            self.request_sync()
+            waiter = asyncio.get_running_loop().create_future()
+            self._flush_waiters.append(waiter)
+            await waiter
+
+    def discard(self) -> None:
+        """Let go of everything: the queue is deleted."""
+        self._is_discarded = True
+        wake(self._flush_waiters)
+        self._unclaimed.clear()
+        self._unclaimed_count = 0
+        self.ring.release(self.ring.cursor)
+
+    def give_up_memory(self) -> None:
+        """Let go of all messages that the log has; start writing out what it has not."""
+        self.ring.release(self.gating_sequence)
+        self._cold.clear()
+        if not self._is_durable:
+            self._spill()
+
+    def request_sync(self) -> None:
+        """Make durable what was written without waiting for the disk (transient messages)."""
+        if self.is_failed or self._is_discarded:
+            return
+        if self._is_durable and self._request is None and self.recovery_point < self.written_end:
+            self._request = FlushRequest(self.log, [], self.written_end, sync=True)
+            self._flusher.submit(self._request)
+
+    def run_journal(self, *, more_input: bool) -> bool:
+        """Hand the next chunks to the flusher, if there is something to write.
+
+        Args:
+            more_input: Whether clients are still sending; then small chunks wait for
+                company, up to `flush_bytes` or `flush_interval_seconds`.
+
+        Returns:
+            Whether it decided to wait, and should be called again next turn.
+        """
+        if self._request is not None or self.is_failed or self.is_held or self._is_discarded:
+            return False
+        if not self._is_durable:
+            if self.ring.fill >= SPILL_FILL or self._unclaimed:
+                self._spill()
+            return False
+        start, end = self.written_end, self.ring.cursor
+        if start == end:
+            return False
+        if more_input and self._may_wait():
+            return True
+        self._start_request([(start, end)])
+        return False
+
+    def flushed(self, result: FlushResult) -> None:
+        """Take the flusher's answer for this store's request."""
+        request, self._request = self._request, None
+        assert request is not None, "an answer without a request"
+        if result.error is not None:
+            self.is_failed = True
+            self._unclaimed.clear()
+            self._unclaimed_count = 0
+            logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
+        else:
+            self.written_end = request.end_offset
+            if request.sync:
+                self.recovery_point = request.end_offset
+            if self._is_durable:
+                # Consumers may be ahead of the disk: what they settled could not go before.
+                self.ring.release(min(self._settlement.ack_floor, self.written_end))
+            else:
+                self.ring.release(self.gating_sequence)
+            self._claim_waiting()
+            assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
+        wake(self._flush_waiters)
+        self._owner.store_moved()
+
+    def _wait_for_room(self, messages: list[bytes]) -> None:
+        self._unclaimed.append(messages)
+        self._unclaimed_count += len(messages)
+
+    def _claim_waiting(self) -> None:
+        while self._unclaimed:
+            messages = self._unclaimed[0]
+            claimed = self.ring.try_claim(messages, self.gating_sequence)
+            self.ring.publish(messages[:claimed])
+            self._unclaimed_count -= claimed
+            if claimed < len(messages):
+                self._unclaimed[0] = messages[claimed:]
+                return
+            self._unclaimed.popleft()
+
+    def _may_wait(self) -> bool:
+        now = time.monotonic()
+        if not self._oldest_waiting_seconds:
+            self._oldest_waiting_seconds = now
+        if now - self._oldest_waiting_seconds >= self._settings.flush_interval_seconds:
+            return False
+        messages = self.ring.read(self.written_end, self.ring.cursor)
+        return sum(map(len, messages)) < self._settings.flush_bytes
+
+    def _spill(self) -> None:
+        if self._request is not None or self.is_failed:
+            return
+        start = max(self.written_end, self._settlement.ack_floor)
+        end = min(self.ring.cursor, start + self.ring.capacity // 4)
+        if start >= end:
+            return
+        ranges = self._settlement.unsettled_ranges(start, end)
+        if ranges:
+            self._start_request(ranges)
+        else:
+            # All of it was settled out of order: nothing to write, and nothing to keep.
+            self.written_end = end
+            self.ring.release(self.gating_sequence)
+            self._claim_waiting()
+            self._owner.store_moved()
+
+    def _start_request(self, ranges: list[tuple[int, int]]) -> None:
+        """Encode `ranges`, ascending, and submit them as one request."""
+        if not ranges or self._request is not None or self.is_failed:
+            return
+        self._oldest_waiting_seconds = 0.0
+        sync = (
+            self._is_durable
+            and self._settings.durability is Durability.FSYNC
+            and self._persistent_end > self.recovery_point
+        )
+        self._request = self._requests.make(self.ring, ranges, sync=sync)
+        self._flusher.submit(self._request)
+
+    def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
+        if self._is_discarded:
+            return
+        if isinstance(result, Exception):
+            # Not a reason to lose anything: the messages stay ready, and the read is repeated
+            # when the queue has its next turn.
+            logger.error(
+                "read failed path=%s offset=%d error=%s", self.log.directory, start, result
+            )
+            self._owner.store_moved()
+            return
+        first = result.offsets[0] if result.offsets else result.next_offset
+        if first > start:
+            self._owner.store_lost(start, first)
+        self._owner.store_moved()

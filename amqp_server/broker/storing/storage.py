@@ -1,0 +1,168 @@
+"""What all queues share below the broker: the flusher, the page pool, the data directory."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
+from appendlog import DeleteRequest, FlushRequest, Log, LogIdentity, LogOptions
+from metadata.names import log_directory
+from ring import PagePool, Ring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from uuid import UUID
+
+    from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.storing.message_store import StoreOwner
+    from amqp_server.broker.turn import Turn
+    from amqp_server.config import ServerConfig
+    from appendlog import FileSystem, Flusher, FlushResult, ReadResult, RecoveryReport
+    from offsets.settlement import Settlement
+
+logger = logging.getLogger(__name__)
+
+RELIEF_SHARE = 0.8
+"""Share of the bytes allowed that is kept when all rings together hold too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedLog:
+    """A log and what is settled of it.
+
+    Attributes:
+        log: The open log.
+        ack_floor: All offsets below it are settled.
+        acked_ranges: Settled ranges above the floor.
+        delivered_watermark: Offsets below it may have been delivered before.
+        redelivery_counts: How often unsettled messages came back, by offset.
+        facts: Of all unsettled messages, if the queue has rules that need them.
+    """
+
+    log: Log
+    ack_floor: int = 0
+    acked_ranges: Sequence[tuple[int, int]] = field(default_factory=tuple)
+    delivered_watermark: int = 0
+    redelivery_counts: Mapping[int, int] = field(default_factory=dict)
+    facts: MessageFacts | None = None
+
+
+class QueueStorage:
+    """Opens logs and makes stores; knows which store an answer of the flusher belongs to.
+
+    Args:
+        config: Sizes and paths.
+        flusher: Started by the caller, with `take_results` called on the loop.
+        read_in_worker: Runs a read in a worker and calls back on the loop.
+        turn: For giving memory back once a turn.
+        filesystem: For all logs.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        flusher: Flusher,
+        read_in_worker: Callable[
+            [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
+        ],
+        turn: Turn,
+        filesystem: FileSystem,
+    ) -> None:
+        """Begin without stores."""
+        self.pool = PagePool(config.ring_bytes_total)
+        self.flusher = flusher
+        self.more_input = False
+        self._config = config
+        self._read_in_worker = read_in_worker
+        self._turn = turn
+        self._filesystem = filesystem
+        self._log_options = LogOptions()
+        self._settings = StoreSettings(
+            config.durability, config.flush_bytes, config.flush_interval_seconds
+        )
+        self._stores: dict[Log, MessageStore] = {}
+        self._on_deleted: dict[Log, Callable[[], None]] = {}
+
+    def fresh_log(self, vhost: str, queue: str, incarnation: UUID) -> OpenedLog:
+        """Return the log of a queue that is being declared; its directory does not exist yet."""
+        log, _ = self.open_log(vhost, queue, incarnation)
+        return OpenedLog(log)
+
+    def open_log(self, vhost: str, queue: str, incarnation: UUID) -> tuple[Log, RecoveryReport]:
+        """Open or create a queue's log, recovering it; may read the disk for a while."""
+        directory = log_directory(self._config.storage_path, vhost, queue, incarnation)
+        identity = LogIdentity(vhost, queue, incarnation)
+        return Log.open(directory, identity, self._log_options, self._filesystem)
+
+    def make_store(
+        self, log: Log, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
+    ) -> MessageStore:
+        """Return a store over an opened log, with an empty ring."""
+        ring = Ring(self._config.ring_size, self._config.ring_bytes, self.pool, log.log_end_offset)
+        store = MessageStore(
+            log=log,
+            ring=ring,
+            settlement=settlement,
+            is_durable=is_durable,
+            settings=self._settings,
+            flusher=self.flusher,
+            read_in_worker=self._read_in_worker,
+            owner=owner,
+        )
+        self._stores[log] = store
+        return store
+
+    def discard(self, store: MessageStore, on_done: Callable[[], None] | None = None) -> None:
+        """Forget a deleted queue's store and remove its log from the disk.
+
+        Args:
+            store: The store.
+            on_done: Called when the log is gone, or cannot be removed.
+        """
+        store.discard()
+        del self._stores[store.log]
+        if on_done is not None:
+            self._on_deleted[store.log] = on_done
+        self.flusher.submit(DeleteRequest(store.log))
+
+    def take_results(self, results: Sequence[FlushResult]) -> None:
+        """Hand each answer of a flusher's round to its store. Called on the loop."""
+        for result in results:
+            if isinstance(result.request, DeleteRequest):
+                self._on_deleted.pop(result.request.log, _nothing)()
+            store = self._stores.get(result.request.log)
+            if not isinstance(result.request, FlushRequest) or store is None:
+                continue
+            try:
+                store.flushed(result)
+            except Exception:
+                # A mistake of ours in one store must not cost the others their answers.
+                logger.exception("result not taken log=%s", store.log.directory)
+
+    def relieve_memory(self) -> None:
+        """Ask for a turn to give memory back, if the rings together hold too much."""
+        if self.pool.is_over:
+            self._turn.mark(self)
+
+    def give_up_memory(self) -> None:
+        """Make all rings let go of what their logs have: the server is low on memory."""
+        for store in self._stores.values():
+            if store.ring.held_bytes:
+                store.give_up_memory()
+
+    def run_turn(self) -> None:
+        """Make the fullest rings let go of what their logs have."""
+        enough_bytes = int(self.pool.bytes_max * RELIEF_SHARE)
+        fullest = sorted(
+            self._stores.values(), key=lambda store: store.ring.held_bytes, reverse=True
+        )
+        for store in fullest:
+            if self.pool.held_bytes <= enough_bytes or store.ring.held_bytes == 0:
+                return
+            store.give_up_memory()
+
+
+def _nothing() -> None:
+    """Stand in where nobody waits."""

@@ -1,0 +1,1 @@
+"""Transactions: what is held back, and the commit that does all of it."""

@@ -1,0 +1,135 @@
+"""The hidden queue of a delayed exchange: messages wait in it until their time has come.
+
+It is a queue like any other, with its own log, checkpoints, retention and recovery; but it is in
+no table of names, so that no client sees it, and it goes with its exchange. What its messages
+wait for are deadlines, and they leave it as dead letters leave a queue: a message is settled here
+when it is safe in the queues that it was routed to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.queue_settings import QueueSettings
+from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
+from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.storing.storage import OpenedLog
+from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
+from amqp_server.broker.transfers.departures import Copy, Departures
+from appendlog.message import HAS_HEADERS, decode_message
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.turn import Turn
+    from amqp_server.broker.virtual_host import VirtualHost
+
+DELAY_QUEUE_NAME = "amq.delayed"
+"""What logs and log directories call all of these queues; no client can declare it."""
+
+
+class DelayFacts(MessageFacts):
+    """When each message is let go: as long after it came as its `x-delay` says.
+
+    Args:
+        start: Offset of the first message that will be noted.
+    """
+
+    def __init__(self, start: int) -> None:
+        """Begin without messages."""
+        super().__init__(QueueSettings(), start)
+        self.is_needed = True
+
+    def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
+        """Note messages from the offset `start` on, published at `now_ms`."""
+        for offset, message in enumerate(messages, start):
+            deadline_ms = now_ms + delay_ms(Envelope(("",), message).headers)
+            self.deadlines.add(offset, offset + 1, deadline_ms)
+
+
+class DelayedRelease:
+    """Lets messages go on their way through the exchange that kept them.
+
+    Args:
+        virtual_host: Where it is.
+        exchange: The delayed exchange.
+    """
+
+    keeps_unroutable = False
+
+    def __init__(self, virtual_host: VirtualHost, exchange: Exchange) -> None:
+        """Take note of the exchange."""
+        self._virtual_host = virtual_host
+        self._exchange = exchange
+
+    def forward(self, message: bytes, reason: str) -> Copy:
+        """Return the message as it goes on, and the queues that it goes to now."""
+        copies: tuple[str, ...] = ()
+        if message[0] & HAS_HEADERS:
+            message = with_delay_negated(message, Envelope(("",), message).headers)
+            if may_have_copies(message):
+                copies, message = take_copies(message)
+        key = decode_message(message).routing_key.decode("utf-8", "surrogateescape")
+        envelope = Envelope((key, *copies), message)
+        queues = self._virtual_host.routing.route(self._exchange, envelope)
+        return Copy(tuple(queues), message[0], message)
+
+
+def fresh_delay_log(
+    storage: QueueStorage, virtual_host: VirtualHost, incarnation: UUID
+) -> OpenedLog:
+    """Return the empty log of a new hidden queue."""
+    log = storage.fresh_log(virtual_host.name, DELAY_QUEUE_NAME, incarnation).log
+    return OpenedLog(log, facts=DelayFacts(log.log_end_offset))
+
+
+def end_delay_queues(virtual_host: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:
+    """Stop the hidden queues of exchanges that are gone, and return them to be discarded."""
+    queues = [
+        virtual_host.delay_queues.pop(exchange)
+        for exchange in exchanges
+        if exchange in virtual_host.delay_queues
+    ]
+    for queue in queues:
+        queue.stop()
+        queue.stop_leaving()
+    return queues
+
+
+def make_delay_queue(
+    virtual_host: VirtualHost,
+    exchange: Exchange,
+    incarnation: UUID,
+    opened: OpenedLog,
+    storage: QueueStorage,
+    turn: Turn,
+) -> Queue:
+    """Return the hidden queue of a delayed exchange; as durable as the exchange is.
+
+    Args:
+        virtual_host: Where the exchange is.
+        exchange: The exchange.
+        incarnation: Tells the queue from all others.
+        opened: Its log, with `DelayFacts` of what is in it.
+        storage: What stores need.
+        turn: Where it asks for its turn.
+    """
+    assert isinstance(opened.facts, DelayFacts), "a delay queue without deadlines"
+    queue = Queue(
+        virtual_host=virtual_host,
+        name=DELAY_QUEUE_NAME,
+        durable=exchange.durable,
+        exclusive_owner=None,
+        auto_delete=False,
+        arguments={},
+        incarnation=incarnation,
+        storage=storage,
+        opened=opened,
+        turn=turn,
+    )
+    queue.departures = Departures(queue, DelayedRelease(virtual_host, exchange), turn)
+    return queue

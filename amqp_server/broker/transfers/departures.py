@@ -1,0 +1,280 @@
+"""Messages on their way from one queue into others: settled here when they are safe there.
+
+A message that is rejected, that expires or for which there is no room leaves its queue for a
+dead-letter exchange; a delayed one leaves its hidden queue when its time has come. On the way
+it is neither ready nor unacked by anybody. A crash repeats what was not settled yet, marked
+redelivered; it loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from amqp_server.broker.publishing.confirms import PublisherConfirms
+from amqp_server.broker.publishing.enqueue import enqueue
+from amqp_server.broker.storing.cold_reads import ColdReads, wake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.turn import Turn
+
+UNDER_WAY_MAX = 8192
+"""Runs of messages that may wait for the disks of their new queues."""
+BATCH_MESSAGES_MAX = 512
+"""Messages that leave in one turn of their queue."""
+RETRY_SECONDS = 1.0
+"""Pause before a message that nobody took is tried again."""
+
+
+class Copy(NamedTuple):
+    """What becomes of one message: the same in all queues that it goes to, if there are any."""
+
+    queues: tuple[Queue, ...]
+    flags: int
+    message: bytes
+
+
+class Forwarding(Protocol):
+    """Decides where a message goes and what it looks like there.
+
+    Attributes:
+        keeps_unroutable: Whether a message that no queue takes stays and is tried again;
+            otherwise it is gone.
+    """
+
+    keeps_unroutable: bool
+
+    def forward(self, message: bytes, reason: str) -> Copy:
+        """Return the copy of a message that leaves for `reason`."""
+
+
+class _Departure(NamedTuple):
+    """Messages `[start, end)` that leave for `reason`; `taken_by` has those of an earlier try."""
+
+    start: int
+    end: int
+    reason: str
+    taken_by: frozenset[Queue] = frozenset()
+
+
+class _UnderWay(NamedTuple):
+    """Messages that wait for the disks of the queues that took them, up to a tag."""
+
+    last_tag: int
+    departure: _Departure
+    queues: Sequence[Queue]
+
+
+class Departures:
+    """The messages that are leaving one queue. Runs in the queue's turns.
+
+    Args:
+        queue: The queue that they leave.
+        forwarding: Where to.
+        turn: For trying again later.
+    """
+
+    def __init__(self, queue: Queue, forwarding: Forwarding, turn: Turn) -> None:
+        """Begin with nothing under way."""
+        self._queue = queue
+        self._forwarding = forwarding
+        self._turn = turn
+        self._waiting: deque[_Departure] = deque()
+        self._kept: deque[_Departure] = deque()
+        self._under_way: deque[_UnderWay] = deque()
+        self._confirms = PublisherConfirms()
+        self._stalled: set[Queue] = set()
+        self._cold: ColdReads | None = None
+        # Of those that wait, so many at the front are in the order of the log.
+        self._sweep_count = 0
+        self._is_stopped = False
+        self._settled_waiters: list[asyncio.Future[None]] = []
+        self._sent_waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is leaving."""
+        return not (self._waiting or self._under_way or self._kept)
+
+    @property
+    def awaits_confirms(self) -> bool:
+        """Whether messages wait for the disk or for room in their new queues."""
+        return bool(self._under_way or self._stalled)
+
+    def add(self, start: int, end: int, reason: str) -> None:
+        """Let the messages `[start, end)`, neither ready nor unacked, leave."""
+        self._waiting.append(_Departure(start, end, reason))
+        self._queue.wake()
+
+    def lose(self, start: int, end: int) -> None:
+        """Give up those of `[start, end)` that wait: the log no longer has them."""
+        waiting, self._waiting = self._waiting, deque()
+        self._sweep_count = 0
+        for departure in waiting:
+            low, high = max(start, departure.start), min(end, departure.end)
+            if low >= high:
+                self._waiting.append(departure)
+                continue
+            self._queue.settle(low, high)
+            for left, right in ((departure.start, low), (high, departure.end)):
+                if left < right:
+                    self._waiting.append(departure._replace(start=left, end=right))
+        self._queue.wake()
+
+    def run_turn(self) -> None:
+        """Send what may go, settle what has arrived."""
+        self.release_confirms()
+        if not self._is_stopped:
+            self._send_waiting()
+        if not self._waiting:
+            wake(self._sent_waiters)
+
+    def retry(self) -> None:
+        """Try again what nobody took."""
+        self._waiting.extendleft(reversed(self._kept))
+        self._sweep_count = 0
+        self._kept.clear()
+
+    def stop(self) -> None:
+        """Let nothing more leave; what is under way arrives."""
+        self._is_stopped = True
+        wake(self._sent_waiters)
+
+    async def until_settled(self) -> None:
+        """Return when everything that is under way has been settled here, or cannot arrive."""
+        while self._under_way:
+            waiter = asyncio.get_running_loop().create_future()
+            self._settled_waiters.append(waiter)
+            await waiter
+
+    async def until_sent(self) -> None:
+        """Return when nothing has to be read from the queue any more: all is under way.
+
+        What nobody takes and is to be tried again does not count.
+        """
+        while self._waiting and not self._is_stopped:
+            waiter = asyncio.get_running_loop().create_future()
+            self._sent_waiters.append(waiter)
+            await waiter
+
+    def release_confirms(self) -> None:
+        """Settle what has become safe in its new queues."""
+        answers = self._confirms.release()
+        for answer in answers:
+            while self._under_way and self._under_way[0].last_tag <= answer.last_tag:
+                _, departure, queues = self._under_way.popleft()
+                if answer.refused:
+                    self._keep(departure, queues)
+                elif not self._queue.is_deleted:
+                    self._queue.settle(departure.start, departure.end)
+        if not self._under_way:
+            wake(self._settled_waiters)
+        if self._waiting and (answers or self._stalled):
+            self._queue.wake()
+
+    def _send_waiting(self) -> None:
+        self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
+        room = BATCH_MESSAGES_MAX
+        while self._waiting and room and not self._stalled:
+            if len(self._under_way) >= UNDER_WAY_MAX:
+                return
+            departure = self._waiting[0]
+            messages = self._read(departure.start, min(departure.end, departure.start + room))
+            if not messages:
+                if self._begin_sweep():
+                    continue
+                return
+            end = departure.start + len(messages)
+            if end == departure.end:
+                self._waiting.popleft()
+                self._sweep_count -= 1
+            else:
+                self._waiting[0] = departure._replace(start=end)
+            room -= len(messages)
+            self._send(departure._replace(end=end), messages)
+        if not self._waiting:
+            self._cold = None
+        elif not self._stalled:
+            self._queue.wake()
+
+    def _begin_sweep(self) -> bool:
+        """Let all that wait leave in the order of the log, unless they do so already.
+
+        What expires here and there in a long queue would else be read one by one.
+        """
+        if self._sweep_count > 0 or len(self._waiting) == 1:
+            return False
+        self._waiting = deque(sorted(self._waiting))
+        self._sweep_count = len(self._waiting)
+        return True
+
+    def _read(self, start: int, end: int) -> list[bytes]:
+        if self._cold is None:
+            self._cold = self._queue.store.cold_reads()
+        return self._queue.store.read(start, end, self._cold)
+
+    def _send(self, departure: _Departure, messages: list[bytes]) -> None:
+        copies = [self._forwarding.forward(message, departure.reason) for message in messages]
+        start = departure.start
+        for (queues, flags), group in groupby(copies, key=_way):
+            run = [copy.message for copy in group]
+            part = departure._replace(start=start, end=start + len(run))
+            start = part.end
+            owed = tuple(queue for queue in queues if queue not in departure.taken_by)
+            if not queues:
+                self._go_nowhere(part)
+            elif any(queue.refuses_when_full for queue in owed):
+                for at, message in enumerate(run, part.start):
+                    self._enqueue(part._replace(start=at, end=at + 1), owed, flags, [message])
+            else:
+                self._enqueue(part, owed, flags, run)
+
+    def _enqueue(
+        self, departure: _Departure, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
+    ) -> None:
+        barriers, refusing = enqueue(queues, messages, flags)
+        if refusing and not self._forwarding.keeps_unroutable:
+            # No room is an answer; a disk that failed is not: the message must not be lost by it.
+            refusing = [queue for queue in refusing if queue.store.is_failed]
+        self._confirms.add(len(messages), barriers, refused=bool(refusing))
+        took = [queue for queue in queues if queue not in refusing] if refusing else queues
+        self._under_way.append(_UnderWay(self._confirms.last_tag, departure, took))
+        for barrier in barriers:
+            barrier.queue.waiting_confirms.add(self)
+        for queue in queues:
+            if queue.store.is_stalled:
+                self._stalled.add(queue)
+                queue.waiting_confirms.add(self)
+        if not barriers:
+            self._queue.wake()
+
+    def _go_nowhere(self, departure: _Departure) -> None:
+        if self._forwarding.keeps_unroutable:
+            self._keep(departure, ())
+        else:
+            self._queue.settle(departure.start, departure.end)
+
+    def _keep(self, departure: _Departure, queues: Sequence[Queue]) -> None:
+        """Try again later, but not with those of `queues`, which took it, that have it safe."""
+        if not self._kept:
+            self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
+        safe = [queue for queue in queues if not queue.store.is_failed]
+        self._kept.append(departure._replace(taken_by=departure.taken_by.union(safe)))
+
+
+def _way(copy: Copy) -> tuple[tuple[Queue, ...], int]:
+    return copy.queues, copy.flags
+
+
+class _Retry(NamedTuple):
+    departures: Departures
+    queue: Queue
+
+    def run_turn(self) -> None:
+        self.departures.retry()
+        self.queue.wake()
