@@ -1,5 +1,6 @@
 """Deadlines: what is due, wherever it is, each message once, and again when it comes back."""
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -65,6 +66,20 @@ def test_runs_of_settled_messages_are_forgotten() -> None:
         deadlines.prune(settlement)
 
     assert len(deadlines) <= 1_024
+
+
+def test_a_queue_that_only_fills_up_is_not_searched_for_settled_messages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deadlines = Deadlines()
+    settlement = Settlement()
+    monkeypatch.setattr(Settlement, "is_settled", None)
+    monkeypatch.setattr(Settlement, "unsettled_ranges", None)
+    for offset in range(10_000):
+        deadlines.add(offset, offset + 1, 1_000_000 + offset)
+        deadlines.prune(settlement)
+
+    assert len(deadlines) == 10_000
 
 
 class DeadlinesMachine(RuleBasedStateMachine):

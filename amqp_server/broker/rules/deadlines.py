@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from offsets.settlement import Settlement
 
 _PRUNE_MIN = 1024
-"""Runs that have to be there before it is worth looking for settled ones."""
+"""Messages that have to be settled before it is worth looking for their runs."""
 _START_BITS = 62
 _COUNT_BITS = 24
 _COUNT_MAX = (1 << _COUNT_BITS) - 1
@@ -37,7 +37,7 @@ class Deadlines:
         # The last run may still grow: it is in neither of the two before it is closed.
         self._open: tuple[int, int, int] | None = None
         self._taken_ms = 0
-        self._prune_at = _PRUNE_MIN
+        self._settled_count = 0
 
     def __len__(self) -> int:
         """Return how many runs have a deadline to come."""
@@ -82,13 +82,18 @@ class Deadlines:
             at += 1
 
     def prune(self, settlement: Settlement) -> None:
-        """Let go of what is settled, when there may be much of it."""
-        if max(len(self._runs), len(self._heap)) < self._prune_at:
+        """Let go of what is settled, when that may be half of what is here.
+
+        So a queue that only fills up is never gone through.
+        """
+        settled_count = settlement.ack_floor + settlement.settled_above_floor
+        fresh_count = settled_count - self._settled_count
+        if 2 * fresh_count < max(len(self._runs), len(self._heap), _PRUNE_MIN):
             return
+        self._settled_count = settled_count
         self._runs = [run for run in self._runs if _is_unsettled(run, settlement)]
         self._heap = [run for run in self._heap if _is_unsettled(run, settlement)]
         heapq.heapify(self._heap)
-        self._prune_at = max(2 * max(len(self._runs), len(self._heap)), _PRUNE_MIN)
 
     def _close(self) -> None:
         """Put the last run where the others are; it grows no more."""
@@ -121,4 +126,6 @@ def _end(run: _Run) -> int:
 
 def _is_unsettled(run: _Run, settlement: Settlement) -> bool:
     start, end = _start(run), _end(run)
+    if end - start == 1:
+        return not settlement.is_settled(start)
     return end > settlement.ack_floor and bool(settlement.unsettled_ranges(start, end))
