@@ -243,9 +243,7 @@ class ClientSession:
             self._handle_connection_method(event[2])
             return
         if kind == framing.ERROR:
-            if event[2] == FrameError.reply_code:
-                raise FrameError(event[3])
-            raise FieldSyntaxError(event[3], 60, 40)
+            raise FrameError(event[2])
         if self._machine.state is ConnectionState.CLOSING:
             return
         if kind == framing.HEARTBEAT:

@@ -6,7 +6,6 @@ ctypedef const unsigned char *octets
 
 cdef int _MORE
 cdef int _SINGLY
-cdef int _MALFORMED
 
 
 @cython.locals(bit=cython.int, size=cython.longlong)

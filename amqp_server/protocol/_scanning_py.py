@@ -33,11 +33,10 @@ BODY = 5
 HEARTBEAT = 8
 """Event `(HEARTBEAT, channel)`."""
 ERROR = 9
-"""Event `(ERROR, channel, reply_code, text)`: always the last one of a connection."""
+"""Event `(ERROR, channel, text)`: a frame error (501), always the last one of a connection."""
 
 _MORE = -1
 _SINGLY = -2
-_MALFORMED = -3
 
 _EMPTY_BODY_LENGTH = b"\x00\x00\x00\x00"
 
@@ -168,7 +167,7 @@ class FrameScanner:
             if size > self.frame_max:
                 # Eight octets of slack, as in RabbitMQ: some clients count frame_max so.
                 cause = f"{{frame_too_large,{size},{self.frame_max - 8}}}"
-                events.append((ERROR, channel, 501, f"{frame_text(kind, b'')}: {cause}"))
+                events.append((ERROR, channel, f"{frame_text(kind, b'')}: {cause}"))
                 return end
             stop = at + 8 + size
             if stop > end:
@@ -176,7 +175,7 @@ class FrameScanner:
             if data[stop - 1] != 0xCE:
                 cause = f"{{invalid_frame_end_marker,{data[stop - 1]}}}"
                 payload = bytes(data[at + 7 : stop - 1])
-                events.append((ERROR, channel, 501, f"{frame_text(kind, payload)}: {cause}"))
+                events.append((ERROR, channel, f"{frame_text(kind, payload)}: {cause}"))
                 return end
             if (
                 (kind != 1 or size < 4)
@@ -185,7 +184,7 @@ class FrameScanner:
                 and (kind != 8 or size != 0)
             ):
                 payload = bytes(data[at + 7 : stop - 1])
-                events.append((ERROR, channel, 501, f"{frame_text(kind, payload)}: unknown_frame"))
+                events.append((ERROR, channel, f"{frame_text(kind, payload)}: unknown_frame"))
                 return end
             if kind == 1 and size >= 9 and data[at + 8] == 60 and data[at + 7] == 0:
                 if data[at + 10] == 80 and data[at + 9] == 0 and size == 13:
@@ -222,9 +221,6 @@ class FrameScanner:
                     outcome = self._learn_publish(data, at, stop, end)
                     if outcome == _MORE:
                         break
-                    if outcome == _MALFORMED:
-                        events.append((ERROR, channel, 502, "malformed content header"))
-                        return end
                     if outcome != _SINGLY:
                         prefix_bytes = self.group_prefix_bytes
                         body_bytes = self.group_body_bytes
@@ -260,8 +256,8 @@ class FrameScanner:
         Returns:
             0 when it belongs to the run before it, 1 when it starts a new one, _MORE when
             octets are missing, _SINGLY when it must be reported frame by frame (a body in
-            several frames, other frames between, a malformed method), _MALFORMED when the
-            content header does not hold together.
+            several frames, other frames between, a method or a content header that does not
+            hold together).
         """
         self.group_prefix_bytes = 0
         if end - method_end < 21:
@@ -345,10 +341,10 @@ class FrameScanner:
         flags = data[flags_at]
         flags = flags << 8 | data[flags_at + 1]
         if flags & 3 != 0:
-            return _MALFORMED
+            return _SINGLY
         list_end = property_list_end(data, flags_at + 2, header_end - 1, flags)
         if list_end != header_end - 1:
-            return _MALFORMED
+            return _SINGLY
         route_at = at + 13
         last = method_end - 2
         route_end = route_at + 1 + data[route_at]

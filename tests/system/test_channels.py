@@ -4,11 +4,13 @@ import pytest
 from pamqp import frame, header
 from pamqp.commands import Basic, Channel, Connection, Queue
 
-from tests.amqp_client import PERSISTENT, connect
+from tests.amqp_client import PERSISTENT, connect, frame_octets
 from tests.servers import RunningServer
 
 CHANNELS = 1000
 PUBLISHES = 100
+MALFORMED_CONTENT_HEADER = b"\x00\x3c" + bytes(10) + b"\x80\x00"
+"""It announces a content type, and ends."""
 
 
 @pytest.mark.parametrize("has_content", [True, False], ids=["whole", "pieces"])
@@ -52,6 +54,8 @@ def test_everything_on_a_channel_that_failed_is_ignored_until_its_close_is_answe
             + frame.marshal(Basic.Qos(prefetch_size=1), 1)
             + frame.marshal(Queue.Declare(queue="ignored"), 1)
             + frame.marshal(header.ContentHeader(0, 0), 1)
+            + frame.marshal(Basic.Publish(exchange="missing"), 1)
+            + frame_octets(2, 1, MALFORMED_CONTENT_HEADER)
             + frame.marshal(Channel.Close(200, "crossing", 0, 0), 1)
             + frame.marshal(Channel.CloseOk(), 1)
             + frame.marshal(Channel.Open(), 1)
