@@ -10,6 +10,8 @@ logger = logging.getLogger(__name__)
 
 _GUEST = "guest"
 _GUEST_PASSWORD = b"guest"
+_LOGGED_CHARACTERS_MAX = 64
+"""So much of a name that somebody made up is enough to know it by."""
 
 
 def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = False) -> bool:
@@ -22,10 +24,14 @@ def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = Fa
         from_anywhere: Whether `guest` may come from another machine.
     """
     if user != _GUEST or not compare_digest(password, _GUEST_PASSWORD):
-        return False
-    if from_anywhere or _is_loopback(peer):
+        reason = "unknown user or wrong password"
+    elif not from_anywhere and not _is_loopback(peer):
+        reason = "only from this machine"
+    else:
         return True
-    logger.warning("login refused user=%s peer=%s reason=only from this machine", user, peer)
+    # The client is told to look here: it does not learn the reason, as with RabbitMQ.
+    shown = user[:_LOGGED_CHARACTERS_MAX]
+    logger.warning("login refused user=%r peer=%s reason=%s", shown, peer, reason)
     return False
 
 

@@ -23,3 +23,18 @@ def test_guest_may_come_from_elsewhere_only_when_that_is_asked_for(peer: str) ->
 def test_a_wrong_login_is_wrong_from_everywhere(user: str, password: bytes) -> None:
     for peer in HERE + ELSEWHERE:
         assert not may_login(user, password, peer, from_anywhere=True)
+
+
+@pytest.mark.parametrize(
+    ("user", "peer", "reason"),
+    [
+        ("bob", "127.0.0.1", "user='bob' peer=127.0.0.1 reason=unknown user or wrong password"),
+        ("guest", "10.0.0.1", "user='guest' peer=10.0.0.1 reason=only from this machine"),
+        ("b\n" + "o" * 1000, "::1", f"user='b\\n{'o' * 62}' peer=::1 reason=unknown user"),
+    ],
+)
+def test_the_log_says_who_was_refused_and_why(
+    caplog: pytest.LogCaptureFixture, user: str, peer: str, reason: str
+) -> None:
+    may_login(user, b"guest", peer)
+    assert caplog.messages[0].startswith(f"login refused {reason}")
