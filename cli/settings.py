@@ -154,10 +154,31 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
     try:
         return ServerConfig(**{**values, "durability": Durability(values["durability"])})
     except ConfigError as error:
-        option = next(param for param in ctx.command.params if param.name == error.setting)
+        option = _option(ctx, error.setting)
+        if error.setting == "ring_bytes" and error.bounds is None:
+            raise click.UsageError(_explain_ring_bytes(ctx, values)) from error
         raise click.UsageError(
             f"{describe_place(ctx, option)}: {_explain(option, error)}"
         ) from error
+
+
+def _explain_ring_bytes(ctx: click.Context, values: Mapping[str, Any]) -> str:
+    """Blame the one of the two sizes that somebody wrote."""
+    one, total = _option(ctx, "ring_bytes"), _option(ctx, "ring_bytes_total")
+    sizes = {option: format_size(values[str(option.name)]) for option in (one, total)}
+    if ctx.get_parameter_source("ring_bytes") is ParameterSource.DEFAULT:
+        return (
+            f"{describe_place(ctx, total)}: {sizes[total]!r} is less than ring-bytes, "
+            f"which is {sizes[one]}"
+        )
+    return (
+        f"{describe_place(ctx, one)}: {sizes[one]!r} is more than ring-bytes-total, "
+        f"which is {sizes[total]}"
+    )
+
+
+def _option(ctx: click.Context, name: str) -> click.Parameter:
+    return next(param for param in ctx.command.params if param.name == name)
 
 
 def _explain(option: click.Parameter, error: ConfigError) -> str:

@@ -198,7 +198,14 @@ def test_a_complaint_about_the_environment_names_the_variable(
             "--flush-interval: 1h is out of bounds: write 0 or 1ms to 10s",
         ),
         (["--flush-bytes", "1"], "--flush-bytes: 1 is out of bounds: write 4KiB to 16MiB, for"),
-        (["--ring-bytes", "1GiB"], "--ring-bytes: '1GiB' is more than ring-bytes-total"),
+        (
+            ["--ring-bytes", "1GiB"],
+            "--ring-bytes: '1GiB' is more than ring-bytes-total, which is 256MiB",
+        ),
+        (
+            ["--ring-bytes-total", "2MiB"],
+            "--ring-bytes-total: '2MiB' is less than ring-bytes, which is 16MiB",
+        ),
         (["--storage-path", __file__], "--storage-path: Directory "),
         (["--memory-watermark", "60"], "--memory-watermark: '60' is neither a share of the"),
         (["--memory-watermark", "160%"], "--memory-watermark: '160%' is more than all: write 60%"),
