@@ -38,8 +38,6 @@ ERROR = 9
 _MORE = -1
 _SINGLY = -2
 
-_EMPTY_BODY_LENGTH = b"\x00\x00\x00\x00"
-
 
 def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) -> int:
     """Return where the property list that starts at `at` ends, or -1 if it does not fit.

@@ -97,11 +97,6 @@ class Departures:
         self._sent_waiters: list[asyncio.Future[None]] = []
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing is leaving."""
-        return not (self._waiting or self._under_way or self._kept)
-
-    @property
     def awaits_confirms(self) -> bool:
         """Whether messages wait for the disk or for room in their new queues."""
         return bool(self._under_way or self._stalled)
