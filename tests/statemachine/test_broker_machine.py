@@ -39,9 +39,14 @@ class BrokerMachine(
 ):
     """Every rule does one thing, tells the model, and waits until both agree."""
 
+    # A rule that has several names is chosen so much more often.
+    answer_2 = answer_3 = answer_4 = ConsumingRules.answer
+    get_2 = get_3 = ConsumingRules.get
+    consume_2 = ConsumingRules.consume
+
     @initialize(
         modes=st.lists(st.sampled_from(MODES), min_size=2, max_size=2),
-        names=st.sets(st.sampled_from(sorted(SHAPES)), min_size=5),
+        names=st.sets(st.sampled_from(sorted(SHAPES)), min_size=2, max_size=6),
     )
     def start(self, modes: list[Mode], names: set[str]) -> None:
         server, prefix = SERVERS.get()
