@@ -169,8 +169,12 @@ class Departures:
                     self._queue.settle(departure.start, departure.end)
         if not self._under_way:
             wake(self._settled_waiters)
-        if self._waiting and (answers or self._stalled):
+        if self._waiting and (answers or self._may_go_on()):
             self._queue.wake()
+
+    def _may_go_on(self) -> bool:
+        """Return whether one of the queues that had no room has some; it tells when it does."""
+        return any(not queue.store.is_stalled for queue in self._stalled)
 
     def _send_waiting(self) -> None:
         self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
