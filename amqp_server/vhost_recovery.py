@@ -30,8 +30,9 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
         report: The metadata documents; those of no virtual host are taken out.
 
     Raises:
-        StartupError: The disk refused.
+        StartupError: The disk refused, or there are logs and no definitions at all.
     """
+    _check_that_nothing_is_missing(broker, report)
     documents = {
         document.name: document for document in report.documents if document.kind == VHOSTS
     }
@@ -48,6 +49,23 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
         await _remove_orphans(broker, report)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
+
+
+def _check_that_nothing_is_missing(broker: Broker, report: LoadReport) -> None:
+    """Check that logs are not all about to be removed as those of unknown queues.
+
+    The first start writes a definition before there can be a log.
+
+    Raises:
+        StartupError: The definitions were lost, or left out of a copy.
+    """
+    path = broker.config.storage_path
+    if report.documents or report.unreadable or not any((path / "logs").glob("*/*/*")):
+        return
+    raise StartupError(
+        f"{path / 'metadata'} is empty or missing, but {path / 'logs'} has logs: put the "
+        "definitions back, or remove the logs if they are not wanted any more"
+    )
 
 
 def _bring_back_unreadable(broker: Broker, report: LoadReport) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Exchange, Queue
 
+from amqp_server.errors import StartupError
 from appendlog.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
@@ -101,6 +102,22 @@ def test_a_document_that_says_nothing_stops_nothing_else(tmp_path: Path, kind: s
         assert message is not None
         assert message.body == b"kept"
     assert document.read_text() == malformed
+
+
+def test_logs_without_any_definition_are_not_removed(tmp_path: Path) -> None:
+    """As after a copy that left the definitions out: the first start took all messages away."""
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "q")
+    metadata = tmp_path / "metadata"
+    metadata.rename(tmp_path / "elsewhere")
+    for _ in range(2):
+        with pytest.raises(StartupError, match=r"metadata is empty or missing, but .* has logs"):
+            ThreadedServer(tmp_path).__enter__()
+        assert not documents(tmp_path, "vhosts")
+    (tmp_path / "elsewhere").rename(metadata)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.get("q") is not None
 
 
 def test_an_exchange_that_is_not_understood_stops_nothing_else(tmp_path: Path) -> None:
