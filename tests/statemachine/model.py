@@ -219,7 +219,7 @@ class Model:
             else:
                 queue.make_ready([message])
         self.drop(queue, over, "delivery_limit")
-        self._expire(queue)
+        self._expire(queue, messages)
 
     def drop(self, queue: ModelQueue, messages: list[Message], reason: str) -> None:
         """Be done with messages that are neither ready nor unacked, or make dead letters."""
@@ -236,11 +236,12 @@ class Model:
 
     def tidy(self, queue: ModelQueue) -> bool:
         """Let expire what nobody took, and drop what is too much; return whether that was any."""
-        return self._expire(queue) or self._keep_limits(queue)
+        return self._expire(queue, queue.ready) or self._keep_limits(queue)
 
-    def _expire(self, queue: ModelQueue) -> bool:
-        expired = [message for message in queue.ready if message.expires]
-        queue.ready = [message for message in queue.ready if not message.expires]
+    def _expire(self, queue: ModelQueue, among: list[Message]) -> bool:
+        # What comes in the same moment is offered to consumers first.
+        expired = [message for message in queue.ready if message.expires and message in among]
+        queue.ready = [message for message in queue.ready if message not in expired]
         self.drop(queue, sorted(expired, key=lambda m: (m.step, m.number)), "expired")
         return bool(expired)
 
