@@ -1,4 +1,4 @@
-"""Single basic properties in the octets of a property list: found, and exchanged for others.
+"""Single basic properties in the octets of a property list: found, exchanged, put in.
 
 For the few that the broker looks at or rewrites. All others stay as they came, octet for octet,
 and cost nothing but being stepped over.
@@ -27,11 +27,7 @@ def find_property(properties: bytes, flag: int) -> tuple[int, int]:
     """
     present = properties[0] << 8 | properties[1]
     assert present & flag, "asked for a property that is absent"
-    at, bit = 2, _FIRST
-    while bit != flag:
-        if present & bit:
-            at = _end(properties, at, bit)
-        bit >>= 1
+    at = _start(properties, present, flag)
     return at, _end(properties, at, flag)
 
 
@@ -39,6 +35,33 @@ def replace_property(properties: bytes, flag: int, octets: bytes) -> bytes:
     """Return `properties` with other octets for one that is there, length field included."""
     start, end = find_property(properties, flag)
     return b"".join((properties[:start], octets, properties[end:]))
+
+
+def with_property(properties: bytes, flag: int, octets: bytes) -> bytes:
+    """Return `properties` with these octets for one that may be there or not.
+
+    Args:
+        properties: As for `find_property`.
+        flag: One of this module's.
+        octets: Of the property, its length field included.
+    """
+    present = properties[0] << 8 | properties[1]
+    if present & flag:
+        return replace_property(properties, flag, octets)
+    at = _start(properties, present, flag)
+    return b"".join(
+        ((present | flag).to_bytes(2, "big"), properties[2:at], octets, properties[at:])
+    )
+
+
+def _start(properties: bytes, present: int, flag: int) -> int:
+    """Return where the octets of a property start, or would start."""
+    at, bit = 2, _FIRST
+    while bit != flag:
+        if present & bit:
+            at = _end(properties, at, bit)
+        bit >>= 1
+    return at
 
 
 def _end(properties: bytes, at: int, flag: int) -> int:

@@ -13,6 +13,7 @@ from amqp_server.protocol.property_octets import (
     USER_ID,
     find_property,
     replace_property,
+    with_property,
 )
 from amqp_server.protocol.strings import decode_shortstr, encode_shortstr
 from amqp_server.protocol.tables import encode_table, table_of
@@ -48,3 +49,12 @@ def test_headers_are_found_and_replaced_among_any_others(values: Properties) -> 
     assert octets[start:end] == encode_table(table_of({"a": 1}))
     replaced = replace_property(octets, HEADERS, encode_table({}))
     assert decode_properties(replaced) == replace(values, headers={})
+
+
+@given(values=properties)
+@pytest.mark.parametrize("flag", SHORT_STRINGS)
+def test_a_property_is_put_in_whether_it_was_there_or_not(flag: int, values: Properties) -> None:
+    octets = with_property(values.encode(), flag, encode_shortstr("another"))
+
+    expected = replace(values, **{SHORT_STRINGS[flag]: "another"})  # type: ignore[arg-type]
+    assert octets == expected.encode()

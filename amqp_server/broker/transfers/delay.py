@@ -11,12 +11,9 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_comparison import INTEGER_KINDS
 from amqp_server.protocol.field_values import FieldValue
-from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
-from amqp_server.protocol.strings import encode_longstr
-from amqp_server.protocol.tables import encode_table, table_without
-from appendlog.message import body_position, properties_position, with_properties
 
 if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
@@ -56,8 +53,4 @@ def with_delay_negated(message: bytes, headers: Table) -> bytes:
     """
     number = -delay_ms(headers)
     negated = FieldValue(b"I" if number >= _INT32_MIN else b"l", number)
-    properties = message[properties_position(message) : body_position(message)]
-    start, end = find_property(properties, HEADERS)
-    others = table_without(properties[start:end], X_DELAY)[4:]
-    table = encode_longstr(others + encode_table({X_DELAY: negated})[4:])
-    return with_properties(message, replace_property(properties, HEADERS, table))
+    return with_header(message, X_DELAY, negated)

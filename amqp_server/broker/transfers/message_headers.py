@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.properties import Properties, decode_properties
-from amqp_server.protocol.property_octets import HEADERS, replace_property
-from appendlog.message import HAS_HEADERS, decode_message, encode_message
+from amqp_server.protocol.property_octets import (
+    HEADERS,
+    find_property,
+    replace_property,
+    with_property,
+)
+from amqp_server.protocol.strings import encode_longstr
+from amqp_server.protocol.tables import encode_table, table_without
+from appendlog.message import HAS_HEADERS, body_position, properties_position, with_properties
 
 if TYPE_CHECKING:
     from amqp_server.protocol.field_values import FieldValue
 
-_NO_HEADERS = bytes(4)
+_LENGTH_BYTES = 4
+_NO_HEADERS = bytes(_LENGTH_BYTES)
 
 
 def readable_properties(octets: bytes) -> Properties:
@@ -32,14 +39,19 @@ def readable_properties(octets: bytes) -> Properties:
 
 
 def with_header(message: bytes, name: str, value: FieldValue) -> bytes:
-    """Return a message that has one more header, or another value of it."""
-    view = decode_message(message)
-    properties = readable_properties(view.properties)
-    headers = {**(properties.headers or {}), name: value}
-    return encode_message(
-        view.flags | HAS_HEADERS,
-        view.exchange,
-        view.routing_key,
-        replace(properties, headers=headers).encode(),
-        view.body,
-    )
+    """Return a message that has one more header, or another value of it; all other octets stay.
+
+    Headers that do not hold together are left out, as in `readable_properties`.
+    """
+    properties = message[properties_position(message) : body_position(message)]
+    others = b""
+    if message[0] & HAS_HEADERS:
+        start, end = find_property(properties, HEADERS)
+        try:
+            others = table_without(properties[start:end], name)[_LENGTH_BYTES:]
+        except FieldSyntaxError:
+            others = b""
+    entry = encode_table({name: value})[_LENGTH_BYTES:]
+    properties = with_property(properties, HEADERS, encode_longstr(others + entry))
+    message = with_properties(message, properties)
+    return bytes((message[0] | HAS_HEADERS,)) + message[1:]
