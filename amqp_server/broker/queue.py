@@ -173,16 +173,14 @@ class Queue:
         """Deliver what may be delivered, with what the rules do before and after.
 
         Returns:
-            Whether consumers can take more at once.
+            Whether there is more to do at once.
         """
         rules = self._rules
-        if rules is not None:
-            rules.before_delivery()
+        if rules is not None and rules.before_delivery():
+            return True
         if len(self.ready) and len(self.consumers) and dispatch(self):
             return True
-        if rules is not None:
-            rules.after_delivery()
-        return False
+        return rules is not None and rules.after_delivery()
 
     def wake(self) -> None:
         """Dispatch at the end of the turn: a consumer can take more."""

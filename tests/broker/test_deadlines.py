@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.rules.deadlines import Deadlines
+from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX, Deadlines
 from offsets.settlement import Settlement
 
 
@@ -80,6 +80,17 @@ def test_a_queue_that_only_fills_up_is_not_searched_for_settled_messages(
         deadlines.prune(settlement)
 
     assert len(deadlines) == 10_000
+
+
+def test_many_that_are_due_at_once_are_taken_a_part_at_a_time_and_each_once() -> None:
+    deadlines = Deadlines()
+    count = 2 * DUE_RUNS_MAX + 1
+    for offset in range(count):
+        deadlines.add(offset, offset + 1, 1_000 + offset % 2)
+
+    parts = [deadlines.take_due(2_000) for _ in range(4)]
+    assert [len(part) for part in parts] == [DUE_RUNS_MAX, DUE_RUNS_MAX, 1, 0]
+    assert sorted(start for part in parts for start, _ in part) == list(range(count))
 
 
 class DeadlinesMachine(RuleBasedStateMachine):

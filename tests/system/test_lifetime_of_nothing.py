@@ -1,5 +1,7 @@
 """Messages with a lifetime of 0 that come behind others: gone when nobody takes them at once."""
 
+import time
+
 import pytest
 from pamqp.commands import Basic
 
@@ -26,3 +28,25 @@ def test_they_expire_and_leave_those_before_them(
 
         taken = [client.get("q") for _ in range(4)]
         assert [message and message.body for message in taken] == [b"0", b"1", b"4", None]
+
+
+def test_more_than_a_turn_takes_expire_before_anybody_gets_or_counts_them(
+    server: RunningServer,
+) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        # Each has another lifetime than its neighbours, so that each is a run of its own.
+        method = Basic.Publish(routing_key="q")
+        lifetimes = [Basic.Properties(expiration=each) for each in ("1", "2")]
+        pair = b"".join(client.publish_octets(method, b"x", each) for each in lifetimes)
+        client.send_raw(pair * 5_000)
+        client.published[1] += 10_000
+        client.publish(b"stays", "q")
+        client.expect_confirmed()
+        time.sleep(0.005)
+
+        message = client.get("q")
+        assert message is not None
+        assert message.body == b"stays"
+        assert client.ready_count("q") == 0

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _PRUNE_MIN = 1024
 """Messages that have to be settled before it is worth looking for their runs."""
+DUE_RUNS_MAX = 2048
+"""Runs taken at a time: more would keep the other queues waiting."""
 _START_BITS = 62
 _COUNT_BITS = 24
 _COUNT_MAX = (1 << _COUNT_BITS) - 1
@@ -61,11 +63,14 @@ class Deadlines:
         self._open = deadline_ms, start, end
 
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Return the offsets whose deadline is `now_ms` or before, each once, soonest first."""
+        """Return the offsets whose deadline is `now_ms` or before, each once, soonest first.
+
+        At most `DUE_RUNS_MAX` runs of them; with as many there may be more.
+        """
         if self._open is not None and self._open[0] <= now_ms:
             self._close()
         due: list[tuple[int, int]] = []
-        while self._heap and _deadline_ms(self._heap[0]) <= now_ms:
+        while self._heap and _deadline_ms(self._heap[0]) <= now_ms and len(due) < DUE_RUNS_MAX:
             run = heapq.heappop(self._heap)
             due.append((_start(run), _end(run)))
         self._taken_ms = max(self._taken_ms, now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
 from amqp_server.broker.transfers.dead_letter import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
@@ -49,21 +50,29 @@ class QueueRules:
         """Note messages that are about to be taken in from the offset `start` on."""
         self.facts.note(start, messages, flags, _now_ms())
 
-    def before_delivery(self) -> None:
+    def before_delivery(self) -> bool:
         """Let expire what is due. What was just published is offered to consumers first.
 
         So a message with a lifetime of 0 goes to whoever can take it at once, or expires.
-        """
-        self._expire(self._offered_end)
 
-    def after_delivery(self) -> None:
-        """Let expire what nobody took, and drop what is too much."""
-        self._expire(self._queue.ready.end)
+        Returns:
+            Whether there may be more, for the next turn; nothing should be delivered before.
+        """
+        return self._expire(self._offered_end)
+
+    def after_delivery(self) -> bool:
+        """Let expire what nobody took, and drop what is too much.
+
+        Returns:
+            Whether there may be more to expire, for the next turn.
+        """
+        is_more = self._expire(self._queue.ready.end)
         self._offered_end = self._queue.ready.end
         self._keep_length()
         self.facts.deadlines.prune(self._queue.settlement)
         self.facts.forget(self._queue.settlement.ack_floor)
         self._arm_timer()
+        return is_more
 
     def came_back(self, start: int, end: int) -> None:
         """Let messages that were requeued expire at their old deadline, or now."""
@@ -84,19 +93,22 @@ class QueueRules:
         self._timer = None
         self._queue.wake()
 
-    def _expire(self, end: int) -> None:
-        """Expire what is due below `end`, from anywhere in the queue."""
+    def _expire(self, end: int) -> bool:
+        """Expire some of what is due below `end`, from anywhere; return whether to go on."""
         deadlines = self.facts.deadlines
         if not deadlines:
-            return
+            return False
         queue = self._queue
-        for start, stop in deadlines.take_due(_now_ms()):
+        due = deadlines.take_due(_now_ms())
+        for start, stop in due:
             if stop > end:
                 # Not offered yet, or not even at hand because the disk is behind.
                 deadlines.rearm(max(start, end), stop)
             if start < end:
                 for taken in queue.ready.take_range(start, min(stop, end)):
                     queue.drop(taken.start, taken.end, EXPIRED)
+        # What is not at hand would be looked at again and again.
+        return len(due) == DUE_RUNS_MAX and due[0][0] < end
 
     def _keep_length(self) -> None:
         """Drop the oldest; a queue that refuses keeps what it took, though some was requeued."""
