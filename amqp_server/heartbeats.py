@@ -7,8 +7,8 @@ from typing import Protocol
 
 WHEEL_SLOTS = 64
 """Seconds on the wheel; a longer wait goes round more than once."""
-SILENT_TICKS_MAX = 4
-"""Half intervals without an octet after which a peer counts as gone: two intervals."""
+SILENT_INTERVALS_MAX = 2
+"""Intervals without an octet after which a peer counts as gone."""
 
 
 class Beating(Protocol):
@@ -66,7 +66,7 @@ class HeartbeatWheel:
     def _serve(self, connection: Beating) -> None:
         silent = self._silent[connection] + 1 if connection.take_silence() else 0
         self._silent[connection] = silent
-        if silent >= SILENT_TICKS_MAX:
+        if silent * _half(connection) >= SILENT_INTERVALS_MAX * connection.heartbeat_seconds:
             self.remove(connection)
             connection.abandon(f"missed heartbeats, timeout: {connection.heartbeat_seconds}s")
             return
@@ -74,6 +74,10 @@ class HeartbeatWheel:
         self._schedule(connection)
 
     def _schedule(self, connection: Beating) -> None:
-        # Rounded up: a peer must never be dropped before two whole intervals.
-        wait = -(-connection.heartbeat_seconds // 2)
+        wait = _half(connection)
         self._slots[(self._now + wait) % WHEEL_SLOTS][connection] = (wait - 1) // WHEEL_SLOTS
+
+
+def _half(connection: Beating) -> int:
+    """Return the seconds between two beats: half an interval, in whole seconds, rounded up."""
+    return -(-connection.heartbeat_seconds // 2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp_server.heartbeats import SILENT_TICKS_MAX, WHEEL_SLOTS, HeartbeatWheel
+from amqp_server.heartbeats import WHEEL_SLOTS, HeartbeatWheel
 
 
 class Connection:
@@ -61,25 +61,32 @@ def test_connections_of_all_intervals_share_the_wheel() -> None:
         assert connection.beats == list(range(half, 601, half))
 
 
-def test_a_peer_that_is_silent_for_two_intervals_is_dropped_once() -> None:
-    wheel, connection = HeartbeatWheel(), Connection(10, is_silent=True)
+@pytest.mark.parametrize(
+    ("heartbeat_seconds", "dropped_after", "beats"),
+    [(1, 2, [1]), (2, 4, [1, 2, 3]), (3, 6, [2, 4]), (5, 12, [3, 6, 9]), (10, 20, [5, 10, 15])],
+)
+def test_a_peer_that_is_silent_for_two_intervals_is_dropped_once(
+    heartbeat_seconds: int, dropped_after: int, beats: list[int]
+) -> None:
+    wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds, is_silent=True)
     wheel.add(connection)
 
     pass_seconds(wheel, 100, connection)
 
-    assert connection.abandoned == [(20, "missed heartbeats, timeout: 10s")]
-    assert connection.beats == [5, 10, 15]
+    text = f"missed heartbeats, timeout: {heartbeat_seconds}s"
+    assert connection.abandoned == [(dropped_after, text)]
+    assert connection.beats == beats
 
 
 def test_one_octet_in_time_begins_the_count_anew() -> None:
     wheel, connection = HeartbeatWheel(), Connection(2, is_silent=True)
     wheel.add(connection)
-    pass_seconds(wheel, SILENT_TICKS_MAX - 1, connection)
+    pass_seconds(wheel, 3, connection)
     connection.is_silent = False
     pass_seconds(wheel, 1, connection)
     connection.is_silent = True
 
-    pass_seconds(wheel, SILENT_TICKS_MAX - 1, connection)
+    pass_seconds(wheel, 3, connection)
     assert connection.abandoned == []
     pass_seconds(wheel, 1, connection)
     assert len(connection.abandoned) == 1
