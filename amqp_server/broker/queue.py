@@ -165,7 +165,7 @@ class Queue:
             self.departures.run_turn()
 
     def bring_up_to_date(self) -> None:
-        """Deliver, expire and drop what is due now: somebody is about to be told a count."""
+        """Deliver, expire and drop what is due now: a count is asked, or consumers change."""
         while self._serve():
             pass
 

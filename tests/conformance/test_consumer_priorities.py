@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pamqp import frame
 from pamqp.commands import Basic
 
 from tests.amqp_client import AmqpClient
@@ -90,6 +91,35 @@ def test_the_next_takes_over_when_the_highest_is_cancelled(
     client.call(Basic.Cancel("high"), Basic.CancelOk)
     publish_all(publisher, name, [b""])
     assert receivers(client, 1) == ["low"]
+
+
+def publish_then(client: AmqpClient, queue: str, *methods: Basic.Cancel | Basic.Consume) -> None:
+    """Publish two messages before, between and after these methods, all in one write."""
+    two = 2 * client.publish_octets(Basic.Publish(routing_key=queue), b"", Basic.Properties())
+    client.send_raw(two.join([b"", *(frame.marshal(method, 1) for method in methods), b""]))
+
+
+def test_what_comes_before_a_cancel_is_for_the_consumer_that_ends(
+    client: AmqpClient, name: str
+) -> None:
+    consume_with(client, name, {"low": 0, "middle": 1, "high": 2})
+    publish_then(client, name, Basic.Cancel("high", nowait=True), Basic.Cancel("middle", True))
+    assert receivers(client, 6) == ["high"] * 2 + ["middle"] * 2 + ["low"] * 2
+
+
+def test_the_last_consumer_gets_what_comes_before_its_cancel(client: AmqpClient, name: str) -> None:
+    consume_with(client, name, {"only": 0})
+    publish_then(client, name, Basic.Cancel("only"))
+    assert receivers(client, 2) == ["only"] * 2
+    client.expect(Basic.CancelOk)
+    assert client.ready_count(name) == 2
+
+
+def test_a_higher_one_gets_nothing_that_came_before_it(client: AmqpClient, name: str) -> None:
+    consume_with(client, name, {"low": 1})
+    consumer = Basic.Consume(0, name, "high", nowait=True, arguments={"x-priority": 2})
+    publish_then(client, name, consumer)
+    assert receivers(client, 4) == ["low"] * 2 + ["high"] * 2
 
 
 def test_a_higher_one_that_comes_later_is_served_first(

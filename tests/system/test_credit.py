@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from pamqp import frame
 from pamqp.commands import Basic
 
 from amqp_server.config import Limits
-from tests.amqp_client import connect
+from tests.amqp_client import PERSISTENT, connect
 from tests.threaded_server import ThreadedServer
 
 
@@ -18,16 +17,15 @@ def test_two_consumers_of_one_queue_do_not_pass_their_channels_prefetch(tmp_path
     ):
         publisher.open_channel(confirms=True)
         publisher.declare("q")
-        for number in range(12):
-            publisher.publish(b"%d" % number, "q")
-        publisher.expect_confirmed()
         client.open_channel()
         client.call(Basic.Qos(prefetch_count=10, global_=True), Basic.QosOk)
+        client.consume("q")
+        client.consume("q")
         # In one turn, so that both are served from what lies there.
-        consumes = (Basic.Consume(queue="q", consumer_tag=tag) for tag in "ab")
-        client.send_raw(b"".join(frame.marshal(each, 1) for each in consumes))
-        client.expect(Basic.ConsumeOk)
-        client.expect(Basic.ConsumeOk)
+        message = publisher.publish_octets(Basic.Publish(routing_key="q"), b"", PERSISTENT)
+        publisher.send_raw(message * 12)
+        publisher.published[1] += 12
+        publisher.expect_confirmed()
 
         for _ in range(10):
             client.expect_delivery()

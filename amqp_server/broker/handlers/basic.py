@@ -91,6 +91,8 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
     check_consumer_arguments(queue, method.arguments)
     _check_not_taken(queue, exclusive=method.exclusive)
+    # What was published before it came is for those that were there.
+    queue.bring_up_to_date()
     consumer = Consumer(
         tag,
         channel,
@@ -126,6 +128,8 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
     """End a consumer; what it has unacked stays with the channel."""
     consumer = channel.consumers.get(method.consumer_tag)
     if consumer is not None:
+        # It is still to get what was published before it ends, as in RabbitMQ.
+        consumer.queue.bring_up_to_date()
         channel.remove_consumer(consumer)
     elif channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
         channel.remove_reply_consumer()
