@@ -76,7 +76,9 @@ class ClientSession:
         self.frame_max = server.config.limits.frame_bytes_min
         self.notifies_cancel = False
         self.channels: dict[int, Channel] = {}
-        self.parked = ParkedPublishes(self, server.config.limits.parked_bytes_per_connection_max)
+        self.parked = ParkedPublishes(
+            self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
+        )
         self._server = server
         self._connection = connection
         self._machine = machine

@@ -41,6 +41,8 @@ class Limits:
         alarm_check_seconds: Between two looks at memory and disk.
         parked_bytes_per_connection_max: Publishes that wait for the end of an alarm; past it the
             connection is not read, or refused with nacks (`amqp_server.parked_publishes`).
+        parked_bytes_max: The same of all connections together; past it every one that has parked
+            something is not read, or refused.
         assembly_bytes_max: Parts of messages whose body has not wholly arrived, of all connections
             together. When they would pass it, a connection that holds more than its fair share
             is closed with resource-error (506), and others go on.
@@ -67,6 +69,7 @@ class Limits:
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     alarm_check_seconds: float = 1.0
     parked_bytes_per_connection_max: int = 1 * MIB
+    parked_bytes_max: int = 256 * MIB
     assembly_bytes_max: int = 1 * GIB
     transaction_bytes_per_channel_max: int = 256 * MIB
     transaction_bytes_max: int = 1 * GIB

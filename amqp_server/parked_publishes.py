@@ -11,9 +11,10 @@ alarm ends, or the connection does. The rules:
 * connection.close waits behind everything that is parked. A close, of a channel as well, waits
   `CLOSE_WAIT_SECONDS` at most; what is parked before it is then taken in despite the alarm.
   Nothing is lost by closing, and who opens a connection for each message is slowed down.
-* At most `bytes_max` is parked for a connection (and what was read with it). Past that its socket
-  is not read; but when the disk is low, channels with confirms are not stopped: until the alarm
-  ends their publishes are answered with basic.nack.
+* At most `bytes_max` is parked for a connection (and what was read with it), and as much as
+  `ParkedBudget` says for all together. Past that its socket is not read; but when the disk is
+  low, channels with confirms are not stopped: until the alarm ends their publishes are answered
+  with basic.nack.
 
 Source: RabbitMQ, rabbit_reader (publish_received, maybe_block), which stops reading at once.
 """
@@ -118,12 +119,26 @@ class Publisher(Protocol):
         """Handle events, in this order, before all others that wait."""
 
 
+class ParkedBudget:
+    """Bytes that are parked, of all connections together.
+
+    Args:
+        bytes_max: How many there may be.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        """Begin with none."""
+        self.held_bytes = 0
+        self.bytes_max = bytes_max
+
+
 class ParkedPublishes:
     """What one connection has parked.
 
     Args:
         publisher: The connection's session.
         bytes_max: How much may be parked.
+        budget: What all connections share.
 
     Attributes:
         is_watching: Whether an alarm is on: `holds` must be asked about each event.
@@ -131,13 +146,14 @@ class ParkedPublishes:
         held_bytes: How much is parked.
     """
 
-    def __init__(self, publisher: Publisher, bytes_max: int) -> None:
+    def __init__(self, publisher: Publisher, bytes_max: int, budget: ParkedBudget) -> None:
         """Begin with no alarm."""
         self.is_watching = False
         self.is_blocked = False
         self.held_bytes = 0
         self._publisher = publisher
         self._bytes_max = bytes_max
+        self._budget = budget
         self._reason = ""
         self._refuses = False
         self._is_leaving = False
@@ -164,7 +180,7 @@ class ParkedPublishes:
         self._refuses = refuses_confirmed
         if not refuses_confirmed:
             self._stop_refusing()
-        if self.held_bytes > self._bytes_max:
+        if self._is_full:
             self._make_room()
 
     def lift_alarm(self) -> None:
@@ -233,7 +249,9 @@ class ParkedPublishes:
 
     def _park(self, number: int, event: Event) -> None:
         self._events.setdefault(number, []).append(event)
-        self.held_bytes += _cost_bytes(event)
+        cost_bytes = _cost_bytes(event)
+        self.held_bytes += cost_bytes
+        self._budget.held_bytes += cost_bytes
         if event[0] == framing.METHOD and not _is_method(event, _PUBLISH_ID):
             self._methods[number].add(event[2][:4])
         close_id = _CHANNEL_CLOSE_ID if number else _CONNECTION_CLOSE_ID
@@ -241,8 +259,13 @@ class ParkedPublishes:
             self._timers[number] = asyncio.get_running_loop().call_later(
                 CLOSE_WAIT_SECONDS, self._leave, number
             )
-        if self.held_bytes > self._bytes_max:
+        if self._is_full:
             self._make_room()
+
+    @property
+    def _is_full(self) -> bool:
+        is_over = self._budget.held_bytes > self._budget.bytes_max
+        return self.held_bytes > (0 if is_over else self._bytes_max)
 
     def _make_room(self) -> None:
         if self._refuses:
@@ -251,7 +274,7 @@ class ParkedPublishes:
                 if channel is not None and channel.publishing.confirms is not None:
                     channel.publishing.is_refusing = True
                     self._let_go([number])
-        if self.held_bytes > self._bytes_max:
+        if self._is_full:
             self._publisher.pause_reading(_FULL)
 
     # The end of waiting
@@ -277,14 +300,14 @@ class ParkedPublishes:
         events: list[Event] = []
         for number in sorted(numbers, key=lambda number: number == 0):
             events += self._take(number)
-        if self.held_bytes <= self._bytes_max:
+        if not self._is_full:
             self._publisher.resume_reading(_FULL)
         if events:
             self._publisher.handle_again(events)
 
     def forget(self, number: int) -> None:
         """Drop what is parked for a channel that was closed with an error."""
-        if self._take(number) and self.held_bytes <= self._bytes_max:
+        if self._take(number) and not self._is_full:
             self._publisher.resume_reading(_FULL)
 
     def end(self) -> None:
@@ -308,7 +331,9 @@ class ParkedPublishes:
             timer.cancel()
         self._methods.pop(number, None)
         events = self._events.pop(number, [])
-        self.held_bytes -= sum(map(_cost_bytes, events))
+        freed_bytes = sum(map(_cost_bytes, events))
+        self.held_bytes -= freed_bytes
+        self._budget.held_bytes -= freed_bytes
         return events
 
 

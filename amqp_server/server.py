@@ -31,6 +31,7 @@ from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
 from amqp_server.gate import Gate
 from amqp_server.heartbeats import HeartbeatWheel
+from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.protocol.connection_machine import ConnectionMachine
 from amqp_server.recovery import recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
@@ -89,6 +90,7 @@ class Server:
             changed=self._alarms_changed,
             relieve_memory=lambda: self._storage.give_up_memory(),
         )
+        self.parked_budget = ParkedBudget(config.limits.parked_bytes_max)
         self.heartbeats = HeartbeatWheel()
         # Room for one whole publish as large as two frames, after the rest of a read.
         self.read_buffer = bytearray(

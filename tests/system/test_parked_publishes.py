@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,32 @@ def test_past_its_room_a_blocked_connection_is_not_read(watched: Watched) -> Non
         client.expect(Queue.DeclareOk)
         client.expect_confirmed()
         assert client.ready_count("q") == 100
+
+
+def test_many_blocked_connections_share_what_may_be_parked(tmp_path: Path) -> None:
+    """Each had its own room only: thousands of them took what memory was left."""
+    limits = replace(LIMITS, parked_bytes_max=40 * 1024)
+    sensor = SetSensor()
+    with ThreadedServer(tmp_path, limits=limits, sensor=sensor) as server:
+        watched = Watched(server, sensor)
+        with watched.connect() as large, watched.connect() as small:
+            for client in (large, small):
+                client.open_channel()
+                client.declare("q")
+            watched.see(LOW_MEMORY)
+            small.publish(b"first", "q")
+            small.expect(Connection.Blocked, 0)
+            assert not server.call(lambda: any(c._pauses for c in server.server.connections))
+            large.publish(b"large" * 10_000, "q")
+            watched.wait_for_pause()
+            small.publish(b"last", "q")
+            server.wait_until(lambda: all("parked" in c._pauses for c in server.server.connections))
+
+            watched.see(FINE)
+            small.expect(Connection.Unblocked, 0)
+            small.call(Channel.Flow(active=True), Channel.FlowOk)
+            assert len(take_all(small)) == 3
+            assert server.server.parked_budget.held_bytes == 0
 
 
 def test_with_a_full_disk_confirming_publishers_get_nacks(watched: Watched) -> None:
