@@ -117,3 +117,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _credentials(broker: Broker) -> dict[str, str]:
     url = broker.url
     return {"user": url.user, "password": url.password, "vhost": url.vhost}
+
+
+@pytest.fixture
+def dead_letters(client: AmqpClient, new_name: NewName) -> str:
+    """Declare a queue for dead letters."""
+    queue = new_name()
+    client.declare(queue)
+    return queue

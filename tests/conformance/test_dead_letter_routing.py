@@ -8,10 +8,10 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
+from tests.conformance.dead_letters import die, to
 from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import (
-    Arguments,
     await_ready_count,
     headers_of,
     publish_all,
@@ -34,16 +34,6 @@ def declare_exchange(client: AmqpClient, exchange: str, kind: str) -> None:
 
 def bind(client: AmqpClient, queue: str, exchange: str, key: str = "") -> None:
     client.call(Queue.Bind(queue=queue, exchange=exchange, routing_key=key), Queue.BindOk)
-
-
-def to(queue: str) -> Arguments:
-    return {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue}
-
-
-def die(client: AmqpClient, queue: str, properties: Basic.Properties | None = None) -> None:
-    """Publish to a queue, take it there and reject it."""
-    client.publish(b"x", queue, properties=properties or Basic.Properties())
-    reject(client, take(client, queue, no_ack=False))
 
 
 @pytest.fixture

@@ -1,0 +1,270 @@
+"""Section 5: what a dead letter carries, and who hears of it."""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect, NewName
+from tests.conformance.dead_letters import deaths, die, to
+from tests.conformance.marks import differs
+from tests.conformance.queues import (
+    await_ready_count,
+    headers_of,
+    publish_all,
+    reject,
+    take,
+)
+from tests.conformance.typed_fields import Typed, get_typed_headers
+
+
+def test_the_first_death_is_written_in_exactly_these_types(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    exchange = Exchange.Declare(exchange=name, exchange_type="fanout")
+    client.call(exchange, Exchange.DeclareOk)
+    client.declare(name, arguments=to(dead_letters))
+    client.call(Queue.Bind(queue=name, exchange=name), Queue.BindOk)
+    begin = int(time.time())
+    given: Any = {"mine": "kept", "CC": ["copy"], "BCC": ["blind"]}
+    client.publish(b"x", "key", name, properties=Basic.Properties(headers=given))
+    reject(client, take(client, name, no_ack=False))
+    await_ready_count(client, dead_letters, 1)
+    seen = get_typed_headers(client, dead_letters)
+    assert seen["mine"] == Typed("S", "kept")
+    [death] = seen["x-death"].value
+    assert (seen["x-death"].kind, death.kind) == ("A", "F")
+    when = death.value.pop("time")
+    assert when.kind == "T"
+    assert begin <= when.value <= time.time()
+    assert death.value == {
+        "count": Typed("l", 1),
+        "reason": Typed("S", "rejected"),
+        "queue": Typed("S", name),
+        "exchange": Typed("S", name),
+        "routing-keys": Typed("A", [Typed("S", "key"), Typed("S", "copy")]),
+    }
+    assert seen["x-first-death-reason"] == Typed("S", "rejected")
+    assert seen["x-first-death-queue"] == Typed("S", name)
+    assert seen["x-first-death-exchange"] == Typed("S", name)
+
+
+def test_the_time_of_a_death_is_told_in_seconds(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    die(client, name)
+    told = headers_of(take(client, dead_letters))["x-death"][0]["time"]
+    assert abs((told - datetime.now(UTC)).total_seconds()) < 60
+
+
+@pytest.mark.parametrize("dies_of", ["expired", "rejected"])
+def test_an_expiration_moves_from_the_properties_into_the_death(
+    client: AmqpClient, name: str, dead_letters: str, dies_of: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    if dies_of == "expired":
+        client.publish(b"x", name, properties=Basic.Properties(expiration="50"))
+    else:
+        die(client, name, Basic.Properties(expiration="3600000"))
+    await_ready_count(client, dead_letters, 1)
+    message = take(client, dead_letters)
+    assert message.properties.expiration is None
+    [death] = headers_of(message)["x-death"]
+    assert death["original-expiration"] == ("50" if dies_of == "expired" else "3600000")
+
+
+def test_a_queues_time_is_no_original_expiration(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters) | {"x-message-ttl": 50})
+    client.publish(b"x", name)
+    [death] = headers_of(take(client, dead_letters))["x-death"]
+    assert "original-expiration" not in death
+
+
+def test_an_expired_message_does_not_expire_again_among_the_dead_letters(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    client.publish(b"x", name, properties=Basic.Properties(expiration="50"))
+    await_ready_count(client, dead_letters, 1)
+    time.sleep(0.3)
+    assert client.ready_count(dead_letters) == 1
+
+
+@differs(
+    rabbitmq="3.10 turns the older deaths round at each new one",
+    reason="later versions keep the order; rounds are told from it",
+)
+def test_deaths_in_several_queues_are_told_newest_first(
+    client: AmqpClient, new_name: NewName, dead_letters: str
+) -> None:
+    first, second, third = new_name(), new_name(), new_name()
+    client.declare(third, arguments=to(dead_letters))
+    client.declare(second, arguments=to(third) | {"x-message-ttl": 50})
+    client.declare(first, arguments=to(second))
+    die(client, first)
+    reject(client, take(client, third, no_ack=False))
+    message = take(client, dead_letters)
+    assert deaths(message) == [
+        (third, "rejected", 1),
+        (second, "expired", 1),
+        (first, "rejected", 1),
+    ]
+
+
+def test_the_first_death_stays_the_first(
+    client: AmqpClient, new_name: NewName, dead_letters: str
+) -> None:
+    first, second = new_name(), new_name()
+    client.declare(second, arguments=to(dead_letters) | {"x-message-ttl": 50})
+    client.declare(first, arguments=to(second))
+    client.call(Queue.Bind(queue=first, exchange="amq.fanout"), Queue.BindOk)
+    client.publish(b"x", "key", "amq.fanout")
+    reject(client, take(client, first, no_ack=False))
+    message = take(client, dead_letters)
+    assert deaths(message) == [(second, "expired", 1), (first, "rejected", 1)]
+    assert [each["routing-keys"] for each in headers_of(message)["x-death"]] == [[second], ["key"]]
+    assert [each["exchange"] for each in headers_of(message)["x-death"]] == ["", "amq.fanout"]
+    assert headers_of(message)["x-first-death-queue"] == first
+    assert headers_of(message)["x-first-death-reason"] == "rejected"
+    assert headers_of(message)["x-first-death-exchange"] == "amq.fanout"
+
+
+def test_a_death_that_was_there_before_counts_up_and_moves_to_the_front(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    work, wait = new_name(), new_name()
+    client.declare(work, arguments=to(wait))
+    client.declare(wait, arguments=to(work) | {"x-message-ttl": 20})
+    die(client, work)
+    for count in (1, 2, 3):
+        message = take(client, work, no_ack=False)
+        assert deaths(message) == [(wait, "expired", count), (work, "rejected", count)]
+        assert headers_of(message)["x-first-death-queue"] == work
+        reject(client, message)
+
+
+def test_the_same_queue_with_another_reason_is_another_death(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    work, wait = new_name(), new_name()
+    client.declare(work, arguments=to(wait))
+    client.declare(wait, arguments=to(work))
+    die(client, work)
+    reject(client, take(client, wait, no_ack=False))
+    message = take(client, work, no_ack=False)
+    assert deaths(message) == [(wait, "rejected", 1), (work, "rejected", 1)]
+    client.call(Queue.Delete(queue=wait), Queue.DeleteOk)
+    client.declare(wait, arguments=to(work) | {"x-message-ttl": 20})
+    reject(client, message)
+    first, *others = deaths(take(client, work))
+    assert first == (wait, "expired", 1)
+    assert set(others) == {(work, "rejected", 2), (wait, "rejected", 1)}
+
+
+@differs(
+    rabbitmq="3.10 does not write them",
+    reason="later versions do, and consumers read them",
+)
+def test_the_last_death_is_told_each_time(
+    client: AmqpClient, new_name: NewName, dead_letters: str
+) -> None:
+    first, second = new_name(), new_name()
+    client.declare(second, arguments=to(dead_letters) | {"x-message-ttl": 50})
+    client.declare(first, arguments=to(second))
+    die(client, first)
+    seen = headers_of(take(client, dead_letters))
+    assert seen.get("x-last-death-queue") == second
+    assert seen.get("x-last-death-reason") == "expired"
+    assert seen.get("x-last-death-exchange") == ""
+    assert seen.get("x-first-death-queue") == first
+
+
+def test_a_message_published_with_deaths_goes_on_counting(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    die(client, name)
+    for count in (2, 3):
+        client.publish(b"x", name, properties=take(client, dead_letters).properties)
+        reject(client, take(client, name, no_ack=False))
+        await_ready_count(client, dead_letters, 1)
+        message = take(client, dead_letters, no_ack=False)
+        assert deaths(message) == [(name, "rejected", count)]
+        reject(client, message, requeue=True)
+
+
+def test_headers_of_that_name_that_make_no_sense_are_replaced(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    given: Any = {"x-death": "nonsense"}
+    die(client, name, Basic.Properties(headers=given))
+    assert deaths(take(client, dead_letters)) == [(name, "rejected", 1)]
+
+
+# What is kept
+
+
+def test_all_properties_but_the_expiration_are_kept(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    given: dict[str, Any] = {
+        "content_type": "text/plain",
+        "content_encoding": "utf-8",
+        "delivery_mode": 2,
+        "priority": 7,
+        "correlation_id": "c",
+        "reply_to": "r",
+        "message_id": "m",
+        "timestamp": datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "message_type": "t",
+        "user_id": "guest",
+        "app_id": "a",
+    }
+    die(client, name, Basic.Properties(**given, expiration="3600000"), body=b"\x00body\xce")
+    message = take(client, dead_letters)
+    assert message.body == b"\x00body\xce"
+    assert {key: getattr(message.properties, key) for key in given} == given
+    assert message.properties.expiration is None
+    assert not message.redelivered
+
+
+def test_a_message_without_properties_gets_headers_only(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    die(client, name, Basic.Properties(), body=b"")
+    message = take(client, dead_letters)
+    assert message.body == b""
+    assert message.properties.delivery_mode is None
+    assert message.properties.content_type is None
+    assert deaths(message) == [(name, "rejected", 1)]
+
+
+def test_nobody_hears_of_a_dead_letter_that_goes_nowhere(connect: Connect, name: str) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments=to(f"{name}-none"))
+    client.publish(b"x", name, mandatory=True)
+    client.expect_confirmed()
+    reject(client, take(client, name, no_ack=False))
+    publish_all(client, name, b"next")
+    assert take(client, name).body == b"next"
+
+
+def test_a_dead_letter_is_not_confirmed_to_its_publisher(
+    connect: Connect, name: str, dead_letters: str
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments=to(dead_letters))
+    publish_all(client, name, b"x")
+    reject(client, take(client, name, no_ack=False))
+    take(client, dead_letters)
+    # The next answer is the next frame.
+    client.call(Basic.Qos(prefetch_count=0), Basic.QosOk)
