@@ -22,9 +22,6 @@ FRAME_HEADER_BYTES: Final = 7
 FRAME_OVERHEAD_BYTES: Final = 8
 """Frame header and end octet: what a frame costs beside its payload."""
 
-FRAME_MIN_BYTES: Final = 4096
-"""Every peer must accept frames of this size before tuning and may not negotiate less."""
-
 
 class ClassId(IntEnum):
     """The class ids of AMQP 0-9-1 and of RabbitMQ's confirm extension."""

@@ -195,3 +195,15 @@ def test_counts_of_settled_messages_are_forgotten() -> None:
 
     assert counts.known(settlement) == {8: 1, 9: 1}
     assert counts.offsets() == [8, 9]
+
+
+def test_only_strings_among_carbon_copies_are_routing_keys() -> None:
+    copies = [FieldValue(b"S", b"copy"), FieldValue(b"x", b"octets"), FieldValue(b"I", 1)]
+    headers: Table = {"CC": FieldValue(b"A", copies)}
+
+    letter = letter_of(message(Properties(headers=headers), HAS_HEADERS), EXPIRED, "x", None)
+
+    assert letter.routing_keys == ("key", "copy")
+    (death,) = deaths_of(letter.headers)
+    expected = [FieldValue(b"S", b"key"), FieldValue(b"S", b"copy")]
+    assert death["routing-keys"].value == expected

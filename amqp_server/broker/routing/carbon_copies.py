@@ -8,11 +8,18 @@ Source: RabbitMQ, sender-selected distribution; `rabbit_basic:header_routes` and
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
 from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
 from amqp_server.protocol.tables import Table, decode_table, table_without
 from appendlog.message import body_position, properties_position, with_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.protocol.field_values import FieldValue
 
 _SHORT_MESSAGE_BYTES = 512
 """Up to here it is quicker to look through a body too than to find where it begins."""
@@ -51,9 +58,9 @@ def _keys(headers: Table, name: str) -> tuple[str, ...]:
         raise PreconditionFailed(
             f'invalid message: {{unacceptable_type_in_header,"{name}",{type_name(value)}}}', 60, 40
         )
-    # What is no long string among the items is passed over, as in RabbitMQ.
-    return tuple(
-        item.value.decode("utf-8", "surrogateescape")
-        for item in value.value
-        if item.kind == b"S" and isinstance(item.value, bytes)
-    )
+    return tuple(key.decode("utf-8", "surrogateescape") for key in long_strings(value.value))
+
+
+def long_strings(items: Sequence[FieldValue]) -> list[bytes]:
+    """Return the keys in `CC` or `BCC`; what is no long string is passed over, as in RabbitMQ."""
+    return [item.value for item in items if item.kind == b"S" and isinstance(item.value, bytes)]

@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transfers.departures import Copy
 from amqp_server.broker.transfers.message_headers import readable_properties
@@ -190,7 +191,7 @@ def _carbon_copies(headers: Table) -> list[bytes]:
     value = headers.get("CC")
     if value is None or not isinstance(value.value, list):
         return []
-    return [key.value for key in value.value if isinstance(key.value, bytes)]
+    return long_strings(value.value)
 
 
 def _count(table: Table) -> int:
