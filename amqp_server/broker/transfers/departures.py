@@ -103,7 +103,12 @@ class Departures:
 
     def add(self, start: int, end: int, reason: str) -> None:
         """Let the messages `[start, end)`, neither ready nor unacked, leave."""
-        self._waiting.append(_Departure(start, end, reason))
+        last = self._waiting[-1] if self._waiting else None
+        if last is not None and last == _Departure(last.start, start, reason):
+            # Rejected one by one, they still leave together.
+            self._waiting[-1] = last._replace(end=end)
+        else:
+            self._waiting.append(_Departure(start, end, reason))
         self._queue.wake()
 
     def lose(self, start: int, end: int) -> None:
@@ -160,13 +165,16 @@ class Departures:
     def release_confirms(self) -> None:
         """Settle what has become safe in its new queues."""
         answers = self._confirms.release()
+        answered: list[tuple[_UnderWay, bool]] = []
         for answer in answers:
             while self._under_way and self._under_way[0].last_tag <= answer.last_tag:
-                _, departure, queues = self._under_way.popleft()
-                if answer.refused:
-                    self._keep(departure, queues)
-                elif not self._queue.is_deleted:
-                    self._queue.settle(departure.start, departure.end)
+                answered.append((self._under_way.popleft(), answer.refused))
+        # Settling may make room in this queue, which tells everyone who waits: this one too.
+        for (_, departure, queues), is_refused in answered:
+            if is_refused:
+                self._keep(departure, queues)
+            elif not self._queue.is_deleted:
+                self._queue.settle(departure.start, departure.end)
         if not self._under_way:
             wake(self._settled_waiters)
         if self._waiting and (answers or self._may_go_on()):
