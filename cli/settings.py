@@ -106,7 +106,7 @@ def _parse_toml(path: Path) -> dict[str, Any]:
 
 
 def _nearest(key: str, options: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(key.replace("_", "-"), options, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(key.replace("_", "-"), options, n=1, cutoff=0.6)
     return f": did you mean '{near[0]}'?" if near else f"; known are {', '.join(sorted(options))}"
 
 

@@ -128,6 +128,7 @@ def test_keys_of_the_file_are_written_with_hyphens_or_underscores(
         ("ring_byte = 1", "unknown key 'ring_byte': did you mean 'ring-bytes'?"),
         ("config = 'x'", "unknown key 'config'"),
         ("max-message-bytes = 1", "did you mean 'max-message-size'?"),
+        ("[server]\nport = 1", "unknown key 'server'; known are consumer-timeout,"),
         ("zzz = 1", "unknown key 'zzz'; known are consumer-timeout, disk-free-limit,"),
         ("port = 'abc'", "port: 'abc' is not a valid integer"),
         ("port = true", "port: write text or a number, as in --port"),
