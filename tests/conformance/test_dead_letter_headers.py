@@ -135,6 +135,21 @@ def test_the_first_death_stays_the_first(
     assert headers_of(message)["x-first-death-exchange"] == "amq.fanout"
 
 
+@differs(
+    rabbitmq="3.10 counts up tables without a count, of queue and reason alike, to one",
+    reason="only RabbitMQ before 3.5 wrote such; no newer one looks at them",
+)
+def test_deaths_without_a_count_stay_as_they_are(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    old: Any = [{"queue": "old", "reason": "expired", "exchange": ""}] * 2
+    die(client, name, Basic.Properties(headers={"x-death": old}))
+    newest, *others = headers_of(take(client, dead_letters))["x-death"]
+    assert (newest["queue"], newest["count"]) == (name, 1)
+    assert others == old
+
+
 def test_a_death_that_was_there_before_counts_up_and_moves_to_the_front(
     client: AmqpClient, new_name: NewName
 ) -> None:
