@@ -71,9 +71,10 @@ class Consumer:
         channel = self.channel
         if not channel.is_deliverable:
             return 0
-        if self.no_ack:
-            return CREDIT_UNLIMITED
         credit = channel.credit
+        if self.no_ack:
+            # It uses nothing of the channel's limit, but a channel that has met it gets nothing.
+            return CREDIT_UNLIMITED if credit else 0
         if self.prefetch:
             credit = min(credit, self.prefetch - self.unacked)
         return max(credit, 0)
