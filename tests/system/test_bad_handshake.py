@@ -72,14 +72,14 @@ def test_a_wrong_password_is_told_to_a_client_that_can_be_told(
     shared_server: RunningServer,
 ) -> None:
     with AmqpClient(shared_server.address) as client:
-        client.start(password="wrong")
+        client.start(password="nobodys-secret")
         close = client.expect_connection_close(403)
         assert close.reply_text == (
             "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. "
             "For details see the broker logfile."
         )
         assert (close.class_id, close.method_id) == (0, 0)
-        assert "wrong" not in "".join(shared_server.messages[-3:])
+        assert "nobodys-secret" not in "".join(shared_server.messages[-3:])
 
 
 @pytest.fixture(scope="module")
