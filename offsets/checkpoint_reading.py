@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from appendlog.filesystem import FileSystem
-from offsets.checkpoint_round import VERSION, Round, UnknownVersionError, decode_round, find_round
+from offsets.checkpoint_round import VERSION, Round, decode_round, find_round
 from offsets.errors import CheckpointFailedError, UnsupportedCheckpointError
+from offsets.round_frame import UnknownVersionError
 
 logger: Final = logging.getLogger(__name__)
 

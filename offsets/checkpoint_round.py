@@ -8,40 +8,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from crc32c import crc32c
-
 from offsets.queue_checkpoint import checkpoint_bytes
+from offsets.round_frame import UnknownVersionError, encode_front, find_content, find_front
 
 VERSION: Final = 1
 """The only version written and read so far."""
 
 MAGIC: Final = b"AQCP"
 
-_FRONT: Final = struct.Struct("<4sIQ")  # magic, CRC, length
 _TAIL: Final = struct.Struct("<BBHIIIQq")
-_CRC_START: Final = 8
-_LENGTH: Final = struct.Struct("<Q")
-assert _FRONT.size == 16
 assert _TAIL.size == 32
-
-HEADER_BYTES: Final = _FRONT.size + _TAIL.size
 
 _INCARNATION_BYTES: Final = 16
 _BASE: Final = 1
 _CLEAN: Final = 2
-
-
-class UnknownVersionError(Exception):
-    """A round is whole, but of another version: the reader says in which file.
-
-    Attributes:
-        found: Its version.
-    """
-
-    def __init__(self, found: int) -> None:
-        """Keep the version found."""
-        super().__init__(found)
-        self.found = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +70,7 @@ def encode_round(
     flags = (_BASE if number == 0 else 0) | (_CLEAN if is_clean else 0)
     tail = _TAIL.pack(VERSION, flags, 0, len(body), len(removed), number, generation, written_at_ns)
     content = b"".join([tail, *body, *removed])
-    length = _LENGTH.pack(len(content))
-    return [_FRONT.pack(MAGIC, crc32c(content, crc32c(length)), len(content)), content]
+    return [encode_front(MAGIC, [content]), content]
 
 
 def decode_round(data: bytes, position: int) -> Round | None:
@@ -100,25 +79,19 @@ def decode_round(data: bytes, position: int) -> Round | None:
     Raises:
         UnknownVersionError: There is a valid one of another version.
     """
-    if position + HEADER_BYTES > len(data):
-        return None
-    magic, crc, length = _FRONT.unpack_from(data, position)
-    start = position + _FRONT.size
-    end = start + length
-    if magic != MAGIC or length < _TAIL.size or end > len(data):
-        return None
-    if crc32c(memoryview(data)[position + _CRC_START : end]) != crc:
+    content = find_content(MAGIC, data, position, _TAIL.size)
+    if content is None:
         return None
     version, flags, _, entry_count, removed_count, number, generation, _ = _TAIL.unpack_from(
-        data, start
+        data, content.start
     )
     if version != VERSION:
         raise UnknownVersionError(version)
-    content = _split(data, start + _TAIL.size, end, entry_count, removed_count)
-    if content is None:
+    parts = _split(data, content.start + _TAIL.size, content.stop, entry_count, removed_count)
+    if parts is None:
         return None
     is_base = bool(flags & _BASE)
-    return Round(generation, number, is_base, bool(flags & _CLEAN), *content, end)
+    return Round(generation, number, is_base, bool(flags & _CLEAN), *parts, content.stop)
 
 
 def find_round(data: bytes, position: int) -> int:
@@ -127,10 +100,7 @@ def find_round(data: bytes, position: int) -> int:
     Raises:
         UnknownVersionError: The first valid one is of another version.
     """
-    position = data.find(MAGIC, position)
-    while position >= 0 and decode_round(data, position) is None:
-        position = data.find(MAGIC, position + 1)
-    return position
+    return find_front(MAGIC, data, position, decode_round)
 
 
 def _split(

@@ -17,11 +17,11 @@ from appendlog.filesystem import FileSystem
 from offsets.errors import RedoFailedError, UnsupportedRedoError
 from offsets.redo_round import (
     REDO_VERSION,
-    UnknownRedoVersionError,
     decode_redo_round,
     find_redo_round,
 )
 from offsets.redo_transaction import RedoTransaction
+from offsets.round_frame import UnknownVersionError
 
 logger: Final = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def read_redo_journal(directory: Path, filesystem: FileSystem) -> RedoRecovery:
             _collect(data, number, path, recovery)
         except OSError as cause:
             raise RedoFailedError(path, cause) from cause
-        except UnknownRedoVersionError as error:
+        except UnknownVersionError as error:
             raise UnsupportedRedoError(path, error.found, REDO_VERSION) from error
     return recovery
 
