@@ -4,7 +4,6 @@ A synchronous library; knows nothing of AMQP methods, sockets or event loops. Th
 is drawn in docs/log-format.md.
 """
 
-from appendlog.descriptors import Descriptors
 from appendlog.errors import (
     CorruptRecordError,
     LogError,
@@ -12,7 +11,8 @@ from appendlog.errors import (
     OffsetOutOfRangeError,
     UnsupportedFormatError,
 )
-from appendlog.filesystem import FileSystem
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
 from appendlog.flusher import (
     CloseRequest,
     DeleteRequest,
@@ -23,14 +23,14 @@ from appendlog.flusher import (
     ThreadFlusher,
 )
 from appendlog.identity import LogIdentity
+from appendlog.layout.message import MessageView, decode_message, encode_message
+from appendlog.layout.records import COMPILED, encode_chunk, walk_chunks
+from appendlog.layout.summary import SegmentSummary
 from appendlog.log import Log
-from appendlog.message import MessageView, decode_message, encode_message
 from appendlog.options import LogOptions
 from appendlog.reader import LogReader, Split
-from appendlog.records import COMPILED, encode_chunk, walk_chunks
-from appendlog.recovery_report import RecoveryReport
-from appendlog.segment_reader import ReadResult
-from appendlog.summary import SegmentSummary
+from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.segment_reader import ReadResult
 
 __all__ = [
     "COMPILED",

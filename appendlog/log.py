@@ -12,22 +12,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from appendlog.chunk import ChunkHeader
-from appendlog.durable_end import END_FILE_NAME
 from appendlog.errors import LogFailedError
-from appendlog.filesystem import FileSystem
-from appendlog.format import ADVANCE_LOST, ADVANCE_SKIPPED
+from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
+from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.format import ADVANCE_LOST, ADVANCE_SKIPPED
+from appendlog.layout.summary import SegmentSummary
 from appendlog.options import LogOptions
-from appendlog.recovery import RecoveredLog, recover
-from appendlog.recovery_report import RecoveryReport
-from appendlog.segment import Segment
-from appendlog.segment_reader import ReadResult, SegmentReader
-from appendlog.segment_recovery import RecoveryContext
-from appendlog.segment_writer import SegmentWriter
-from appendlog.summary import SegmentSummary
-from appendlog.transaction_counts import transaction_counts
-from appendlog.transient import transient_ranges
+from appendlog.recovery.log_recovery import RecoveredLog, recover
+from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.recovery.segment_recovery import RecoveryContext
+from appendlog.segments.durable_end import END_FILE_NAME
+from appendlog.segments.segment import Segment
+from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.segment_writer import SegmentWriter
+from appendlog.segments.transaction_counts import transaction_counts
+from appendlog.segments.transient import transient_ranges
 
 _CURSORS_MAX: Final = 64
 _DAMAGED_MAX: Final = 1000

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from appendlog.descriptors import SHARED_DESCRIPTORS, Descriptors
+from appendlog.files.descriptors import SHARED_DESCRIPTORS, Descriptors
 
 SEGMENT_BYTES_MAX = 2 << 30
 

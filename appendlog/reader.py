@@ -13,24 +13,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from appendlog.descriptors import Descriptors
-from appendlog.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
 from appendlog.errors import CorruptRecordError, LogError, OffsetOutOfRangeError
-from appendlog.filesystem import FileSystem
-from appendlog.format import SEGMENT_MAGIC
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.index import IndexEntry, read_index
-from appendlog.recovery import newest_generations, read_sealed
-from appendlog.scan import SegmentScan
-from appendlog.segment import Segment, SegmentName
-from appendlog.segment_header import (
+from appendlog.layout.format import SEGMENT_MAGIC
+from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     SegmentHeader,
     decode_segment_header,
     segment_header_bytes,
 )
-from appendlog.segment_reader import ReadResult, SegmentReader
-from appendlog.summary import SegmentSummary
+from appendlog.layout.summary import SegmentSummary
+from appendlog.recovery.log_recovery import newest_generations, read_sealed
+from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
+from appendlog.segments.index import IndexEntry, read_index
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import Segment, SegmentName
+from appendlog.segments.segment_reader import ReadResult, SegmentReader
 
 SPLIT_BYTES: Final = 16 << 20
 BATCH_RECORDS: Final = 8192

@@ -17,7 +17,7 @@ def describe_version() -> str:
     # Imported here: choosing a kernel loads it, which nothing else of the command line needs.
     try:
         from amqp_server.protocol import framing
-        from appendlog import records
+        from appendlog.layout import records
     except ImportError as error:
         raise click.UsageError(str(error)) from error
     kernels = {"framing": framing.COMPILED, "records": records.COMPILED}

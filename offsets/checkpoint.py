@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint_reading import CheckpointRecovery, checkpoint_path, read_checkpoint
 from offsets.checkpoint_round import encode_round
 from offsets.errors import CheckpointFailedError

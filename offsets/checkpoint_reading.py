@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint_round import VERSION, Round, decode_round, find_round
 from offsets.errors import CheckpointFailedError, UnsupportedCheckpointError
 from offsets.round_frame import UnknownVersionError

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.errors import RedoFailedError
 from offsets.redo_reading import RedoRecovery, read_redo_journal, redo_path
 from offsets.redo_round import encode_redo_round

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.errors import RedoFailedError, UnsupportedRedoError
 from offsets.redo_round import (
     REDO_VERSION,

@@ -19,7 +19,7 @@ import uvloop
 from amqp_server.alarms import Sensor
 from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 
 SECONDS_MAX = 15.0
 ResultT = TypeVar("ResultT")

@@ -27,7 +27,7 @@ from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, Dea
 from amqp_server.broker.transfers.departures import Departures
 from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_values import FieldValue
-from appendlog.message import HAS_EXPIRATION, PERSISTENT
+from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:

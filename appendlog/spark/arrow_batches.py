@@ -64,7 +64,7 @@ class BatchBuilder:
         Args:
             offsets: Of the messages.
             timestamps_ns: Append times; rounded down to microseconds.
-            messages: As `appendlog.message` draws them; bounded as said above. Not kept.
+            messages: As `appendlog.layout.message` draws them; bounded as said above. Not kept.
 
         Raises:
             MalformedMessageError: Bytes of a message end inside its route or properties.

@@ -1,6 +1,6 @@
 """The property list of a content header, as the values of columns.
 
-Works on what `appendlog.message` calls properties: flags and list exactly as on the wire.
+Works on what `appendlog.layout.message` calls properties: flags and list exactly as on the wire.
 Pure Python, no Arrow: one call per *different* property list of a batch.
 
 Source: AMQP 0-9-1 specification, section 4.2.6.1, and class basic for the fields.
@@ -9,7 +9,7 @@ Source: AMQP 0-9-1 specification, section 4.2.6.1, and class basic for the field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from appendlog.headers import MalformedHeadersError, decode_headers
+from appendlog.layout.headers import MalformedHeadersError, decode_headers
 
 PROPERTY_COLUMNS: Final = (
     "content_type",

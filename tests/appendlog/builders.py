@@ -4,9 +4,9 @@ import uuid
 from pathlib import Path
 
 from appendlog import FileSystem, Log, LogIdentity, LogOptions, RecoveryReport, encode_chunk
-from appendlog.descriptors import Descriptors
-from appendlog.message import PERSISTENT, encode_message
-from appendlog.segment_header import SegmentHeader, encode_segment_header
+from appendlog.files.descriptors import Descriptors
+from appendlog.layout.message import PERSISTENT, encode_message
+from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 
 IDENTITY = LogIdentity("/", "orders", uuid.UUID("8f14e45f-ceea-467f-a4d6-0b1c2d3e4f50"))
 SALT = IDENTITY.salt

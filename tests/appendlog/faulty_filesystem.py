@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 
 _READING = frozenset({"open", "close", "pread", "size", "listdir", "exists"})
 

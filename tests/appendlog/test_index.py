@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appendlog import FileSystem
-from appendlog.format import U32_MAX
-from appendlog.index import ActiveIndex, lookup_in_file, read_index
+from appendlog.layout.format import U32_MAX
+from appendlog.segments.index import ActiveIndex, lookup_in_file, read_index
 from tests.appendlog.builders import SALT, append, open_log
 
 BASE = 1_000

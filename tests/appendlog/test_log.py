@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import FileSystem, LogFailedError, encode_chunk
-from appendlog.message import HAS_EXPIRATION, PERSISTENT, encode_message
+from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, encode_message
 from tests.appendlog.builders import (
     IDENTITY,
     SALT,

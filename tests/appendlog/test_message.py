@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog.message import (
+from appendlog.layout.message import (
     HAS_PRIORITY,
     PERSISTENT,
     MessageView,
@@ -12,7 +12,7 @@ from appendlog.message import (
     properties_position,
     route_of,
 )
-from appendlog.message_properties import priority_and_expiration
+from appendlog.layout.message_properties import priority_and_expiration
 
 names = st.binary(max_size=255)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from appendlog import UnsupportedFormatError
-from appendlog.durable_end import read_durable_end
-from appendlog.filesystem import FileSystem
-from appendlog.segment_header import SegmentHeader, encode_segment_header
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
+from appendlog.segments.durable_end import read_durable_end
 from tests.appendlog.builders import (
     CHUNK_BYTES,
     HEADER_BYTES,

@@ -7,10 +7,9 @@ from uuid import uuid4
 import pytest
 
 from appendlog import Log, LogFailedError, LogIdentity, LogOptions
-from appendlog.chunk import encode_advance, encode_control
-from appendlog.durable_end import encode_slot, read_durable_end
-from appendlog.filesystem import FileSystem
-from appendlog.format import (
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.chunk import encode_advance, encode_control
+from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     END_SLOT_BYTES,
     FOOTER_BYTES,
@@ -18,8 +17,9 @@ from appendlog.format import (
     FOOTER_TRAILER,
     REMOVED_RANGE,
 )
-from appendlog.segment_header import SegmentHeader, encode_segment_header
-from appendlog.summary import encode_footer
+from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
+from appendlog.layout.summary import encode_footer
+from appendlog.segments.durable_end import encode_slot, read_durable_end
 from tests.appendlog.builders import (
     CHUNK_BYTES,
     HEADER_BYTES,
@@ -114,7 +114,7 @@ def test_a_body_that_holds_an_old_piece_of_the_log_is_not_taken_for_it(tmp_path:
     log, _ = open_log(tmp_path)
     body = message(0) + copy
     from appendlog import encode_chunk
-    from appendlog.message import encode_message
+    from appendlog.layout.message import encode_message
 
     stored = encode_message(1, b"", b"q", b"\0\0", body)
     log.append([encode_chunk([stored], 9, None, 1, None, SALT)], 10, sync=True)

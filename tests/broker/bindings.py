@@ -8,7 +8,7 @@ from amqp_server.broker.binding import Binding
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.protocol.properties import Properties
-from appendlog.message import HAS_HEADERS, encode_message
+from appendlog.layout.message import HAS_HEADERS, encode_message
 
 if TYPE_CHECKING:
     from amqp_server.broker.binding import Destination

@@ -7,7 +7,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.properties import Properties, decode_properties
 from amqp_server.protocol.tables import table_of
-from appendlog.message import HAS_HEADERS, decode_message, encode_message
+from appendlog.layout.message import HAS_HEADERS, decode_message, encode_message
 
 
 def with_headers(headers: dict[str, PythonValue], body: bytes = b"body") -> bytes:

@@ -11,7 +11,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.tables import table_of
-from appendlog.message import HAS_HEADERS, encode_message
+from appendlog.layout.message import HAS_HEADERS, encode_message
 from tests.broker.bindings import a_queue, bind
 
 MESSAGES = 20_000

@@ -14,7 +14,7 @@ from amqp_server.protocol.errors import (
     UnexpectedFrame,
 )
 from amqp_server.protocol.methods import BasicPublish, decode_method
-from appendlog.message import encode_message
+from appendlog.layout.message import encode_message
 from tests.protocol import wire
 
 

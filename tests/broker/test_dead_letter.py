@@ -15,7 +15,7 @@ from amqp_server.broker.transfers.dead_letter import (
 )
 from amqp_server.protocol.field_values import FieldValue, Table, table_of
 from amqp_server.protocol.properties import Properties, decode_properties
-from appendlog.message import (
+from appendlog.layout.message import (
     HAS_EXPIRATION,
     HAS_HEADERS,
     PERSISTENT,

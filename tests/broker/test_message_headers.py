@@ -4,7 +4,7 @@ import pytest
 
 from amqp_server.broker.transfers.message_headers import readable_properties, with_header
 from amqp_server.protocol.field_values import FieldValue
-from appendlog.message import HAS_HEADERS, PERSISTENT, decode_message, encode_message
+from appendlog.layout.message import HAS_HEADERS, PERSISTENT, decode_message, encode_message
 
 COUNT = FieldValue(b"l", 3)
 ENTRY = b"\x05countl" + (3).to_bytes(8, "big")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amqp_server.config import Durability
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from tests.appendlog.faulty_filesystem import FaultyFileSystem
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
 from appendlog import encode_message
-from appendlog.chunk import decode_chunk_header
-from appendlog.format import CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES, FLAG_TRANSACTION
+from appendlog.layout.chunk import decode_chunk_header
+from appendlog.layout.format import CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES, FLAG_TRANSACTION
 from tests.broker.store_bench import RING_SLOTS, MakeBench, StoreBench, numbered_message
 
 ONE, TWO = b"1" * 16, b"2" * 16

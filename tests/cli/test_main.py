@@ -50,7 +50,10 @@ def test_help_lists_options_and_subcommands_without_importing_them(
 def test_version_names_python_and_the_state_of_the_kernels(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, compiled in (("amqp_server.protocol.framing", True), ("appendlog.records", False)):
+    for name, compiled in (
+        ("amqp_server.protocol.framing", True),
+        ("appendlog.layout.records", False),
+    ):
         kernel = ModuleType(name)
         kernel.COMPILED = compiled  # type: ignore[attr-defined]
         package, _, attribute = name.rpartition(".")
@@ -67,8 +70,8 @@ def test_version_names_python_and_the_state_of_the_kernels(
 def test_version_says_which_compiled_kernel_is_required_and_absent(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "appendlog.records", None)
-    monkeypatch.delattr("appendlog.records", raising=False)
+    monkeypatch.setitem(sys.modules, "appendlog.layout.records", None)
+    monkeypatch.delattr("appendlog.layout.records", raising=False)
 
     assert "records" in refuse("--version")
 

@@ -8,7 +8,7 @@ import pytest
 from pamqp.commands import Exchange, Queue
 
 from amqp_server.errors import StartupError
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 

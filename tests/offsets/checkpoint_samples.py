@@ -3,7 +3,7 @@
 from pathlib import Path
 from uuid import UUID
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint import CheckpointStore
 from offsets.queue_checkpoint import QueueCheckpoint
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 
 
 class StoppedError(Exception):

@@ -3,7 +3,7 @@
 from pathlib import Path
 from uuid import UUID
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.redo_journal import RedoJournal
 from offsets.redo_reading import read_redo_journal
 from offsets.redo_transaction import RedoSettled, RedoTarget, RedoTransaction

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from crc32c import crc32c
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint import CheckpointStore
 from offsets.checkpoint_reading import checkpoint_path, read_checkpoint
 from offsets.errors import CheckpointFailedError, UnsupportedCheckpointError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.errors import CheckpointFailedError
 from tests.offsets.checkpoint_samples import QUEUES, States, open_store, read, state, write_rounds
 from tests.offsets.faulty_filesystem import FaultyFileSystem, StoppedError

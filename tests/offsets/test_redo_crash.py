@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.errors import RedoFailedError
 from offsets.redo_transaction import RedoTransaction
 from tests.offsets.faulty_filesystem import FaultyFileSystem, StoppedError

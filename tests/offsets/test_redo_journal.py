@@ -9,7 +9,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 from offsets.errors import RedoFailedError, UnsupportedRedoError
 from offsets.redo_journal import RedoJournal
 from offsets.redo_reading import read_redo_journal, redo_path

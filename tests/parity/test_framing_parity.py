@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog.message import encode_message
+from appendlog.layout.message import encode_message
 from tests.protocol import wire
 
 

@@ -8,11 +8,11 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appendlog import _records_c as compiled
-from appendlog import _records_py as interpreted
-from appendlog.chunk import decode_chunk_header
-from appendlog.message import HAS_EXPIRATION, HAS_PRIORITY, encode_message
-from appendlog.records import RecordsKernel, load_kernel
+from appendlog.layout import _records_c as compiled
+from appendlog.layout import _records_py as interpreted
+from appendlog.layout.chunk import decode_chunk_header
+from appendlog.layout.message import HAS_EXPIRATION, HAS_PRIORITY, encode_message
+from appendlog.layout.records import RecordsKernel, load_kernel
 
 SALT = 0x89ABCDEF
 encode_chunk = compiled.encode_chunk
@@ -188,7 +188,7 @@ def test_without_a_compiled_build_the_interpreted_one_is_used_unless_that_is_ref
 ) -> None:
     for name in ("AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setitem(sys.modules, "appendlog._records_c", None)
+    monkeypatch.setitem(sys.modules, "appendlog.layout._records_c", None)
     assert load_kernel() == (interpreted, False)
     monkeypatch.setenv("AMQP_SERVER_REQUIRE_COMPILED", "1")
     with pytest.raises(ImportError):

@@ -13,7 +13,7 @@ from pamqp import body, commands, frame, header, heartbeat
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
 from amqp_server.protocol.methods import BasicPublish, decode_method
-from appendlog.message import encode_message
+from appendlog.layout.message import encode_message
 
 Statement = tuple[Any, ...]
 PUBLISH_ID = b"\x00\x3c\x00\x28"

@@ -18,7 +18,7 @@ from amqp_server.protocol.framing import (
     PUBLISH,
     FrameScanner,
 )
-from appendlog.message import HAS_PRIORITY, PERSISTENT
+from appendlog.layout.message import HAS_PRIORITY, PERSISTENT
 from tests.protocol import wire
 from tests.protocol.reference import Statement, Teller, statements_by_pamqp
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pamqp import body, commands, frame, header
 
 from amqp_server.protocol.framing import FrameScanner, encode_content, encode_deliveries
-from appendlog.message import decode_message, encode_message
+from appendlog.layout.message import decode_message, encode_message
 from tests.protocol import wire
 from tests.protocol.reference import Teller
 

@@ -9,7 +9,7 @@ from struct import pack
 
 from hypothesis import strategies as st
 
-from appendlog.message import encode_message
+from appendlog.layout.message import encode_message
 
 FRAME_MAX = 4096
 BODY_MAX = FRAME_MAX - 8

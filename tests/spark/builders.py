@@ -8,9 +8,9 @@ from pathlib import Path
 from amqp_server.protocol.field_values import DecimalValue, FieldValue, table_of
 from amqp_server.protocol.properties import Properties
 from appendlog import Log, LogOptions, encode_chunk, encode_message
-from appendlog.descriptors import Descriptors
+from appendlog.files.descriptors import Descriptors
 from appendlog.identity import LogIdentity
-from appendlog.message import PERSISTENT
+from appendlog.layout.message import PERSISTENT
 from appendlog.spark.queues import QueueLog
 from metadata.document import Document, encode_document
 from metadata.names import log_directory

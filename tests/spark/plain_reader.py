@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from amqp_server.protocol.field_values import DecimalValue, FieldValue, Table
 from amqp_server.protocol.properties import decode_properties
-from appendlog.message import decode_message
+from appendlog.layout.message import decode_message
 from appendlog.reader import LogReader
 from appendlog.spark.queues import QueueLog
 

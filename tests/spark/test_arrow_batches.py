@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.properties import Properties
-from appendlog.message import encode_message
+from appendlog.layout.message import encode_message
 from appendlog.spark.arrow_batches import BatchBuilder, MalformedMessageError
 from appendlog.spark.schema import ARROW_SCHEMA
 from tests.spark.builders import all_kinds_of_messages, plain_messages

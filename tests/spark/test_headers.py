@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.field_values import DecimalValue, FieldValue
 from amqp_server.protocol.tables import decode_table, encode_table
-from appendlog.headers import (
+from appendlog.layout.headers import (
     HEADERS_BYTES_MAX,
     HEADERS_DEPTH_MAX,
     MalformedHeadersError,

@@ -19,7 +19,13 @@ from amqp_server.protocol.errors import (
     UnexpectedFrame,
 )
 from amqp_server.protocol.framing import delivery_mode_position, property_list_end
-from appendlog.message import HAS_EXPIRATION, HAS_HEADERS, HAS_PRIORITY, PERSISTENT, encode_message
+from appendlog.layout.message import (
+    HAS_EXPIRATION,
+    HAS_HEADERS,
+    HAS_PRIORITY,
+    PERSISTENT,
+    encode_message,
+)
 
 if TYPE_CHECKING:
     from amqp_server.protocol.methods import BasicPublish

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
-from appendlog.message import PERSISTENT
+from appendlog.layout.message import PERSISTENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

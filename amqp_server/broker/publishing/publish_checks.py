@@ -21,7 +21,7 @@ from amqp_server.protocol.property_octets import (
     replace_property,
 )
 from amqp_server.protocol.strings import encode_shortstr
-from appendlog.message import body_position, properties_position, with_properties
+from appendlog.layout.message import body_position, properties_position, with_properties
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel

@@ -22,7 +22,7 @@ from amqp_server.protocol.errors import (
 )
 from amqp_server.protocol.framing import encode_content
 from amqp_server.protocol.methods import BasicAck, BasicNack, BasicPublish, decode_method
-from appendlog.message import HAS_HEADERS
+from appendlog.layout.message import HAS_HEADERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -14,7 +14,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
 from amqp_server.protocol.property_octets import HEADERS, find_property, replace_property
 from amqp_server.protocol.tables import Table, decode_table, table_without
-from appendlog.message import body_position, properties_position, with_properties
+from appendlog.layout.message import body_position, properties_position, with_properties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.properties import Properties, decode_properties
-from appendlog.message import body_position, properties_position
+from appendlog.layout.message import body_position, properties_position
 
 if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.orders.offset_array import OffsetArray
 from amqp_server.broker.rules.deadlines import Deadlines
-from appendlog.message import HAS_EXPIRATION, HAS_PRIORITY, body_position, properties_position
-from appendlog.message_properties import NO_EXPIRATION, priority_and_expiration
+from appendlog.layout.message import (
+    HAS_EXPIRATION,
+    HAS_PRIORITY,
+    body_position,
+    properties_position,
+)
+from appendlog.layout.message_properties import NO_EXPIRATION, priority_and_expiration
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue_settings import QueueSettings

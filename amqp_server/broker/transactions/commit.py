@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import TxCommitOk
-from appendlog.message import PERSISTENT
+from appendlog.layout.message import PERSISTENT
 from offsets import RedoSettled, RedoTarget, RedoTransaction
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transfers.departures import Copy
 from amqp_server.broker.transfers.message_headers import readable_properties
 from amqp_server.protocol.field_values import FieldValue, field_value
-from appendlog.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
+from appendlog.layout.message import HAS_EXPIRATION, HAS_HEADERS, decode_message, encode_message
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
-    from appendlog.message import MessageView
+    from appendlog.layout.message import MessageView
 
 REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
 """Why a message leaves its queue for good without having been acknowledged."""

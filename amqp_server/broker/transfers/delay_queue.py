@@ -18,7 +18,7 @@ from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
 from amqp_server.broker.transfers.departures import Copy, Departures
-from appendlog.message import HAS_HEADERS, decode_message
+from appendlog.layout.message import HAS_HEADERS, decode_message
 
 if TYPE_CHECKING:
     from uuid import UUID

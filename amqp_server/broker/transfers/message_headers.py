@@ -14,7 +14,12 @@ from amqp_server.protocol.property_octets import (
 )
 from amqp_server.protocol.strings import encode_longstr
 from amqp_server.protocol.tables import encode_table, table_without
-from appendlog.message import HAS_HEADERS, body_position, properties_position, with_properties
+from appendlog.layout.message import (
+    HAS_HEADERS,
+    body_position,
+    properties_position,
+    with_properties,
+)
 
 if TYPE_CHECKING:
     from amqp_server.protocol.field_values import FieldValue

@@ -13,8 +13,8 @@ from pathlib import Path
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import NamedTuple
 
-from appendlog.filesystem import FileSystem
-from appendlog.format import (
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from appendlog.descriptors import Borrowed, Descriptors
-from appendlog.filesystem import FileSystem
-from appendlog.format import (
+from appendlog.files.descriptors import Borrowed, Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.format import (
     CHUNK_BYTES_MAX,
     CHUNK_HEADER_BYTES,
     CHUNK_PREFIX,
     CHUNK_PREFIX_BYTES,
 )
-from appendlog.index import lookup_in_file
-from appendlog.records import WALK_END, WALK_FAULT, WALK_SHORT, walk_chunks
-from appendlog.scan import SegmentScan
-from appendlog.segment import Segment
+from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT, walk_chunks
+from appendlog.segments.index import lookup_in_file
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import Segment
 
 WINDOW_BYTES_MIN: Final = 64 << 10
 WINDOW_BYTES_MAX: Final = 1 << 20
@@ -33,7 +33,7 @@ class ReadResult:
 
     Attributes:
         offsets: Strictly increasing.
-        messages: As `appendlog.message` draws them; copies, the caller's own.
+        messages: As `appendlog.layout.message` draws them; copies, the caller's own.
         next_offset: Where to go on. Offsets in `[asked, next_offset)` that are not in
             `offsets` are not in the log: never written, removed, or lost.
         timestamps_ns: Append times.

@@ -8,9 +8,9 @@ from typing import Final
 
 from crc32c import crc32c
 
-from appendlog.chunk import ChunkHeader, decode_chunk_header, is_plausible
-from appendlog.filesystem import FileSystem
-from appendlog.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, is_plausible
+from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES
 
 WINDOW_BYTES: Final = 1 << 20
 

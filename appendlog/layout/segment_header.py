@@ -10,7 +10,8 @@ from uuid import UUID
 from crc32c import crc32c
 
 from appendlog.errors import UnsupportedFormatError
-from appendlog.format import (
+from appendlog.identity import LogIdentity
+from appendlog.layout.format import (
     CHUNK_CRC_START,
     CHUNK_PREFIX_BYTES,
     FORMAT_VERSION,
@@ -18,7 +19,6 @@ from appendlog.format import (
     SEGMENT_HEADER_BYTES,
     SEGMENT_MAGIC,
 )
-from appendlog.identity import LogIdentity
 
 SEGMENT_HEADER_BYTES_MAX = SEGMENT_HEADER_BYTES + 2 * 1024
 

@@ -17,21 +17,21 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from appendlog.chunk import ChunkHeader
-from appendlog.descriptors import Descriptors
-from appendlog.filesystem import FileSystem
-from appendlog.format import ADVANCE, ADVANCE_BYTES, ADVANCE_LOST, CONTROL_ADVANCE
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.index import ActiveIndex
-from appendlog.recovery_report import RecoveryReport
-from appendlog.scan import WINDOW_BYTES, SegmentScan
-from appendlog.segment import Segment, SegmentName
-from appendlog.segment_header import (
+from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.format import ADVANCE, ADVANCE_BYTES, ADVANCE_LOST, CONTROL_ADVANCE
+from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     decode_segment_header,
     segment_header_bytes,
 )
-from appendlog.summary import SegmentSummary, decode_footer
+from appendlog.layout.summary import SegmentSummary, decode_footer
+from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.index import ActiveIndex
+from appendlog.segments.scan import WINDOW_BYTES, SegmentScan
+from appendlog.segments.segment import Segment, SegmentName
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from crc32c import crc32c
 
-from appendlog.descriptors import Descriptors
-from appendlog.filesystem import FileSystem
-from appendlog.format import (
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.format import (
     CHUNK_CRC_START,
     END_MAGIC,
     END_SLOT,

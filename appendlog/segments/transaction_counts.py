@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from appendlog.descriptors import Descriptors
-from appendlog.filesystem import FileSystem
-from appendlog.format import CHUNK_HEADER_BYTES, FLAG_TRANSACTION, TRANSACTION_ID_BYTES
-from appendlog.scan import SegmentScan
-from appendlog.segment import Segment
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.format import CHUNK_HEADER_BYTES, FLAG_TRANSACTION, TRANSACTION_ID_BYTES
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import Segment
 
 
 def transaction_counts(

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from appendlog.filesystem import FileSystem
+from appendlog.files.filesystem import FileSystem
 
 OPEN_FILES_MAX: Final = 512
 

@@ -16,16 +16,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from appendlog.chunk import ChunkHeader, decode_chunk_header, encode_advance, is_plausible
-from appendlog.durable_end import END_FILE_NAME, DurableEndFile
-from appendlog.filesystem import FileSystem
-from appendlog.format import ADVANCE_SKIPPED, CHUNK_HEADER_BYTES, U32_MAX
+from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.index import ActiveIndex
+from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_advance, is_plausible
+from appendlog.layout.format import ADVANCE_SKIPPED, CHUNK_HEADER_BYTES, U32_MAX
+from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
+from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.options import LogOptions
-from appendlog.segment import Segment, SegmentName
-from appendlog.segment_header import SegmentHeader, encode_segment_header
-from appendlog.summary import SegmentSummary, encode_footer
+from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
+from appendlog.segments.index import ActiveIndex
+from appendlog.segments.segment import Segment, SegmentName
 
 INDEX_GROUP_ENTRIES: Final = 32
 """Index entries of the active segment are written in groups of at least this many."""

@@ -8,8 +8,8 @@ Source: docs/log-format.md, section 6.
 
 from dataclasses import dataclass
 
-from appendlog.chunk import ChunkHeader, encode_control
-from appendlog.format import (
+from appendlog.layout.chunk import ChunkHeader, encode_control
+from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     CONTROL_FOOTER,
     FOOTER,

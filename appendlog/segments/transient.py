@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from appendlog.chunk import ChunkHeader
-from appendlog.descriptors import Descriptors
-from appendlog.filesystem import FileSystem
-from appendlog.format import CHUNK_HEADER_BYTES, OFFSET_MAX
-from appendlog.message import PERSISTENT
-from appendlog.records import walk_chunks
-from appendlog.scan import SegmentScan
-from appendlog.segment import Segment
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.format import CHUNK_HEADER_BYTES, OFFSET_MAX
+from appendlog.layout.message import PERSISTENT
+from appendlog.layout.records import walk_chunks
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import Segment
 
 
 def transient_ranges(

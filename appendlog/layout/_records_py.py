@@ -12,7 +12,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from appendlog.message_properties import priority_and_expiration
+from appendlog.layout.message_properties import priority_and_expiration
 
 COMPILED = __name__.endswith("_c")
 
@@ -41,7 +41,7 @@ def encode_chunk(
     salt: int,
     transaction_id: bytes = b"",
 ) -> bytes:
-    """Encode one data chunk, CRC included. See `appendlog.records`."""
+    """Encode one data chunk, CRC included. See `appendlog.layout.records`."""
     count = len(messages)
     if count == 0:
         raise ValueError("a chunk needs at least one message")
@@ -157,7 +157,7 @@ def walk_chunks(
     timestamps_ns: list[int],
     messages: list[bytes],
 ) -> tuple[int, int, int]:
-    """Walk the chunks of `data[position:end]` into three lists. See `appendlog.records`."""
+    """Walk the chunks of `data[position:end]` into three lists. See `appendlog.layout.records`."""
     if position < 0 or end > len(data):
         raise ValueError(f"[{position}, {end}) is not inside {len(data)} bytes")
     octets = data

@@ -6,7 +6,7 @@ refuses to import without the compiled one. `COMPILED` tells which is live.
     encode_chunk(messages, base_offset, offset_deltas, first_timestamp_ns,
                  timestamp_deltas_ns, salt, transaction_id=b"") -> bytes
 
-Encode one data chunk. `messages` are at least one, as `appendlog.message` draws them;
+Encode one data chunk. `messages` are at least one, as `appendlog.layout.message` draws them;
 they are copied. `offset_deltas` strictly increase in [0, 2^32); None means 0, 1, 2, ...
 `timestamp_deltas_ns` are >= 0 and saturate at 2^32 - 1; None means all 0. `salt` is
 `LogIdentity.salt`. `transaction_id` is 16 bytes or empty. Raises ValueError for anything
@@ -34,8 +34,8 @@ least `from_offset`. Every chunk that is passed or cut from has had its CRC chec
 import os
 from typing import Protocol
 
-from appendlog import _records_py
-from appendlog._records_py import WALK_END, WALK_FAULT, WALK_SHORT
+from appendlog.layout import _records_py
+from appendlog.layout._records_py import WALK_END, WALK_FAULT, WALK_SHORT
 
 __all__ = [
     "COMPILED",
@@ -90,7 +90,7 @@ def load_kernel() -> tuple[RecordsKernel, bool]:
     if os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1":
         return _records_py, False
     try:
-        import appendlog._records_c as compiled
+        import appendlog.layout._records_c as compiled
     except ImportError:
         if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
             raise

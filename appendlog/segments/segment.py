@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from appendlog.index import ActiveIndex
-from appendlog.summary import SegmentSummary
+from appendlog.layout.summary import SegmentSummary
+from appendlog.segments.index import ActiveIndex
 
 _LOG_NAME = re.compile(r"(\d{20})(?:-(\d{10}))?\.log\Z")
 

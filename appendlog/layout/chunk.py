@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from appendlog.format import (
+from appendlog.layout.format import (
     ADVANCE,
     CHUNK_BYTES_MAX,
     CHUNK_CRC_START,

@@ -16,26 +16,26 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from appendlog.chunk import decode_chunk_header, is_plausible
-from appendlog.descriptors import Descriptors
-from appendlog.durable_end import DurableEnd, read_durable_end
-from appendlog.filesystem import FileSystem
-from appendlog.format import (
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.chunk import decode_chunk_header, is_plausible
+from appendlog.layout.format import (
     CHUNK_CRC_START,
     CHUNK_HEADER_BYTES,
     FOOTER_MAGIC,
     FOOTER_TRAILER,
     FOOTER_TRAILER_BYTES,
 )
-from appendlog.identity import LogIdentity
-from appendlog.segment import Segment, SegmentName, segment_names
-from appendlog.segment_header import (
+from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     decode_segment_header,
     segment_header_bytes,
 )
-from appendlog.segment_recovery import RecoveryContext, SegmentRecovery
-from appendlog.summary import PLAIN_FOOTER_BYTES, SegmentSummary, decode_footer
+from appendlog.layout.summary import PLAIN_FOOTER_BYTES, SegmentSummary, decode_footer
+from appendlog.recovery.segment_recovery import RecoveryContext, SegmentRecovery
+from appendlog.segments.durable_end import DurableEnd, read_durable_end
+from appendlog.segments.segment import Segment, SegmentName, segment_names
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""The segments of one log: writing, sealing, indexing, finding and reading."""
