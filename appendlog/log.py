@@ -6,8 +6,6 @@ beside them: what they look at is replaced whole or only grows.
 """
 
 import os
-import threading
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -23,14 +21,13 @@ from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
 from appendlog.segments.durable_end import END_FILE_NAME
+from appendlog.segments.log_reads import LogReads
 from appendlog.segments.segment import Segment
+from appendlog.segments.segment_list import SegmentList
 from appendlog.segments.segment_reader import ReadResult, SegmentReader
 from appendlog.segments.segment_writer import SegmentWriter
 from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
-
-_CURSORS_MAX: Final = 64
-_DAMAGED_MAX: Final = 1000
 
 
 class Log:
@@ -50,7 +47,7 @@ class Log:
         self._filesystem = filesystem
         self._descriptors = options.descriptors
         self._scanning = (filesystem, options.descriptors, identity.salt)
-        self._segments: tuple[Segment, ...] = tuple(recovered.segments)
+        self._segments = SegmentList(recovered.segments)
         last = recovered.segments[-1] if recovered.segments else None
         self._writer = SegmentWriter(
             directory,
@@ -62,14 +59,12 @@ class Log:
             recovered.end_offset,
             last.summary.last_timestamp_ns if last else 0,
         )
-        self._reader = SegmentReader(
-            filesystem, options.descriptors, identity.salt, os.O_RDWR, self._note_damage
+        self._reads = LogReads(self._segments)
+        self._reads.reader = SegmentReader(
+            filesystem, options.descriptors, identity.salt, os.O_RDWR, self._reads.note_damage
         )
         self._log_end_offset = self._recovery_point = recovered.end_offset
         self._failed: LogFailedError | None = None
-        self._cursors: dict[int, tuple[Segment, int]] = {}
-        self._cursors_lock = threading.Lock()
-        self._damaged: dict[tuple[Path, int], str] = {}
 
     @classmethod
     def open(
@@ -120,8 +115,8 @@ class Log:
     @property
     def log_start_offset(self) -> int:
         """Return the lowest offset that the log may hold, inclusive."""
-        segments = self._segments
-        return segments[0].base_offset if segments else self._log_end_offset
+        first = self._segments.first
+        return self._log_end_offset if first is None else first.base_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -141,7 +136,7 @@ class Log:
     @property
     def size_bytes(self) -> int:
         """Return the size of all segment files."""
-        return sum(segment.size_bytes for segment in self._segments)
+        return self._segments.size_bytes
 
     @property
     def failed(self) -> LogFailedError | None:
@@ -151,7 +146,7 @@ class Log:
     @property
     def damaged(self) -> list[str]:
         """Return a line for each damaged place that reads have met since the log was opened."""
-        return list(self._damaged.values())
+        return self._reads.damaged
 
     def summaries(self) -> list[SegmentSummary]:
         """Return the sums of each segment, oldest first. Do not change them."""
@@ -196,13 +191,7 @@ class Log:
         Raises:
             LogFailedError: A file cannot be read. The log itself does not fail by it.
         """
-        end = self._log_end_offset
-        result = ReadResult(next_offset=max(offset, min(self.log_start_offset, end)))
-        while result.next_offset < end and len(result.offsets) < max_records and max_bytes > 0:
-            known = len(result.messages)
-            self._read_segment(end, max_records, max_bytes, result)
-            max_bytes -= sum(map(len, result.messages[known:]))
-        return result
+        return self._reads.read(offset, self._log_end_offset, max_bytes, max_records)
 
     def transient_ranges(self, start: int) -> list[tuple[int, int]]:
         """Return the offsets >= `start` whose records are not PERSISTENT, as ranges.
@@ -214,7 +203,9 @@ class Log:
             LogFailedError: A file cannot be read.
         """
         try:
-            return transient_ranges(self._segments, start, self._log_end_offset, *self._scanning)
+            return transient_ranges(
+                self._segments.snapshot, start, self._log_end_offset, *self._scanning
+            )
         except OSError as error:
             raise LogFailedError(self.directory, error) from error
 
@@ -225,14 +216,14 @@ class Log:
             LogFailedError: A file cannot be read.
         """
         try:
-            return transaction_counts(self._segments, start, *self._scanning)
+            return transaction_counts(self._segments.snapshot, start, *self._scanning)
         except OSError as error:
             raise LogFailedError(self.directory, error) from error
 
     def has_settled_segment(self, floor: int) -> bool:
         """Tell whether `remove_settled(floor)` might find a segment to remove. O(1)."""
-        segments = self._segments
-        return len(segments) > 1 and segments[0].end_offset <= floor
+        first = self._segments.first
+        return first is not None and len(self._segments) > 1 and first.end_offset <= floor
 
     def remove_settled(self, floor: int, keep_since_ns: int | None = None) -> int:
         """Remove sealed segments that lie wholly below `floor`; return the bytes freed.
@@ -249,14 +240,13 @@ class Log:
         if self._failed is not None:
             raise self._failed
         freed = 0
-        while len(self._segments) > 1:
-            segment = self._segments[0]
+        while (segment := self._segments.first) is not None and len(self._segments) > 1:
             is_kept = (
                 keep_since_ns is not None and segment.summary.last_timestamp_ns >= keep_since_ns
             )
             if not segment.is_sealed or segment.end_offset > floor or is_kept:
                 break
-            self._segments = self._segments[1:]
+            self._segments.remove_first()
             try:
                 self._unlink(segment)
             except OSError as error:
@@ -285,7 +275,7 @@ class Log:
             LogFailedError: Something could not be removed.
         """
         self._forget_files()
-        self._segments = ()
+        self._segments.clear()
         try:
             if self._filesystem.exists(self.directory):
                 for name in sorted(self._filesystem.listdir(self.directory)):
@@ -317,49 +307,6 @@ class Log:
             writer.active = None
         self._append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
 
-    def _read_segment(self, end: int, max_records: int, max_bytes: int, result: ReadResult) -> None:
-        """Read on in the segment of the next offset; move behind it when it is exhausted."""
-        segments = self._segments
-        offset = result.next_offset
-        at = max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
-        segment = segments[at]
-        result.next_offset = max(offset, segment.base_offset)
-        try:
-            position = self._position(segment, offset)
-            position = self._reader.read(segment, position, end, max_records, max_bytes, result)
-        except OSError as error:
-            if segment in self._segments:
-                raise LogFailedError(segment.path, error) from error
-            # Retention removed the segment meanwhile: everything in it is settled.
-            result.next_offset = min(max(result.next_offset, segment.end_offset), end)
-            return
-        if position < segment.data_bytes:
-            self._remember(segment, result.next_offset, position)
-            return
-        follows = segments[at + 1].base_offset if at + 1 < len(segments) else end
-        if segment.end_offset < follows and at + 1 < len(segments):
-            result.lost.append((max(result.next_offset, segment.end_offset), follows))
-        result.next_offset = min(max(result.next_offset, follows), end)
-        if at + 1 == len(segments):
-            self._remember(segment, result.next_offset, position)
-
-    def _position(self, segment: Segment, offset: int) -> int:
-        known = self._cursors.get(offset)
-        if known is not None and known[0] is segment:
-            return known[1]
-        return self._reader.locate(segment, offset)
-
-    def _remember(self, segment: Segment, offset: int, position: int) -> None:
-        """Keep where a sequential reader goes on, so that it needs no index."""
-        with self._cursors_lock:
-            if len(self._cursors) >= _CURSORS_MAX:
-                del self._cursors[next(iter(self._cursors))]
-            self._cursors[offset] = (segment, position)
-
-    def _note_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
-        if len(self._damaged) < _DAMAGED_MAX:
-            self._damaged[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
-
     def _unlink(self, segment: Segment) -> None:
         """Remove a segment's files. One directory sync each: names vanish oldest first."""
         self._descriptors.forget(self._filesystem, segment.path)
@@ -387,12 +334,8 @@ class Log:
         except OSError as error:
             raise self.fail(writer.path, error) from error
         if writer.created:
-            self._segments = (*self._segments, *writer.created)
+            self._segments.add(writer.created)
             writer.created.clear()
         self._log_end_offset = end_offset
         if sync:
             self._recovery_point = end_offset
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

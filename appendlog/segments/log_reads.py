@@ -1,0 +1,105 @@
+"""Reading one log by offset, across its segments, beside the thread that writes it."""
+
+import threading
+from pathlib import Path
+from typing import Final
+
+from appendlog.errors import LogFailedError
+from appendlog.segments.segment import Segment
+from appendlog.segments.segment_list import SegmentList, find_segment
+from appendlog.segments.segment_reader import ReadResult, SegmentReader
+
+_CURSORS_MAX: Final = 64
+_DAMAGED_MAX: Final = 1000
+
+
+class LogReads:
+    """The reading side of one log. Thread-safe.
+
+    Args:
+        segments: Of the log; others change it meanwhile.
+
+    Attributes:
+        reader: Reads one segment; tells `note_damage` of what it skips. Set by the owner.
+    """
+
+    def __init__(self, segments: SegmentList) -> None:
+        """Begin without having read."""
+        self.reader: SegmentReader
+        self._segments = segments
+        self._cursors: dict[int, tuple[Segment, int]] = {}
+        self._cursors_lock = threading.Lock()
+        self._damaged: dict[tuple[Path, int], str] = {}
+
+    @property
+    def damaged(self) -> list[str]:
+        """A line for each damaged place that reads have met."""
+        return list(self._damaged.values())
+
+    def read(self, offset: int, end: int, max_bytes: int, max_records: int) -> ReadResult:
+        """Return records from the first one at or after `offset`; see `Log.read`.
+
+        Args:
+            offset: Where to begin; below the log's start means there.
+            end: Log end offset, exclusive.
+            max_bytes: Of messages, >= 1; one record is always returned if there is one.
+            max_records: >= 1.
+
+        Raises:
+            LogFailedError: A file cannot be read.
+        """
+        first = self._segments.first
+        start = end if first is None else min(first.base_offset, end)
+        result = ReadResult(next_offset=max(offset, start))
+        while result.next_offset < end and len(result.offsets) < max_records and max_bytes > 0:
+            known = len(result.messages)
+            self._read_segment(end, max_records, max_bytes, result)
+            max_bytes -= sum(map(len, result.messages[known:]))
+        return result
+
+    def note_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
+        """Remember a damaged place that a read skips."""
+        if len(self._damaged) < _DAMAGED_MAX:
+            self._damaged[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
+
+    def _read_segment(self, end: int, max_records: int, max_bytes: int, result: ReadResult) -> None:
+        """Read on in the segment of the next offset; move behind it when it is exhausted."""
+        segments = self._segments.snapshot
+        if not segments:
+            result.next_offset = end
+            return
+        offset = result.next_offset
+        at = find_segment(segments, offset)
+        segment = segments[at]
+        result.next_offset = max(offset, segment.base_offset)
+        try:
+            position = self._position(segment, offset)
+            position = self.reader.read(segment, position, end, max_records, max_bytes, result)
+        except OSError as error:
+            if segment in self._segments:
+                raise LogFailedError(segment.path, error) from error
+            # Retention removed the segment meanwhile: everything in it is settled.
+            result.next_offset = min(max(result.next_offset, segment.end_offset), end)
+            return
+        if position < segment.data_bytes:
+            self._remember(segment, result.next_offset, position)
+            return
+        follows = segments[at + 1].base_offset if at + 1 < len(segments) else end
+        if segment.end_offset < follows and at + 1 < len(segments):
+            result.lost.append((max(result.next_offset, segment.end_offset), follows))
+        result.next_offset = min(max(result.next_offset, follows), end)
+        if at + 1 == len(segments):
+            self._remember(segment, result.next_offset, position)
+
+    def _position(self, segment: Segment, offset: int) -> int:
+        known = self._cursors.get(offset)
+        if known is not None and known[0] is segment:
+            return known[1]
+        return self.reader.locate(segment, offset)
+
+    def _remember(self, segment: Segment, offset: int, position: int) -> None:
+        """Keep where a sequential reader goes on, so that it needs no index."""
+        with self._cursors_lock:
+            if len(self._cursors) >= _CURSORS_MAX:
+                del self._cursors[next(iter(self._cursors))]
+            self._cursors[offset] = (segment, position)

@@ -1,0 +1,73 @@
+"""The segments of one log, in order: changed by the thread that writes, read by any."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+from appendlog.segments.segment import Segment
+
+
+class SegmentList:
+    """Segments by base offset, ascending and disjoint.
+
+    Every change replaces the whole tuple, so a reader in another thread that took
+    `snapshot` keeps a list that was true once and needs no lock.
+    """
+
+    __slots__ = ("_segments",)
+
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        """Begin with what recovery found."""
+        self._segments = tuple(segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __contains__(self, segment: Segment) -> bool:
+        return segment in self._segments
+
+    @property
+    def snapshot(self) -> tuple[Segment, ...]:
+        """The segments as they are now."""
+        return self._segments
+
+    @property
+    def first(self) -> Segment | None:
+        """The oldest segment, or None when there is none."""
+        segments = self._segments
+        return segments[0] if segments else None
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segment files together."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def add(self, created: Iterable[Segment]) -> None:
+        """Put new segments behind the others."""
+        self._segments = (*self._segments, *created)
+
+    def remove_first(self) -> Segment:
+        """Take the oldest segment out and return it; there must be one."""
+        first, *rest = self._segments
+        self._segments = tuple(rest)
+        return first
+
+    def clear(self) -> None:
+        """Take all out."""
+        self._segments = ()
+
+
+def find_segment(segments: tuple[Segment, ...], offset: int) -> int:
+    """Return which of `segments` holds `offset`, or would if it were there; 0 below all.
+
+    Args:
+        segments: A snapshot, not empty.
+        offset: Any offset.
+    """
+    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
