@@ -7,7 +7,6 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.queue_arguments import retain_for_seconds
 from appendlog import RemoveSettledRequest
 from offsets import QueueCheckpoint
 
@@ -49,7 +48,6 @@ class Checkpointer:
         self._flusher = flusher
         self._committer = committer
         self._interval_seconds = interval_seconds
-        self._retain_for_seconds = broker.config.retain_for_seconds
         self._round = asyncio.Lock()
 
     async def run(self) -> None:
@@ -112,7 +110,7 @@ class Checkpointer:
             floor = min(floor, kept_from.get(queue, floor))
             if queue.store.is_failed or not queue.store.log.has_settled_segment(floor):
                 continue
-            retain_seconds = retain_for_seconds(queue.arguments, self._retain_for_seconds)
+            retain_seconds = queue.storage_settings.retain_for_seconds
             keep_since_ns = now_ns - int(retain_seconds * 1e9) if retain_seconds else None
             self._flusher.submit(RemoveSettledRequest(queue.store.log, floor, keep_since_ns))
 

@@ -24,7 +24,7 @@ from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.redo import carry_out_again
 from amqp_server.vhost_recovery import recover_vhosts
-from appendlog import LogError
+from appendlog import LogError, LogIdentity
 from metadata.errors import MetadataError
 from metadata.names import encode_name
 from offsets.settlement import Settlement
@@ -253,7 +253,9 @@ def _open_queue(
     was_clean: bool,
 ) -> _Opened:
     """Open one log and find out what of it is settled. Runs in a worker."""
-    log, report = storage.open_log(document.vhost, definition.name, definition.incarnation)
+    identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
+    settings = storage.settings(definition.arguments)
+    log, report = storage.open_log(identity, settings)
     end = log.log_end_offset
     settlement = Settlement()
     delivered_watermark = end
@@ -274,6 +276,7 @@ def _open_queue(
     counts = checkpoint.redelivery_counts if checkpoint is not None else {}
     opened = OpenedLog(
         log,
+        settings,
         settlement.ack_floor,
         settlement.ranges(),
         delivered_watermark,

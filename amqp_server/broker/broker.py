@@ -19,6 +19,7 @@ from amqp_server.broker.transfers.delay_queue import (
 )
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.methods import BasicCancel
+from appendlog import LogIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -93,7 +94,7 @@ class Broker:
     ) -> Queue:
         """Make a new, empty queue; a journaled one confirms nothing until it is saved."""
         incarnation = uuid4()
-        opened = self.storage.fresh_log(vhost.name, name, incarnation)
+        opened = self.storage.fresh_log(LogIdentity(vhost.name, name, incarnation), arguments)
         queue = self.add_queue(
             vhost,
             name,

@@ -87,6 +87,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.arguments = arguments
         self.settings = queue_settings(arguments)
+        self.storage_settings = opened.settings
         self.incarnation = incarnation
         is_single = self.settings.single_active_consumer
         self.consumers = SingleActiveConsumer() if is_single else ConsumerRotation()
@@ -109,7 +110,7 @@ class Queue:
         for start, stop in self.settlement.unsettled_ranges(opened.ack_floor, end):
             self._recover(start, stop, opened.delivered_watermark, came_back)
         self.store: MessageStore = storage.make_store(
-            opened.log, self.settlement, is_durable=self.is_journaled, owner=self
+            opened, self.settlement, is_durable=self.is_journaled, owner=self
         )
         self._rules: QueueRules | None = None
         if facts.is_needed or limit is not None or facts.deadlines:

@@ -26,6 +26,7 @@ from amqp_server.broker.handlers.argument_values import (
     truth,
 )
 from amqp_server.broker.queue_settings import Overflow, QueueType
+from amqp_server.broker.storing.storage_settings import RETAIN_FOR
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import QueueDeclare
     from amqp_server.protocol.tables import Table
 
-RETAIN_FOR = "x-retain-for"
-"""Milliseconds that settled messages are kept for replay and export."""
 PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
 """Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
@@ -94,14 +93,6 @@ def queue_type(arguments: Table) -> QueueType | None:
     if value is None:
         return QueueType.CLASSIC
     return next((kind for kind in QueueType if value.value == kind.encode()), None)
-
-
-def retain_for_seconds(arguments: Table, default_seconds: float) -> float:
-    """Return how long the queue keeps settled messages, in seconds."""
-    value = arguments.get(RETAIN_FOR)
-    if value is None or not isinstance(value.value, int):
-        return default_seconds
-    return value.value / 1000
 
 
 def _check_value(name: str, where: str, arguments: Table) -> None:

@@ -55,7 +55,7 @@ class StoreOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """What all stores of a server share.
+    """How a store writes.
 
     Attributes:
         durability: When a persistent message counts as safe.
@@ -76,7 +76,7 @@ class MessageStore:
         ring: A ring whose cursor is the log's end offset.
         settlement: What of the queue is settled; read, never changed.
         is_durable: Whether every message is journaled.
-        settings: What all stores share.
+        settings: How it writes.
         flusher: Writes and syncs, off the loop.
         read_in_worker: Runs a function in a worker and calls back on the loop.
         owner: Hears of progress.

@@ -7,19 +7,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
-from appendlog import DeleteRequest, FlushRequest, Log, LogIdentity, LogOptions
+from amqp_server.broker.storing.storage_settings import storage_settings
+from appendlog import DeleteRequest, FlushRequest, Log
 from metadata.names import log_directory
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from uuid import UUID
 
     from amqp_server.broker.rules.message_facts import MessageFacts
     from amqp_server.broker.storing.message_store import StoreOwner
+    from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
-    from appendlog import FileSystem, Flusher, FlushResult, ReadResult, RecoveryReport
+    from amqp_server.protocol.tables import Table
+    from appendlog import (
+        FileSystem,
+        Flusher,
+        FlushResult,
+        LogIdentity,
+        ReadResult,
+        RecoveryReport,
+    )
     from offsets.settlement import Settlement
 
 logger = logging.getLogger(__name__)
@@ -34,6 +43,7 @@ class OpenedLog:
 
     Attributes:
         log: The open log.
+        settings: How it is kept.
         ack_floor: All offsets below it are settled.
         acked_ranges: Settled ranges above the floor.
         delivered_watermark: Offsets below it may have been delivered before.
@@ -42,6 +52,7 @@ class OpenedLog:
     """
 
     log: Log
+    settings: StorageSettings
     ack_floor: int = 0
     acked_ranges: Sequence[tuple[int, int]] = field(default_factory=tuple)
     delivered_watermark: int = 0
@@ -78,35 +89,41 @@ class QueueStorage:
         self._read_in_worker = read_in_worker
         self._turn = turn
         self._filesystem = filesystem
-        self._log_options = LogOptions()
-        self._settings = StoreSettings(
-            config.durability, config.flush_bytes, config.flush_interval_seconds
-        )
         self._stores: dict[Log, MessageStore] = {}
         self._on_deleted: dict[Log, Callable[[], None]] = {}
 
-    def fresh_log(self, vhost: str, queue: str, incarnation: UUID) -> OpenedLog:
-        """Return the log of a queue that is being declared; its directory does not exist yet."""
-        log, _ = self.open_log(vhost, queue, incarnation)
-        return OpenedLog(log)
+    def settings(self, arguments: Table) -> StorageSettings:
+        """Return how a queue with these arguments is kept."""
+        return storage_settings(arguments, self._config)
 
-    def open_log(self, vhost: str, queue: str, incarnation: UUID) -> tuple[Log, RecoveryReport]:
+    def fresh_log(self, identity: LogIdentity, arguments: Table) -> OpenedLog:
+        """Return the log of a queue that is being declared; its directory does not exist yet."""
+        settings = self.settings(arguments)
+        log, _ = self.open_log(identity, settings)
+        return OpenedLog(log, settings)
+
+    def open_log(
+        self, identity: LogIdentity, settings: StorageSettings
+    ) -> tuple[Log, RecoveryReport]:
         """Open or create a queue's log, recovering it; may read the disk for a while."""
-        directory = log_directory(self._config.storage_path, vhost, queue, incarnation)
-        identity = LogIdentity(vhost, queue, incarnation)
-        return Log.open(directory, identity, self._log_options, self._filesystem)
+        path = self._config.storage_path
+        directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
+        return Log.open(directory, identity, settings.log_options(), self._filesystem)
 
     def make_store(
-        self, log: Log, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
+        self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
     ) -> MessageStore:
         """Return a store over an opened log, with an empty ring."""
-        ring = Ring(self._config.ring_size, self._config.ring_bytes, self.pool, log.log_end_offset)
+        log, config = opened.log, self._config
+        ring = Ring(config.ring_size, config.ring_bytes, self.pool, log.log_end_offset)
         store = MessageStore(
             log=log,
             ring=ring,
             settlement=settlement,
             is_durable=is_durable,
-            settings=self._settings,
+            settings=StoreSettings(
+                opened.settings.durability, config.flush_bytes, config.flush_interval_seconds
+            ),
             flusher=self.flusher,
             read_in_worker=self._read_in_worker,
             owner=owner,

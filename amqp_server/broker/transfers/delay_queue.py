@@ -8,6 +8,7 @@ when it is safe in the queues that it was routed to.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.queue import Queue
@@ -15,16 +16,16 @@ from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.rules.message_facts import MessageFacts
-from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
 from amqp_server.broker.transfers.departures import Copy, Departures
+from appendlog import LogIdentity
 from appendlog.layout.message import HAS_HEADERS, decode_message
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.exchange import Exchange
-    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
 
@@ -83,8 +84,9 @@ def fresh_delay_log(
     storage: QueueStorage, virtual_host: VirtualHost, incarnation: UUID
 ) -> OpenedLog:
     """Return the empty log of a new hidden queue."""
-    log = storage.fresh_log(virtual_host.name, DELAY_QUEUE_NAME, incarnation).log
-    return OpenedLog(log, facts=DelayFacts(log.log_end_offset))
+    identity = LogIdentity(virtual_host.name, DELAY_QUEUE_NAME, incarnation)
+    opened = storage.fresh_log(identity, {})
+    return replace(opened, facts=DelayFacts(opened.log.log_end_offset))
 
 
 def end_delay_queues(virtual_host: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:

@@ -1,0 +1,49 @@
+"""How one queue is kept on the disk: its arguments, and the server's word where it has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from appendlog import LogOptions
+
+if TYPE_CHECKING:
+    from amqp_server.config import Durability, ServerConfig
+    from amqp_server.protocol.tables import Table
+
+RETAIN_FOR: Final = "x-retain-for"
+"""Milliseconds that settled messages are kept for replay and export."""
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """What holds for one queue.
+
+    Attributes:
+        durability: What must have happened to a persistent message before it is confirmed.
+        retain_for_seconds: How long settled messages are kept; 0 removes a segment as soon as
+            all of it is settled.
+    """
+
+    durability: Durability
+    retain_for_seconds: float
+
+    def log_options(self) -> LogOptions:
+        """Return what the queue's log is opened with."""
+        return LogOptions()
+
+
+def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
+    """Return what the checked arguments of a queue ask for, or else the server's settings."""
+    retain_for_ms = _integer(arguments, RETAIN_FOR)
+    return StorageSettings(
+        durability=config.durability,
+        retain_for_seconds=(
+            config.retain_for_seconds if retain_for_ms is None else retain_for_ms / 1000
+        ),
+    )
+
+
+def _integer(arguments: Table, name: str) -> int | None:
+    value = arguments.get(name)
+    return value.value if value is not None and isinstance(value.value, int) else None
