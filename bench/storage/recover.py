@@ -1,0 +1,39 @@
+"""How fast a log without a footer is scanned at a start: all chunk headers and CRCs."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from appendlog import Log, LogOptions, RecoveryReport
+from appendlog.options import SEGMENT_BYTES_MAX
+from bench.storage.comparison import Comparison
+from bench.storage.made_log import IDENTITY, cat, log_options, make_log
+
+
+@click.command()
+@log_options
+def benchmark(
+    mebibytes: int, body_bytes: int, chunk_bytes: int, rounds: int, data_dir: Path
+) -> None:
+    """Opening a log whose last segment is long, from the page cache, as after a crash."""
+    with tempfile.TemporaryDirectory(dir=data_dir) as name:
+        directory = Path(name) / "log"
+        options = LogOptions(segment_bytes=SEGMENT_BYTES_MAX)
+        made = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes, options)
+        made.close()
+        title = f"recover {body_bytes} B in chunks of {chunk_bytes:,} B"
+        comparison = Comparison(title, "cat", made.size_bytes)
+        for _ in range(rounds):
+            comparison.round(_opening(directory, options, made), lambda: cat(directory))
+        comparison.show()
+
+
+def _opening(directory: Path, options: LogOptions, made: Log) -> Callable[[], RecoveryReport]:
+    def open_log() -> RecoveryReport:
+        log, report = Log.open(directory, IDENTITY, options)
+        assert (report.scanned_bytes, log.log_end_offset) == (made.size_bytes, made.log_end_offset)
+        return report
+
+    return open_log

@@ -1,0 +1,49 @@
+"""The storage benchmark: every sub-benchmark runs, and says a ratio."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bench.storage.command import find_benchmarks, main
+from bench.storage.comparison import Comparison
+from bench.storage.made_log import make_log, segment_files
+from bench.storage.read import read_log, read_with_reader
+
+SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
+
+
+def test_the_storage_rooms_have_their_benchmarks() -> None:
+    assert {"append", "read", "recover"} <= set(find_benchmarks())
+
+
+@pytest.mark.parametrize("name", ["append", "read", "recover"])
+def test_a_storage_benchmark_ends_each_line_with_a_ratio(name: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, [name, *SMALL, "--data-dir", str(tmp_path)])
+
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines
+    assert all(re.search(r"MB/s   ratio \d+\.\d\d$", line) for line in lines), result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_read_is_the_whole_log(tmp_path: Path) -> None:
+    log = make_log(tmp_path / "log", 300_000, body_bytes=100, chunk_bytes=5_000)
+
+    assert sum(path.stat().st_size for path in segment_files(log.directory)) > 300_000
+    assert read_log(log) == read_with_reader(log.directory) == log.log_end_offset > 2_000
+    log.close()
+
+
+def test_a_ratio_above_one_means_faster_than_what_it_is_compared_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    comparison = Comparison("ours", "plain", 1_000_000)
+    seconds = iter([3.0, 1.5])
+    monkeypatch.setattr("bench.storage.comparison.seconds_of", lambda _: next(seconds))
+
+    comparison.round(lambda: None, lambda: None)
+
+    assert comparison.ratio == 2.0
