@@ -13,14 +13,13 @@ from appendlog.errors import (
 )
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
-from appendlog.flusher import (
+from appendlog.flushing.flusher import Flusher, ThreadFlusher
+from appendlog.flushing.requests import (
     CloseRequest,
     DeleteRequest,
-    Flusher,
     FlushRequest,
     FlushResult,
     RemoveSettledRequest,
-    ThreadFlusher,
 )
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import MessageView, decode_message, encode_message

@@ -1,6 +1,7 @@
 """The log of one queue incarnation: append, read by offset, retention.
 
-`append`, `sync`, `remove_settled`, `close` and `delete` belong to one thread at a time.
+`append`, `close` and `delete` belong to one thread at a time, and `remove_settled` to one that
+may be another: it touches only segments that nothing is appended to any more.
 `read`, `transient_ranges` and the plain-number properties may be used by any thread
 beside them: what they look at is replaced whole or only grows.
 """

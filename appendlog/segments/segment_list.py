@@ -1,5 +1,9 @@
-"""The segments of one log, in order: changed by the thread that writes, read by any."""
+"""The segments of one log, in order: read by any thread, changed by two at most.
 
+One appends; another removes what is settled meanwhile.
+"""
+
+import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
@@ -13,11 +17,12 @@ class SegmentList:
     `snapshot` keeps a list that was true once and needs no lock.
     """
 
-    __slots__ = ("_segments",)
+    __slots__ = ("_changing", "_segments")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         """Begin with what recovery found."""
         self._segments = tuple(segments)
+        self._changing = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -46,12 +51,14 @@ class SegmentList:
 
     def add(self, created: Iterable[Segment]) -> None:
         """Put new segments behind the others."""
-        self._segments = (*self._segments, *created)
+        with self._changing:
+            self._segments = (*self._segments, *created)
 
     def remove_first(self) -> Segment:
         """Take the oldest segment out and return it; there must be one."""
-        first, *rest = self._segments
-        self._segments = tuple(rest)
+        with self._changing:
+            first, *rest = self._segments
+            self._segments = tuple(rest)
         return first
 
     def clear(self) -> None:

@@ -143,10 +143,10 @@ class FaultyFileSystem(FileSystem):
     def sync_directory(self, path: Path) -> None:
         self._operation("sync_directory")
         self._pass_gate()
-        for known in [name for name in self._durable_names if name.parent == path]:
+        for known in [name for name in list(self._durable_names) if name.parent == path]:
             if known not in self._files:
                 del self._durable_names[known]
-        for name, file in self._files.items():
+        for name, file in list(self._files.items()):
             if name.parent == path:
                 self._durable_names[name] = file
         self._durable_directories.update(child for child in path.iterdir() if child.is_dir())

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -13,7 +14,8 @@ from appendlog import (
     RemoveSettledRequest,
     ThreadFlusher,
 )
-from appendlog.flusher import grouped
+from appendlog.flushing.flusher import PARALLEL_MAX, grouped
+from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
 from tests.appendlog.faulty_filesystem import FaultyFileSystem
 
@@ -93,24 +95,124 @@ def test_a_mistake_of_ours_fails_the_log_and_is_reported(
     assert "flusher failed" in caplog.text
 
 
-def test_maintenance_is_done_in_order_with_the_appends(tmp_path: Path) -> None:
+def test_maintenance_is_done_in_order_behind_the_appends(tmp_path: Path) -> None:
     rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
     flusher = ThreadFlusher(rounds.put)
     log, _ = open_log(tmp_path / "q", segment_bytes=300)
     chunks = [chunk(n, n + 3) for n in range(0, 15, 3)]
-    flusher.submit(FlushRequest(log, chunks, 15, sync=False))
-    flusher.submit(RemoveSettledRequest(log, 7))
-    flusher.submit(FlushRequest(log, [chunk(15, 18)], 18, sync=False))
-    flusher.submit(CloseRequest(log))
-    flusher.submit(DeleteRequest(log))
+    requests: list[Request] = [
+        FlushRequest(log, chunks, 15, sync=False),
+        FlushRequest(log, [chunk(15, 18)], 18, sync=False),
+        RemoveSettledRequest(log, 7),
+        CloseRequest(log),
+        DeleteRequest(log),
+    ]
+    for request in requests:
+        flusher.submit(request)
     flusher.start()
     flusher.close()
-    results = rounds.get()
+    results = [result for _ in range(4) for result in rounds.get()]
+    assert [result.request for result in results] == requests
     assert [result.error for result in results] == [None] * 5
-    assert results[1].freed_bytes > 0
+    assert results[2].freed_bytes > 0
     assert not (tmp_path / "q").exists()
     with pytest.raises(RuntimeError):
         flusher.submit(CloseRequest(log))
+
+
+class SlowRemoval(FaultyFileSystem):
+    """Removes nothing until it is told to."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.may_remove = threading.Event()
+        self.is_removing = threading.Event()
+
+    def unlink(self, path: Path) -> None:
+        self.is_removing.set()
+        assert self.may_remove.wait(10)
+        super().unlink(path)
+
+
+def test_a_log_that_takes_long_to_remove_holds_nobody_up(tmp_path: Path) -> None:
+    rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    slow = SlowRemoval(tmp_path)
+    gone, _ = open_log(tmp_path / "gone", slow)
+    shrinking, _ = open_log(tmp_path / "shrinking", slow, segment_bytes=300)
+    other, _ = open_log(tmp_path / "other")
+    append(gone, 0, 3)
+    append(shrinking, 0, 15)
+    flusher = ThreadFlusher(rounds.put)
+    flusher.start()
+    flusher.submit(DeleteRequest(gone))
+    flusher.submit(RemoveSettledRequest(shrinking, 7))
+    assert slow.is_removing.wait(10)
+
+    for log, end in ((other, 3), (shrinking, 18), (other, 6)):
+        request = FlushRequest(log, [chunk(end - 3, end)], end, sync=True)
+        flusher.submit(request)
+        (result,) = rounds.get(timeout=10)
+        assert (result.request, result.error) == (request, None)
+
+    slow.may_remove.set()
+    late = [rounds.get(timeout=10)[0] for _ in range(2)]
+    flusher.close()
+    assert {type(result.request) for result in late} == {DeleteRequest, RemoveSettledRequest}
+    assert not gone.directory.exists()
+    assert shrinking.log_start_offset > 0
+    reopened, _ = open_log(tmp_path / "shrinking")
+    assert read_all(reopened) == expected(shrinking.log_start_offset, 18)
+
+
+def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
+    rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    meeting = threading.Barrier(3)
+
+    class Meeting(FaultyFileSystem):
+        """A sync returns only when two others are under way."""
+
+        def pwritev(
+            self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+        ) -> int:
+            if sync:
+                meeting.wait(10)
+            return super().pwritev(descriptor, buffers, position, sync)
+
+    filesystem = Meeting(tmp_path)
+    logs = [open_log(tmp_path / str(number), filesystem)[0] for number in range(3)]
+    flusher = ThreadFlusher(rounds.put)
+    for log in logs:
+        flusher.submit(FlushRequest(log, [chunk(0, 3)], 3, sync=True))
+    flusher.start()
+    flusher.close()
+    assert [result.error for result in rounds.get()] == [None] * 3
+
+
+def test_a_round_of_many_logs_loses_and_mixes_nothing(tmp_path: Path) -> None:
+    rounds: SimpleQueue[list[FlushResult]] = SimpleQueue()
+    flusher = ThreadFlusher(rounds.put)
+    logs = [open_log(tmp_path / str(number))[0] for number in range(5 * PARALLEL_MAX)]
+    broken = FaultyFileSystem(tmp_path, fail_at=3)
+    logs[7], _ = open_log(tmp_path / "broken", broken)
+    requests = [
+        FlushRequest(log, [chunk(start, start + 3)], start + 3, sync=bool(at % 2))
+        for start in (0, 3)
+        for at, log in enumerate(logs)
+    ]
+    for request in requests:
+        flusher.submit(request)
+    flusher.start()
+    flusher.close()
+    results = rounds.get()
+    assert [result.request for result in results] == requests
+    for at, log in enumerate(logs):
+        failures = [result.error for result in results if result.request.log is log]
+        if log is logs[7]:
+            assert all(isinstance(error, LogFailedError) for error in failures)
+        else:
+            assert failures == [None, None]
+            assert log.recovery_point == (6 if at % 2 else 0)
+            assert read_all(log) == expected(0, 6)
 
 
 def test_a_round_that_is_not_taken_does_not_end_the_thread(
@@ -133,14 +235,8 @@ def test_a_round_that_is_not_taken_does_not_end_the_thread(
     assert "round not taken" in caplog.text
 
 
-def test_appends_are_grouped_per_log_up_to_the_next_other_request(tmp_path: Path) -> None:
+def test_appends_are_grouped_by_log_in_their_order(tmp_path: Path) -> None:
     first, _ = open_log(tmp_path / "1")
     second, _ = open_log(tmp_path / "2")
-    appends = [FlushRequest(log, [], 0, sync=False) for log in (first, second, first, first)]
-    remove = RemoveSettledRequest(first, 0)
-    assert grouped([*appends[:3], remove, appends[3]]) == [
-        [appends[0], appends[2]],
-        [appends[1]],
-        [remove],
-        [appends[3]],
-    ]
+    appends = [FlushRequest(log, [], 0, sync=False) for log in (first, second, first)]
+    assert grouped(appends) == {first: [appends[0], appends[2]], second: [appends[1]]}

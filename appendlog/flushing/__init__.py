@@ -1,0 +1,1 @@
+"""Writing off the event loop: requests of many logs, carried out in rounds."""

@@ -1,0 +1,49 @@
+"""Doing with a log what requests ask for; a failure is a result, never an exception."""
+
+import logging
+from collections.abc import Sequence
+
+from appendlog.errors import LogFailedError
+from appendlog.flushing.requests import (
+    CloseRequest,
+    DeleteRequest,
+    FlushRequest,
+    RemoveSettledRequest,
+    Request,
+)
+from appendlog.log import Log
+
+logger = logging.getLogger(__name__)
+
+
+def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
+    """Do what requests for one log ask for; return why not, and the bytes freed.
+
+    Args:
+        group: Appends, which become one; or one other request.
+    """
+    log = group[-1].log
+    try:
+        return None, _perform(log, group)
+    except LogFailedError as error:
+        return error, 0
+    except Exception as error:
+        # A mistake of ours: what is in memory and on the disk may differ now.
+        logger.exception("flusher failed log=%s", log.directory)
+        return log.fail(log.directory, error), 0
+
+
+def _perform(log: Log, group: Sequence[Request]) -> int:
+    appends = [request for request in group if isinstance(request, FlushRequest)]
+    if appends:
+        chunks = [chunk for request in appends for chunk in request.chunks]
+        log.append(chunks, appends[-1].end_offset, any(request.sync for request in appends))
+        return 0
+    request = group[0]
+    if isinstance(request, RemoveSettledRequest):
+        return log.remove_settled(request.floor, request.keep_since_ns)
+    if isinstance(request, CloseRequest):
+        log.close()
+    elif isinstance(request, DeleteRequest):
+        log.delete()
+    return 0

@@ -1,0 +1,71 @@
+"""What a flusher is asked to do with a log, and what it answers."""
+
+from dataclasses import dataclass
+
+from appendlog.errors import LogFailedError
+from appendlog.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class FlushRequest:
+    """Append chunks to a log; see `Log.append`.
+
+    Attributes:
+        log: Where to.
+        chunks: Encoded; may be empty.
+        end_offset: Log end offset afterwards.
+        sync: Put them on the disk.
+    """
+
+    log: Log
+    chunks: list[bytes]
+    end_offset: int
+    sync: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveSettledRequest:
+    """Remove settled segments; see `Log.remove_settled`.
+
+    Attributes:
+        log: Whose segments.
+        floor: Offsets below it are settled, on the disk.
+        keep_since_ns: Keep segments with an append time at or after this one.
+    """
+
+    log: Log
+    floor: int
+    keep_since_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CloseRequest:
+    """Put a log on the disk and close it; see `Log.close`."""
+
+    log: Log
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """Remove a log with its directory; see `Log.delete`."""
+
+    log: Log
+
+
+MaintenanceRequest = RemoveSettledRequest | CloseRequest | DeleteRequest
+Request = FlushRequest | MaintenanceRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FlushResult:
+    """What became of one request.
+
+    Attributes:
+        request: The one submitted.
+        error: Why it failed; the log stays failed. None when it was done.
+        freed_bytes: Of RemoveSettledRequest.
+    """
+
+    request: Request
+    error: LogFailedError | None = None
+    freed_bytes: int = 0
