@@ -255,7 +255,8 @@ def _open_queue(
     """Open one log and find out what of it is settled. Runs in a worker."""
     identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
     settings = storage.settings(definition.arguments)
-    log, report = storage.open_log(identity, settings)
+    known_floor = checkpoint.ack_floor if checkpoint is not None else 0
+    log, report = storage.open_log(identity, settings, known_floor)
     end = log.log_end_offset
     settlement = Settlement()
     delivered_watermark = end

@@ -18,6 +18,7 @@ from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import ADVANCE_LOST, ADVANCE_SKIPPED
 from appendlog.layout.summary import SegmentSummary
 from appendlog.options import LogOptions
+from appendlog.reclaim.removal import remove_segments
 from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
@@ -74,6 +75,7 @@ class Log:
         identity: LogIdentity,
         options: LogOptions | None = None,
         filesystem: FileSystem | None = None,
+        settled_floor: int = 0,
     ) -> tuple[Self, RecoveryReport]:
         """Open a log and recover it; a directory that does not exist is an empty log.
 
@@ -86,6 +88,8 @@ class Log:
             identity: Whose log it is; chunks of another incarnation are not its chunks.
             options: Defaults are for production.
             filesystem: The operating system's by default.
+            settled_floor: Offsets below it are known to be settled. Segments that are missing
+                there were being removed when a power cut came; they are not lost.
 
         Returns:
             The log, and what recovery found.
@@ -104,6 +108,7 @@ class Log:
             options.descriptors,
             options.index_interval_bytes,
             report,
+            settled_floor,
         )
         try:
             recovered = recover(context)
@@ -240,20 +245,19 @@ class Log:
         """
         if self._failed is not None:
             raise self._failed
-        freed = 0
+        removed: list[Segment] = []
         while (segment := self._segments.first) is not None and len(self._segments) > 1:
             is_kept = (
                 keep_since_ns is not None and segment.summary.last_timestamp_ns >= keep_since_ns
             )
             if not segment.is_sealed or segment.end_offset > floor or is_kept:
                 break
-            self._segments.remove_first()
-            try:
-                self._unlink(segment)
-            except OSError as error:
-                raise self.fail(segment.path, error) from error
-            freed += segment.size_bytes
-        return freed
+            removed.append(self._segments.remove_first())
+        try:
+            remove_segments(self.directory, removed, self._filesystem, self._descriptors)
+        except OSError as error:
+            raise self.fail(self.directory, error) from error
+        return sum(segment.size_bytes for segment in removed)
 
     def close(self) -> None:
         """Put everything on the disk and close the files. The log is not used afterwards.
@@ -267,7 +271,7 @@ class Log:
             if self._writer.active is not None:
                 self._writer.store_index(self._writer.active)
         finally:
-            self._forget_files()
+            self._forget_files(self._segments.snapshot)
 
     def delete(self) -> None:
         """Remove the directory with all that is in it; the log is not used afterwards.
@@ -275,7 +279,7 @@ class Log:
         Raises:
             LogFailedError: Something could not be removed.
         """
-        self._forget_files()
+        segments = self._segments.snapshot
         self._segments.clear()
         try:
             if self._filesystem.exists(self.directory):
@@ -285,6 +289,9 @@ class Log:
                 self._filesystem.sync_directory(self.directory.parent)
         except OSError as error:
             raise self.fail(self.directory, error) from error
+        finally:
+            # Not sooner: a read beside this would open a file again before it is unlinked.
+            self._forget_files(segments)
 
     def fail(self, path: Path, cause: Exception) -> LogFailedError:
         """Make the log read-only for ever and return why; the first failure counts.
@@ -308,16 +315,8 @@ class Log:
             writer.active = None
         self._append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
 
-    def _unlink(self, segment: Segment) -> None:
-        """Remove a segment's files. One directory sync each: names vanish oldest first."""
-        self._descriptors.forget(self._filesystem, segment.path)
-        self._filesystem.unlink(segment.path)
-        if self._filesystem.exists(segment.index_path):
-            self._filesystem.unlink(segment.index_path)
-        self._filesystem.sync_directory(self.directory)
-
-    def _forget_files(self) -> None:
-        for segment in self._segments:
+    def _forget_files(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
             self._descriptors.forget(self._filesystem, segment.path)
         self._descriptors.forget(self._filesystem, self.directory / END_FILE_NAME)
 

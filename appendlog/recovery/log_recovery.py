@@ -78,7 +78,8 @@ def recover(context: RecoveryContext) -> RecoveredLog:
         recovered.segments = _recover_segments(context, names, recovered.durable_end)
     segments = recovered.segments
     for before, after in pairwise(segments):
-        report.add_lost(before.end_offset, after.base_offset)
+        # Retention removes files below the floor, and a power cut keeps any of them.
+        report.add_lost(max(before.end_offset, context.settled_floor), after.base_offset)
     recovered.end_offset = segments[-1].end_offset if segments else 0
     _compare_with_durable_end(recovered, context)
     report.segment_count = len(segments)

@@ -45,6 +45,7 @@ class RecoveryContext:
         descriptors: Open files.
         index_interval_bytes: For the index of the active segment.
         report: Filled in.
+        settled_floor: Offsets below it are settled: segments missing there are not lost.
     """
 
     directory: Path
@@ -53,6 +54,7 @@ class RecoveryContext:
     descriptors: Descriptors
     index_interval_bytes: int
     report: RecoveryReport
+    settled_floor: int = 0
 
 
 class SegmentRecovery:

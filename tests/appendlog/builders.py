@@ -30,14 +30,17 @@ def chunk(start: int, end: int, timestamp_ns: int = 1_000, salt: int = SALT) -> 
 
 
 def open_log(
-    directory: Path, filesystem: FileSystem | None = None, segment_bytes: int = 1 << 20
+    directory: Path,
+    filesystem: FileSystem | None = None,
+    segment_bytes: int = 1 << 20,
+    settled_floor: int = 0,
 ) -> tuple[Log, RecoveryReport]:
     """Open a log whose descriptors are its own."""
     options = LogOptions(
         segment_bytes=segment_bytes, index_interval_bytes=256, descriptors=Descriptors(4)
     )
     OPENED.append(options.descriptors)
-    return Log.open(directory, IDENTITY, options, filesystem)
+    return Log.open(directory, IDENTITY, options, filesystem, settled_floor)
 
 
 def append(log: Log, start: int, end: int, sync: bool = True, step: int = 3) -> None:

@@ -3,6 +3,7 @@
 import errno
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,25 @@ def test_no_flipped_bit_ever_gives_a_wrong_message(tmp_path: Path) -> None:
             if len(found) < 9:
                 assert not report.is_clean or log.damaged
             log.close()
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(6))
+def test_a_power_cut_during_retention_is_no_loss_to_who_knows_the_floor(
+    tmp_path: Path, seed: int
+) -> None:
+    for number in range(12):
+        root = tmp_path / str(number)
+        root.mkdir()
+        filesystem = FaultyFileSystem(root)
+        log, _ = open_log(root / "q", filesystem, SEGMENT_BYTES)
+        append(log, 0, 60)
+        filesystem.fail_at = len(filesystem.operations) + number
+        with suppress(LogFailedError):
+            log.remove_settled(50)
+        filesystem.power_cut(random.Random(f"{seed} {number}"))
+        log, report = open_log(root / "q", segment_bytes=SEGMENT_BYTES, settled_floor=50)
+        assert report.lost == []
+        assert read_all(log).items() >= expected(50, 60).items()
+        log.remove_settled(50)
+        assert log.log_start_offset > 40

@@ -103,12 +103,19 @@ class QueueStorage:
         return OpenedLog(log, settings)
 
     def open_log(
-        self, identity: LogIdentity, settings: StorageSettings
+        self, identity: LogIdentity, settings: StorageSettings, settled_floor: int = 0
     ) -> tuple[Log, RecoveryReport]:
-        """Open or create a queue's log, recovering it; may read the disk for a while."""
+        """Open or create a queue's log, recovering it; may read the disk for a while.
+
+        Args:
+            identity: Whose log.
+            settings: How it is kept.
+            settled_floor: Of its checkpoint: offsets below it are not missed.
+        """
         path = self._config.storage_path
         directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
-        return Log.open(directory, identity, settings.log_options(), self._filesystem)
+        options = settings.log_options()
+        return Log.open(directory, identity, options, self._filesystem, settled_floor)
 
     def make_store(
         self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner

@@ -1,0 +1,37 @@
+"""Removing the files of segments that nobody needs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.segments.segment import Segment
+
+
+def remove_segments(
+    directory: Path, segments: Sequence[Segment], filesystem: FileSystem, descriptors: Descriptors
+) -> None:
+    """Remove the files of segments that are no more in the log's list.
+
+    The names are put on the disk together: after a power cut any of them may be back. That
+    does not matter, because all are settled on the disk already: recovery, which knows the
+    floor, takes a hole among them for what it is, and the next retention removes the rest.
+
+    Args:
+        directory: Of the log.
+        segments: Oldest first; none changes nothing.
+        filesystem: All file calls go through it.
+        descriptors: Open files.
+
+    Raises:
+        OSError: A file cannot be removed; it and what comes after it are still there.
+    """
+    for segment in segments:
+        filesystem.unlink(segment.path)
+        # Not sooner: a read that still knows the segment would open it again, and an open
+        # file keeps its space. After the unlink it cannot be opened any more.
+        descriptors.forget(filesystem, segment.path)
+        if filesystem.exists(segment.index_path):
+            filesystem.unlink(segment.index_path)
+    if segments:
+        filesystem.sync_directory(directory)
