@@ -39,6 +39,7 @@ from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_properties import server_properties
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
 from metadata.directory_lock import DirectoryLock
+from metadata.document_files import DocumentFiles
 from metadata.errors import MetadataError
 from metadata.store import MetadataStore
 from offsets.checkpoint import CheckpointStore
@@ -70,7 +71,7 @@ class Server:
 
     Args:
         config: Settings; not changed.
-        filesystem: For logs and checkpoints; tests hand in a faulty one.
+        filesystem: For definitions, logs and checkpoints; tests hand in a faulty one.
         sensor: Looks at memory and disk; tests hand in one that they set.
     """
 
@@ -213,7 +214,7 @@ class Server:
     async def _recover(self) -> None:
         loop = asyncio.get_running_loop()
         path = self.config.storage_path
-        self._metadata = MetadataStore(path / "metadata")
+        self._metadata = MetadataStore(path / "metadata", DocumentFiles(self._filesystem))
         try:
             report = await self._metadata.load()
             opened = await asyncio.to_thread(

@@ -1,80 +1,86 @@
 """The file operations of the metadata store, off the event loop.
 
-aiofiles runs each in a worker thread; fsync, which it lacks, goes there through asyncio. Tests
-replace this class by one that fails or stops at the Nth operation.
+aiofiles runs each in a worker thread; what it does there is done by `FileSystem`, as everywhere,
+so that tests can fail any operation of any room.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
 
-import aiofiles
 import aiofiles.os
 
+from appendlog.files.filesystem import FileSystem
 from metadata.document import DOCUMENT_BYTES_MAX
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+DIRECTORY_MODE: Final = 0o700
 
 
 class DocumentFiles:
-    """Reads, replaces and removes small files; every method may raise OSError."""
+    """Reads, replaces and removes small files; every method may raise OSError.
+
+    Args:
+        filesystem: The operating system's by default.
+    """
+
+    def __init__(self, filesystem: FileSystem | None = None) -> None:
+        """Touch nothing."""
+        self._filesystem = FileSystem() if filesystem is None else filesystem
 
     async def list_names(self, directory: Path) -> list[str]:
         """Return the names in a directory, sorted; none when it does not exist."""
         try:
-            return sorted(await aiofiles.os.listdir(directory))
+            return sorted(await _in_worker(self._filesystem.listdir, directory))
         except FileNotFoundError:
             return []
 
     async def read(self, path: Path) -> bytes:
         """Return a file's content; at most one byte more than the longest document."""
-        async with aiofiles.open(path, "rb") as file:
-            return await file.read(DOCUMENT_BYTES_MAX + 1)
+        return await _in_worker(self._filesystem.read_file, path, DOCUMENT_BYTES_MAX + 1)
 
     async def write(self, path: Path, content: bytes) -> None:
         """Create or overwrite a file, and return when its content is on the disk."""
-        async with aiofiles.open(path, "wb") as file:
-            await file.write(content)
-            await file.flush()
-            await asyncio.to_thread(os.fsync, file.fileno())
+        await _in_worker(self._filesystem.write_file, path, content)
 
     async def rename(self, source: Path, target: Path) -> None:
         """Replace `target` by `source` atomically; durable after `sync_directory`."""
-        await aiofiles.os.replace(source, target)
+        await _in_worker(self._filesystem.rename, source, target)
 
     async def remove(self, path: Path) -> None:
         """Unlink a file if it exists; durable after `sync_directory`."""
-        try:
-            await aiofiles.os.unlink(path)
-        except FileNotFoundError:
-            return
+        with suppress(FileNotFoundError):
+            await _in_worker(self._filesystem.unlink, path)
 
     async def make_directory(self, path: Path) -> None:
         """Create one directory if it is missing; durable after its parent is synced."""
-        await aiofiles.os.makedirs(path, mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            await _in_worker(self._filesystem.mkdir, path, DIRECTORY_MODE)
 
     async def remove_directory(self, path: Path) -> None:
         """Remove a directory with its files if it exists; durable after its parent is synced."""
-        await asyncio.to_thread(_remove_directory, path)
+        await _in_worker(_remove_directory, self._filesystem, path)
 
     async def sync_directory(self, path: Path) -> None:
         """Return when the directory's entries are on the disk."""
-        await asyncio.to_thread(_sync_directory, path)
+        await _in_worker(self._filesystem.sync_directory, path)
 
 
-def _remove_directory(path: Path) -> None:
+def _remove_directory(filesystem: FileSystem, path: Path) -> None:
     try:
-        for file in path.iterdir():
+        for name in filesystem.listdir(path):
             # Another removal of it may be at work.
-            file.unlink(missing_ok=True)
-        path.rmdir()
+            with suppress(FileNotFoundError):
+                filesystem.unlink(path / name)
+        filesystem.rmdir(path)
     except FileNotFoundError:
         return
 
 
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+async def _in_worker(function: Callable[P, ResultT], *arguments: P.args, **_: P.kwargs) -> ResultT:
+    return await aiofiles.os.wrap(function)(*arguments)

@@ -10,7 +10,7 @@ from amqp_server.redo import QueueRedo, RedoPublish, carry_out_again, redo_by_qu
 from appendlog import Log, LogFailedError, encode_chunk
 from offsets import RedoSettled, RedoTarget, RedoTransaction, Settlement
 from tests.appendlog.builders import SALT, append, message, messages, open_log, read_all
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 ONE, TWO = b"1" * 16, b"2" * 16
 HERE, GONE = UUID(int=1), UUID(int=2)

@@ -1,6 +1,6 @@
 """The file system as the storage rooms see it: a thin layer that tests can replace.
 
-Every file call of `appendlog` and `offsets` goes through one `FileSystem`. The first
+Every file call of `appendlog`, `metadata` and `offsets` goes through one `FileSystem`. The first
 group of methods are single operations, one system call each; a faulty one in the tests
 overrides them to fail at operation N, to hold a sync, or to lose what was not synced.
 The second group is built from the first. All raise OSError; the caller translates.
@@ -79,9 +79,9 @@ class FileSystem:
         """Remove a file."""
         path.unlink()
 
-    def mkdir(self, path: Path) -> None:
-        """Make one directory, for the owner only."""
-        path.mkdir(mode=0o750)
+    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+        """Make one directory."""
+        path.mkdir(mode)
 
     def rmdir(self, path: Path) -> None:
         """Remove an empty directory."""
@@ -147,6 +147,15 @@ class FileSystem:
             parts.append(data)
             read += len(data)
         return b"".join(parts)
+
+    def write_file(self, path: Path, content: bytes) -> None:
+        """Create or overwrite a file; its content is on the disk afterwards, its name not yet."""
+        descriptor = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            self.write_all(descriptor, [content], 0, sync=False)
+            self.fsync(descriptor)
+        finally:
+            self.close(descriptor)
 
     def read_file(self, path: Path, max_bytes: int) -> bytes:
         """Return the first `max_bytes` of a file."""

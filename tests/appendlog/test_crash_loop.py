@@ -10,7 +10,7 @@ import pytest
 
 from appendlog import Log, LogFailedError
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 SEGMENT_BYTES = 700
 

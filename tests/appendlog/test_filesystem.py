@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import Descriptors, FileSystem
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 class Stingy(FileSystem):

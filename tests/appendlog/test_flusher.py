@@ -17,7 +17,7 @@ from appendlog import (
 from appendlog.flushing.flusher import PARALLEL_MAX, grouped
 from appendlog.flushing.requests import Request
 from tests.appendlog.builders import append, chunk, expected, open_log, read_all
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 def test_each_request_has_one_result_in_order(tmp_path: Path) -> None:

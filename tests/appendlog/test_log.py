@@ -16,7 +16,7 @@ from tests.appendlog.builders import (
     open_log,
     read_all,
 )
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 def test_nothing_is_on_disk_before_the_first_append(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from appendlog import CorruptRecordError, LogError, LogReader, OffsetOutOfRangeError
 from tests.appendlog.builders import IDENTITY, append, chunk, expected, message, open_log
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 def found(reader: LogReader, start: int | None = None, end: int | None = None) -> dict[int, bytes]:

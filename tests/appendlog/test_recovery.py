@@ -21,7 +21,7 @@ from tests.appendlog.builders import (
     open_log,
     read_all,
 )
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 @pytest.mark.parametrize("tail", [b"A", b"AQLC", chunk(9, 12)[:-1], bytes(500), b"garbage" * 30])

@@ -35,7 +35,7 @@ from tests.appendlog.builders import (
     open_log,
     read_all,
 )
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 def drop_end(path: Path) -> None:

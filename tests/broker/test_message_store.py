@@ -9,8 +9,8 @@ import pytest
 
 from amqp_server.broker.storing.message_store import SPILL_FILL
 from amqp_server.config import Durability
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable", "transient"])
 

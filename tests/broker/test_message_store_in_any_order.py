@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from amqp_server.config import Durability
 from appendlog import Log
 from ring import PAGE_SLOTS
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
 from tests.broker.store_bench import IDENTITY, RING_BYTES, RING_SLOTS, StoreBench
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 class StoreMachine(RuleBasedStateMachine):

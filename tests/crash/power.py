@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 class Power(FaultyFileSystem):

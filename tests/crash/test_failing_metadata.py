@@ -10,8 +10,8 @@ import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
 
 from tests.amqp_client import AmqpClient, connect, describe
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
 from tests.crash.messages import publish_confirmed
+from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash

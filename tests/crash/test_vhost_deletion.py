@@ -11,9 +11,10 @@ from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.control.client import ControlError, UnreachableError, ask
+from metadata.document_files import DocumentFiles
 from metadata.store import MetadataStore
 from tests.amqp_client import PERSISTENT, AmqpClient, ConnectionLostError
-from tests.metadata.faulty_files import FaultyFiles, StoppedError
+from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -69,9 +70,10 @@ def expect_nothing_left(storage_path: Path, address: tuple[str, int]) -> None:
             assert isinstance(client.receive()[1], Basic.Ack)
 
 
-def stop_at(server: ThreadedServer, operation: int) -> FaultyFiles:
+def stop_at(server: ThreadedServer, operation: int) -> FaultyFileSystem:
     """Let the disk of the definitions stand still at its Nth operation from now on."""
-    files = FaultyFiles(operation, StoppedError())
+    filesystem = FaultyFileSystem(server.server.config.storage_path, operation, StoppedError())
+    files = DocumentFiles(filesystem)
 
     def replace() -> None:
         store: MetadataStore = server.server._metadata
@@ -79,7 +81,7 @@ def stop_at(server: ThreadedServer, operation: int) -> FaultyFiles:
         store._rounds._files = files
 
     server.call(replace)
-    return files
+    return filesystem
 
 
 def test_a_stop_at_any_operation_leaves_a_whole_one_or_none(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_a_stop_at_any_operation_leaves_a_whole_one_or_none(tmp_path: Path) -> N
         with ThreadedServer(path) as server:
             ask(path, "vhosts.add", name=VHOST)
             fill(server.address)
-            files = stop_at(server, operation)
+            filesystem = stop_at(server, operation)
             changes: VhostChanges = server.server.vhost_changes
             with suppress(StoppedError, ExceptionGroup):
                 server.run(lambda changes=changes: changes.delete(VHOST))  # type: ignore[misc]
@@ -100,7 +102,7 @@ def test_a_stop_at_any_operation_leaves_a_whole_one_or_none(tmp_path: Path) -> N
                 expect_whole(server.address)
             else:
                 expect_nothing_left(path, server.address)
-        if files.operations <= operation:
+        if len(filesystem.operations) <= operation:
             break
     assert operation > 5
     assert outcomes == sorted(outcomes, reverse=True)

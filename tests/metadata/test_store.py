@@ -1,6 +1,7 @@
 """Durable documents."""
 
 import asyncio
+import errno
 import os
 import stat
 from pathlib import Path
@@ -12,7 +13,7 @@ from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
 from metadata.store import MetadataStore
 from metadata.write_rounds import ROUND_CHANGES_MAX
-from tests.metadata.faulty_files import FaultyFiles
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 NASTY_NAMES = [
     "../x",
@@ -44,6 +45,7 @@ class HeldFiles(DocumentFiles):
     """Stops at the first write until released, and remembers what was synced."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.writing = asyncio.Event()
         self.released = asyncio.Event()
         self.written: list[bytes] = []
@@ -241,7 +243,7 @@ async def test_a_cancelled_put_is_still_written_and_close_waits_for_it(tmp_path:
 
 
 async def test_a_cancelled_put_of_a_failing_disk_reports_to_nobody(tmp_path: Path) -> None:
-    files = FaultyFiles(0, OSError(5, "Input/output error"))
+    files = DocumentFiles(FaultyFileSystem(tmp_path, 0))
     store = MetadataStore(tmp_path, files)
     putting = asyncio.create_task(store.put(queue("q")))
     await asyncio.sleep(0)
@@ -341,7 +343,7 @@ async def test_a_half_written_file_is_removed_at_start(tmp_path: Path) -> None:
 async def test_a_half_written_file_that_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
     await MetadataStore(tmp_path).put(queue("a"))
     (tmp_path / "queues" / "%2f" / "a.json.tmp").write_bytes(b"")
-    files = FaultyFiles(0, PermissionError(13, "Permission denied"))
+    files = DocumentFiles(FaultyFileSystem(tmp_path, 0, errno.EACCES))
     report = await MetadataStore(tmp_path, files).load()
     assert (report.documents, report.removed_temporaries) == ([queue("a")], 0)
 
@@ -378,7 +380,7 @@ async def test_clearing_a_vhost_that_has_nothing_is_done_at_once(tmp_path: Path)
 
 async def test_clearing_a_vhost_on_a_disk_that_fails_says_so(tmp_path: Path) -> None:
     await MetadataStore(tmp_path).put(queue("q"))
-    store = MetadataStore(tmp_path, FaultyFiles(0, OSError(5, "Input/output error")))
+    store = MetadataStore(tmp_path, DocumentFiles(FaultyFileSystem(tmp_path, 0)))
     with pytest.raises(DocumentWriteError, match="Input/output error"):
         await store.clear_vhost("%2f")
 

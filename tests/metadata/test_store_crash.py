@@ -1,5 +1,7 @@
 """A machine that stops, or a disk that fails, at every operation of the metadata store."""
 
+import errno
+import random
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -7,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from metadata.document import Document
+from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError
 from metadata.store import MetadataStore
-from tests.metadata.faulty_files import FaultyFiles, StoppedError
+from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
+
+pytestmark = pytest.mark.crash
 
 
 def queue(name: str, number: int) -> Document:
@@ -44,43 +49,67 @@ STATES: list[list[Document]] = [
 ]
 
 
-@pytest.mark.crash
+async def run_until_stopped(root: Path, filesystem: FaultyFileSystem) -> int:
+    """Make changes; return how many were acknowledged before the machine stopped."""
+    completed = 0
+    with suppress(StoppedError, ExceptionGroup):
+        async for _ in make_changes(MetadataStore(root, DocumentFiles(filesystem))):
+            completed += 1
+    return completed
+
+
 @pytest.mark.parametrize("written_bytes", [0, 10, 10_000])
 async def test_a_stop_at_any_operation_leaves_the_old_or_the_new_state(
     tmp_path: Path, written_bytes: int
 ) -> None:
     for stop_at in range(1000):
-        root = tmp_path / str(stop_at) / "metadata"
-        root.parent.mkdir()
-        files = FaultyFiles(stop_at, StoppedError(), written_bytes)
-        store = MetadataStore(root, files)
-        completed = 0
-        with suppress(StoppedError, ExceptionGroup):
-            async for _ in make_changes(store):
-                completed += 1
-        assert await load(root) in STATES[completed : completed + 2]
+        top = tmp_path / str(stop_at)
+        top.mkdir()
+        filesystem = FaultyFileSystem(top, stop_at, StoppedError(), written_bytes=written_bytes)
+        completed = await run_until_stopped(top / "metadata", filesystem)
+        filesystem.end_process()
+        assert await load(top / "metadata") in STATES[completed : completed + 2]
         if completed == len(STATES) - 1:
             return
     raise AssertionError
 
 
-@pytest.mark.crash
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_power_cut_at_any_operation_leaves_the_old_or_the_new_state(
+    tmp_path: Path, seed: int
+) -> None:
+    for stop_at in range(1000):
+        top = tmp_path / str(stop_at)
+        top.mkdir()
+        filesystem = FaultyFileSystem(top, stop_at, StoppedError())
+        completed = await run_until_stopped(top / "metadata", filesystem)
+        filesystem.power_cut(random.Random(f"{seed} {stop_at}") if seed else None)
+        assert await load(top / "metadata") in STATES[completed : completed + 2]
+        if completed == len(STATES) - 1:
+            return
+    raise AssertionError
+
+
 async def test_a_disk_error_at_any_operation_fails_that_call_and_later_ones_succeed(
     tmp_path: Path,
 ) -> None:
     for fault_at in range(1000):
-        root = tmp_path / str(fault_at) / "metadata"
-        root.parent.mkdir()
-        files = FaultyFiles(fault_at, OSError(28, "No space left on device"), written_bytes=5)
-        store = MetadataStore(root, files)
+        top = tmp_path / str(fault_at)
+        root = top / "metadata"
+        top.mkdir()
+        filesystem = FaultyFileSystem(
+            top, fault_at, errno.ENOSPC, is_lasting=False, written_bytes=5
+        )
+        store = MetadataStore(root, DocumentFiles(filesystem))
         failures = []
         for number in (1, 1, 2, 2):
             try:
                 await store.put(queue("q", number))
             except DocumentWriteError as error:
-                failures.append((error.path, error.cause))
+                failures.append((error.path, error.cause.errno))
         assert await load(root) == [queue("q", 2)]
+        assert not filesystem.open_count
         if not failures:
             return
-        assert failures == [(root / "queues" / "%2f" / "q.json", files.fault)]
+        assert failures == [(root / "queues" / "%2f" / "q.json", errno.ENOSPC)]
     raise AssertionError

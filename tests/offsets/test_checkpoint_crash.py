@@ -1,15 +1,14 @@
 """A machine that stops, or a disk that fails, at every operation of the checkpoint store."""
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
 
 from appendlog.files.filesystem import FileSystem
 from offsets.errors import CheckpointFailedError
+from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.offsets.checkpoint_samples import QUEUES, States, open_store, read, state, write_rounds
-from tests.offsets.faulty_filesystem import FaultyFileSystem, StoppedError
 
 
 def run_until_stopped(
@@ -44,12 +43,13 @@ def test_a_stop_at_any_operation_keeps_every_acknowledged_round(
         directory = tmp_path / str(stop_at) / "offsets"
         directory.parent.mkdir()
         write_rounds(directory, [state(3, 1)], clean=True)
-        filesystem = FaultyFileSystem(stop_at, StoppedError(), written_bytes, has_dsync)
+        filesystem = FaultyFileSystem(
+            directory.parent, stop_at, StoppedError(), has_dsync, written_bytes=written_bytes
+        )
         acknowledged, in_flight, was_last = run_until_stopped(directory, filesystem)
-        for descriptor in list(filesystem.open_descriptors):
-            os.close(descriptor)
+        filesystem.end_process()
         if loses_unsynced:
-            filesystem.lose_what_was_not_synced()
+            filesystem.power_cut()
         store, states, was_clean = open_store(directory)
         assert not store.recovery.damaged_files
         if in_flight is None:
@@ -72,7 +72,14 @@ def test_after_a_disk_error_at_any_operation_the_next_round_saves_everything(
         directory = tmp_path / str(fault_at) / "offsets"
         directory.parent.mkdir()
         fault = OSError(errno.EIO, "Input/output error")
-        filesystem = FaultyFileSystem(fault_at, fault, written_bytes, has_dsync)
+        filesystem = FaultyFileSystem(
+            directory.parent,
+            fault_at,
+            fault,
+            has_dsync,
+            is_lasting=False,
+            written_bytes=written_bytes,
+        )
         store, _, _ = open_store(directory, filesystem, compaction_bytes_min=300)
         failures = []
         for floor in range(1, 8):
@@ -80,15 +87,15 @@ def test_after_a_disk_error_at_any_operation_the_next_round_saves_everything(
                 store.write_round([state(floor % 3, floor)])
             except CheckpointFailedError as error:
                 failures.append(error.cause)
-                assert not filesystem.open_descriptors
+                assert not filesystem.open_count
             else:
                 expected = {
                     QUEUES[f % 3]: state(f % 3, f) for f in range(max(floor - 2, 1), floor + 1)
                 }
                 assert read(directory) == expected
         store.close()
-        assert not filesystem.open_descriptors
+        assert not filesystem.open_count
         assert failures in ([], [fault])
-        if filesystem.operations <= fault_at:
+        if len(filesystem.operations) <= fault_at:
             return
     raise AssertionError

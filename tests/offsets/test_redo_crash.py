@@ -1,7 +1,6 @@
 """A machine that stops, or a disk that fails, at every operation of the redo journal."""
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from appendlog.files.filesystem import FileSystem
 from offsets.errors import RedoFailedError
 from offsets.redo_transaction import RedoTransaction
-from tests.offsets.faulty_filesystem import FaultyFileSystem, StoppedError
+from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.offsets.redo_samples import open_journal, read, transaction, transactions, write_rounds
 
 pytestmark = pytest.mark.crash
@@ -45,12 +44,13 @@ def test_a_stop_at_any_operation_keeps_every_committed_transaction(
     for stop_at in range(1000):
         directory = tmp_path / str(stop_at)
         write_rounds(directory, transactions(0, 2))
-        filesystem = FaultyFileSystem(stop_at, StoppedError(), written_bytes, has_dsync)
+        filesystem = FaultyFileSystem(
+            tmp_path, stop_at, StoppedError(), has_dsync, written_bytes=written_bytes
+        )
         needed, possible = run_until_stopped(directory, filesystem)
-        for descriptor in list(filesystem.open_descriptors):
-            os.close(descriptor)
+        filesystem.end_process()
         if loses_unsynced:
-            filesystem.lose_what_was_not_synced()
+            filesystem.power_cut()
         journal = open_journal(directory)
         assert not journal.recovery.damaged_files
         found = {int.from_bytes(each.transaction_id, "big") for each in read(directory)}
@@ -59,7 +59,7 @@ def test_a_stop_at_any_operation_keeps_every_committed_transaction(
             each == transaction(int.from_bytes(each.transaction_id, "big"))
             for each in journal.recovery.transactions
         )
-        if stop_at >= filesystem.operations:
+        if stop_at >= len(filesystem.operations):
             assert found == {0, 4, 5, 6, 7}
             return
     raise AssertionError
@@ -73,7 +73,9 @@ def test_a_disk_error_at_any_operation_is_told_and_leaves_no_refused_transaction
     for fault_at in range(1000):
         directory = tmp_path / str(fault_at)
         fault = OSError(errno.EIO, "Input/output error")
-        filesystem = FaultyFileSystem(fault_at, fault, written_bytes, has_dsync)
+        filesystem = FaultyFileSystem(
+            tmp_path, fault_at, fault, has_dsync, is_lasting=False, written_bytes=written_bytes
+        )
         journal = open_journal(directory, filesystem)
         committed: list[RedoTransaction] = []
         file_number = 1
@@ -86,9 +88,9 @@ def test_a_disk_error_at_any_operation_is_told_and_leaves_no_refused_transaction
             if number == 3:
                 file_number += 1
         journal.close()
-        assert not filesystem.open_descriptors
+        assert not filesystem.open_count
         assert read(directory) == committed
-        if fault_at >= filesystem.operations:
+        if fault_at >= len(filesystem.operations):
             assert committed == transactions(0, 6)
             return
         assert len(committed) == 5
@@ -121,7 +123,7 @@ def test_a_round_that_cannot_be_taken_back_ends_the_journal(tmp_path: Path) -> N
 
 def test_files_that_cannot_be_removed_are_told(tmp_path: Path) -> None:
     write_rounds(tmp_path, transactions(0, 1))
-    journal = open_journal(tmp_path, FaultyFileSystem(0, OSError(errno.EIO, "Input/output error")))
+    journal = open_journal(tmp_path, FaultyFileSystem(tmp_path, 0))
     with pytest.raises(RedoFailedError):
         journal.finish_recovery([])
     assert read(tmp_path) == transactions(0, 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 from pamqp.commands import Basic
 
 from tests.amqp_client import PERSISTENT, connect
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.threaded_server import ThreadedServer
 
 
