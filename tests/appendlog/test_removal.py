@@ -5,7 +5,7 @@ from pathlib import Path
 from appendlog import FileSystem
 from appendlog.segments.segment import Segment
 from tests.appendlog.builders import OPENED, append, expected, open_log, read_all
-from tests.appendlog.faulty_filesystem import FaultyFileSystem
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
 class ReadsWhileUnlinking(FileSystem):
