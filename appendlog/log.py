@@ -25,6 +25,7 @@ from appendlog.recovery.segment_recovery import RecoveryContext
 from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.log_reads import LogReads
 from appendlog.segments.segment import Segment
+from appendlog.segments.segment_indexes import IndexStatistics, SegmentIndexes
 from appendlog.segments.segment_list import SegmentList
 from appendlog.segments.segment_reader import ReadResult, SegmentReader
 from appendlog.segments.segment_writer import SegmentWriter
@@ -64,6 +65,15 @@ class Log:
         self._reads = LogReads(self._segments)
         self._reads.reader = SegmentReader(
             filesystem, options.descriptors, identity.salt, os.O_RDWR, self._reads.note_damage
+        )
+        self._indexes = self._reads.indexes = SegmentIndexes(
+            filesystem,
+            options.descriptors,
+            options.indexes,
+            identity.salt,
+            options.index_interval_bytes,
+            os.O_RDWR,
+            is_owner=True,
         )
         self._log_end_offset = self._recovery_point = recovered.end_offset
         self._failed: LogFailedError | None = None
@@ -199,6 +209,21 @@ class Log:
         """
         return self._reads.read(offset, self._log_end_offset, max_bytes, max_records)
 
+    def first_offset_at(self, timestamp_ns: int) -> int:
+        """Return the offset of the first record appended at or after a time.
+
+        Nanoseconds since 1970 UTC. `log_end_offset` when there is none. Costs the reading of
+        one interval of the sparse index.
+
+        Raises:
+            LogFailedError: A file cannot be read.
+        """
+        return self._reads.first_offset_at(timestamp_ns, self._log_end_offset)
+
+    def index_statistics(self) -> IndexStatistics:
+        """Count what the sparse indexes hold; asks the file system for their sizes."""
+        return self._indexes.statistics(self._segments.snapshot)
+
     def transient_ranges(self, start: int) -> list[tuple[int, int]]:
         """Return the offsets >= `start` whose records are not PERSISTENT, as ranges.
 
@@ -257,6 +282,8 @@ class Log:
             remove_segments(self.directory, removed, self._filesystem, self._descriptors)
         except OSError as error:
             raise self.fail(self.directory, error) from error
+        for segment in removed:
+            self._indexes.forget(segment)
         return sum(segment.size_bytes for segment in removed)
 
     def close(self) -> None:
@@ -281,6 +308,8 @@ class Log:
         """
         segments = self._segments.snapshot
         self._segments.clear()
+        # None is stored any more in the directory that is about to be removed.
+        self._indexes.close()
         try:
             if self._filesystem.exists(self.directory):
                 for name in sorted(self._filesystem.listdir(self.directory)):
@@ -316,8 +345,10 @@ class Log:
         self._append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
 
     def _forget_files(self, segments: Sequence[Segment]) -> None:
+        self._indexes.close()
         for segment in segments:
             self._descriptors.forget(self._filesystem, segment.path)
+            self._indexes.forget(segment)
         self._descriptors.forget(self._filesystem, self.directory / END_FILE_NAME)
 
     def _append(

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 
 from appendlog.files.descriptors import SHARED_DESCRIPTORS, Descriptors
+from appendlog.segments.mapped_indexes import SHARED_INDEXES, MappedIndexes
 
 SEGMENT_BYTES_MAX = 2 << 30
+INDEX_INTERVAL_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +18,13 @@ class LogOptions:
             chunk that is longer by itself gets a segment of its own. 1 to 2 GiB.
         index_interval_bytes: Least distance between two index entries.
         descriptors: Where open files are kept; by default one bounded set per process.
+        indexes: Where mapped indexes are kept; by default one bounded set per process.
     """
 
     segment_bytes: int = 64 << 20
-    index_interval_bytes: int = 4096
+    index_interval_bytes: int = INDEX_INTERVAL_BYTES
     descriptors: Descriptors = field(default=SHARED_DESCRIPTORS, repr=False)
+    indexes: MappedIndexes = field(default=SHARED_INDEXES, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= SEGMENT_BYTES_MAX:

@@ -25,12 +25,15 @@ from appendlog.layout.segment_header import (
     segment_header_bytes,
 )
 from appendlog.layout.summary import SegmentSummary
+from appendlog.options import INDEX_INTERVAL_BYTES
 from appendlog.recovery.log_recovery import newest_generations, read_sealed
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
-from appendlog.segments.index import IndexEntry, read_index
+from appendlog.segments.mapped_indexes import MappedIndexes
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
+from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.time_search import first_offset_at
 
 SPLIT_BYTES: Final = 16 << 20
 BATCH_RECORDS: Final = 8192
@@ -88,6 +91,7 @@ class LogReader:
         self.log_start_offset = self.log_end_offset = 0
         self._filesystem = filesystem or FileSystem()
         self._descriptors = Descriptors(capacity=4)
+        self._places: SegmentIndexes
         self._skip_damage = skip_damage
         self._segments: list[Segment] = []
         names = newest_generations(directory, self._filesystem)
@@ -119,8 +123,8 @@ class LogReader:
         """Cut `[start, end)` into splits of about `split_bytes`, in order, without gaps.
 
         The first split starts at `start`, each begins where the one before ends, and the
-        last one ends at `end`. A split never spans segments. Reads indexes only; a segment
-        whose index is missing is one split.
+        last one ends at `end`. A split never spans segments. Reads indexes only; one that is
+        missing or cannot be right is put together in memory from the chunk headers.
 
         Args:
             start: Inclusive; the log's start by default.
@@ -188,24 +192,15 @@ class LogReader:
 
         Nanoseconds since 1970 UTC. The log end offset when there is none.
         """
-        for at, segment in enumerate(self._segments):
-            is_last = at + 1 == len(self._segments)
-            if not is_last and segment.summary.last_timestamp_ns < timestamp_ns:
-                continue
-            end = self.log_end_offset if is_last else self._segments[at + 1].base_offset
-            for batch in self.read_split(self._split_before(segment, timestamp_ns, end)):
-                for offset, time_ns in zip(batch.offsets, batch.timestamps_ns, strict=True):
-                    if time_ns >= timestamp_ns:
-                        return offset
-        return self.log_end_offset
-
-    def _split_before(self, segment: Segment, timestamp_ns: int, end: int) -> Split:
-        offset, position = segment.base_offset, segment.header_bytes
-        for entry in self._index(segment):
-            if entry.max_timestamp_ns >= timestamp_ns:
-                break
-            offset, position = entry.offset, entry.position
-        return Split(*segment.name, position, segment.data_bytes, offset, end)
+        if not self._segments:
+            return self.log_end_offset
+        return first_offset_at(
+            self._segments,
+            timestamp_ns,
+            self.log_end_offset,
+            self._places,
+            self._segment_reader(),
+        )
 
     def _load(self, names: list[SegmentName]) -> None:
         header = self._first_header(names)
@@ -214,6 +209,15 @@ class LogReader:
                 return
             raise LogError(f"{self.directory}: {len(names)} segments, none with a readable header")
         self.identity = header.identity
+        self._places = SegmentIndexes(
+            self._filesystem,
+            self._descriptors,
+            MappedIndexes(capacity=4),
+            header.identity.salt,
+            INDEX_INTERVAL_BYTES,
+            os.O_RDONLY,
+            is_owner=False,
+        )
         durable = read_durable_end(self._filesystem, self.directory, header.identity.incarnation)
         if durable is not None:
             names = [name for name in names if name.base_offset <= durable.segment_base_offset]
@@ -267,9 +271,9 @@ class LogReader:
         if durable is not None and durable.segment_base_offset == last.base_offset:
             last.data_bytes = min(last.data_bytes, durable.position)
             return durable.recovery_point
-        entries = self._index(last)
-        position = entries[-1].position if entries else last.header_bytes
-        end_offset = entries[-1].offset if entries else last.base_offset
+        position, end_offset = last.header_bytes, last.base_offset
+        for entry in self._places.entries(last):
+            position, end_offset = entry.position, entry.offset
         with self._descriptors.borrow(self._filesystem, last.path, os.O_RDONLY) as descriptor:
             scan = SegmentScan(self._filesystem, descriptor, last.data_bytes, self.identity.salt)
             if scan.chunk_at(position, end_offset) is None:
@@ -288,8 +292,7 @@ class LogReader:
     def _cut(self, segment: Segment, low: int, high: int, split_bytes: int) -> list[Split]:
         splits = []
         start, position = low, segment.header_bytes
-        entries = self._index(segment)
-        for entry in entries:
+        for entry in self._places.entries(segment):
             if entry.offset <= low:
                 position = entry.position
             elif entry.offset >= high:
@@ -300,17 +303,6 @@ class LogReader:
                 start, position = entry.offset, entry.position
         splits.append(Split(*segment.name, position, segment.data_bytes, start, high))
         return splits
-
-    def _index(self, segment: Segment) -> list[IndexEntry]:
-        assert self.identity is not None
-        entries = read_index(
-            self._filesystem,
-            segment.index_path,
-            self.identity.salt,
-            segment.base_offset,
-            segment.size_bytes,
-        )
-        return [entry for entry in entries or () if entry.position < segment.data_bytes]
 
     def _segment(self, split: Split) -> Segment:
         for segment in self._segments:

@@ -7,6 +7,7 @@ The second group is built from the first. All raise OSError; the caller translat
 """
 
 import errno
+import mmap
 import os
 import sys
 from collections.abc import Sequence
@@ -70,6 +71,18 @@ class FileSystem:
     def size(self, descriptor: int) -> int:
         """Return the size of an open file in bytes."""
         return os.fstat(descriptor).st_size
+
+    def file_size(self, path: Path) -> int:
+        """Return the size of a file in bytes."""
+        return path.stat().st_size
+
+    def map(self, descriptor: int, size: int) -> mmap.mmap:
+        """Map the first `size` bytes of a file, to be read only; the descriptor may be closed.
+
+        Raises:
+            ValueError: `size` is 0, or the file is shorter.
+        """
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, atomically replacing `target`."""

@@ -1,21 +1,22 @@
 """The sparse index: from an offset or a time to a chunk near it.
 
 An entry per `index_interval_bytes`, at a chunk start. The index is rebuilt, not trusted:
-whoever uses an entry checks that a valid chunk of a fitting offset stands there, and
-scans the segment from its start otherwise. See docs/log-format.md, section 7.
+whoever uses an entry checks that a chunk of that offset stands there (`SegmentIndexes`).
+See docs/log-format.md, section 7.
 """
 
+import mmap
 import os
 from array import array
-from bisect import bisect_right
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import islice
+from operator import le, lt
 from pathlib import Path
-from struct import error as StructError  # noqa: N812 - it is a class
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.format import (
-    CHUNK_HEADER_BYTES,
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
@@ -38,129 +39,205 @@ class IndexEntry(NamedTuple):
     max_timestamp_ns: int
 
 
-class ActiveIndex:
-    """The index of the active segment: in memory, copied to its file in groups.
+class IndexTable:
+    """Entries in ascending order: in memory, or mapped from an index file.
 
     Args:
         base_offset: Of the segment.
-        interval_bytes: Least distance between entries.
+        offsets: Relative to it.
+        positions: Of the chunks.
+        times: Greatest append times before them.
+        mapping: Where the three views look, if they are of a file.
     """
 
-    __slots__ = ("_base_offset", "_interval_bytes", "_offsets", "_positions", "_stored", "_times")
+    __slots__ = ("_base_offset", "_mapping", "_offsets", "_positions", "_times")
 
-    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+    def __init__(
+        self,
+        base_offset: int,
+        offsets: "array[int] | memoryview[int]",
+        positions: "array[int] | memoryview[int]",
+        times: "array[int] | memoryview[int]",
+        mapping: mmap.mmap | None = None,
+    ) -> None:
         self._base_offset = base_offset
-        self._interval_bytes = interval_bytes
-        self._offsets = array("Q")
-        self._positions = array("Q")
-        self._times = array("q")
-        self._stored = 0
+        self._offsets = offsets
+        self._positions = positions
+        self._times = times
+        self._mapping = mapping
+
+    @classmethod
+    def empty(cls, base_offset: int) -> Self:
+        """Return a table in memory that can be added to."""
+        return cls(base_offset, array("I"), array("I"), array("q"))
+
+    @classmethod
+    def mapped(cls, base_offset: int, mapping: mmap.mmap) -> Self:
+        """Return the entries of an index file, whose size is a multiple of an entry's.
+
+        The views are little-endian like the file; where the machine is not, no entry holds
+        what it says, and all of them are found out when they are used.
+        """
+        words, longs = memoryview(mapping).cast("I"), memoryview(mapping).cast("q")
+        return cls(base_offset, words[4::4], words[5::4], longs[3::2], mapping)
 
     def __len__(self) -> int:
         return len(self._offsets)
 
+    def __iter__(self) -> Iterator[IndexEntry]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, at: int) -> IndexEntry:
+        """Return one entry; `at` is not negative."""
+        return IndexEntry(
+            self._base_offset + self._offsets[at], self._positions[at], self._times[at]
+        )
+
     @property
-    def unstored_count(self) -> int:
-        """Return the number of entries that are not in the file yet."""
-        return len(self._offsets) - self._stored
+    def is_current(self) -> bool:
+        """Tell whether the file is as long as it was: reading past its end would be fatal."""
+        return self._mapping is None or self._mapping.size() == len(self._mapping)
+
+    def append(self, entry: IndexEntry) -> None:
+        """Add an entry behind the others, to a table in memory."""
+        assert isinstance(self._offsets, array), "a mapped table is not changed"
+        assert isinstance(self._positions, array), "a mapped table is not changed"
+        assert isinstance(self._times, array), "a mapped table is not changed"
+        # The offsets last: a reader in another thread looks for an entry there.
+        self._times.append(entry.max_timestamp_ns)
+        self._positions.append(entry.position)
+        self._offsets.append(entry.offset - self._base_offset)
+
+    def at_or_before(self, offset: int) -> int:
+        """Return which entry is the last at or before `offset`; -1 when none is. O(log n)."""
+        return bisect_right(self._offsets, offset - self._base_offset) - 1
+
+    def before_time(self, timestamp_ns: int) -> int:
+        """Return the last entry with only earlier records before it; -1 when none. O(log n)."""
+        return bisect_left(self._times, timestamp_ns, 0, len(self._offsets)) - 1
+
+    def is_ordered(self, first_position: int, end_position: int) -> bool:
+        """Tell whether all entries ascend, and point into `[first, end)` of the segment. O(n)."""
+        if not len(self):
+            return True
+        times, positions, offsets = (
+            column.tolist() for column in (self._times, self._positions, self._offsets)
+        )
+        return (
+            first_position <= positions[0]
+            and positions[-1] < end_position
+            and all(map(lt, positions, islice(positions, 1, None)))
+            and all(map(lt, offsets, islice(offsets, 1, None)))
+            and all(map(le, times, islice(times, 1, None)))
+        )
+
+    def encoded(self) -> bytes:
+        """Return the entries as they stand in the file."""
+        pack = INDEX_ENTRY.pack
+        return b"".join(map(pack, self._offsets, self._positions, self._times))
+
+
+class ActiveIndex:
+    """The index of the segment that is written: copied to its file in groups.
+
+    What is in the file is not kept in memory.
+
+    Args:
+        base_offset: Of the segment.
+        interval_bytes: Least distance between entries.
+
+    Attributes:
+        stored_count: Entries in the file.
+        tail: The entries behind them. Replaced whole when they are in the file.
+    """
+
+    __slots__ = ("_base_offset", "_interval_bytes", "_last_position", "stored_count", "tail")
+
+    def __init__(self, base_offset: int, interval_bytes: int) -> None:
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._last_position = -interval_bytes
+        self.stored_count = 0
+        self.tail = IndexTable.empty(base_offset)
+
+    def __len__(self) -> int:
+        return self.stored_count + len(self.tail)
 
     def add(self, offset: int, position: int, max_timestamp_ns: int) -> None:
         """Note a data chunk; most are too near to the last entry to get one."""
-        if self._positions and position - self._positions[-1] < self._interval_bytes:
+        if position - self._last_position < self._interval_bytes:
             return
         if offset - self._base_offset > U32_MAX or position > U32_MAX:
             return
-        self._times.append(max_timestamp_ns)
-        self._positions.append(position)
-        self._offsets.append(offset)
+        self._last_position = position
+        self.tail.append(IndexEntry(offset, position, max_timestamp_ns))
 
-    def lookup(self, offset: int) -> int | None:
-        """Return the position of the last entry at or before `offset`, None when none is."""
-        found = bisect_right(self._offsets, offset)
-        return self._positions[found - 1] if found else None
+    def store(self, filesystem: FileSystem, path: Path, salt: int) -> None:
+        """Put what is not in the file yet behind what is; a file of other origin goes.
 
-    def store(self, filesystem: FileSystem, descriptor: int, salt: int) -> None:
-        """Append what is not in the file yet. The file must be this segment's or new."""
-        buffers = []
-        position = INDEX_ENTRY_BYTES * (1 + self._stored)
-        if not self._stored:
-            position = 0
-            buffers.append(INDEX_HEADER.pack(INDEX_MAGIC, salt, self._base_offset))
-        pack, base = INDEX_ENTRY.pack, self._base_offset
-        buffers.append(
-            b"".join(
-                pack(self._offsets[i] - base, self._positions[i], self._times[i])
-                for i in range(self._stored, len(self._offsets))
-            )
-        )
-        filesystem.write_all(descriptor, buffers, position, sync=False)
-        self._stored = len(self._offsets)
+        Raises:
+            OSError: It is not known what is in the file; the entries stay in memory.
+        """
+        tail = self.tail
+        buffers = [tail.encoded()]
+        position = INDEX_ENTRY_BYTES * (1 + self.stored_count)
+        flags = os.O_RDWR
+        if not self.stored_count:
+            # Another process may have mapped an old one: it is never made shorter.
+            if filesystem.exists(path):
+                filesystem.unlink(path)
+            buffers.insert(0, index_header(salt, self._base_offset))
+            position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
+        descriptor = filesystem.open(path, flags)
+        try:
+            filesystem.write_all(descriptor, buffers, position, sync=False)
+        finally:
+            filesystem.close(descriptor)
+        # In this order: a reader that finds the new tail must find the file's entries.
+        self.stored_count += len(tail)
+        self.tail = IndexTable.empty(self._base_offset)
 
 
-def lookup_in_file(
-    filesystem: FileSystem, path: Path, salt: int, base_offset: int, offset: int
-) -> int | None:
-    """Return the position of the last entry at or before `offset` of an index file.
+def map_index(filesystem: FileSystem, path: Path, salt: int, base_offset: int) -> IndexTable | None:
+    """Return the entries of an index file; None when it is missing or another segment's.
 
-    Reads a few entries only (binary search). Returns None when there is no such entry, no
-    file or no valid one; the position is a hint that the caller checks.
+    Nothing about the entries is checked.
     """
     try:
         descriptor = filesystem.open(path, os.O_RDONLY)
     except OSError:
         return None
     try:
-        if filesystem.pread(descriptor, INDEX_ENTRY_BYTES, 0) != _header(salt, base_offset):
+        size = filesystem.size(descriptor)
+        if size < INDEX_ENTRY_BYTES or size % INDEX_ENTRY_BYTES:
             return None
-        low, high = 0, filesystem.size(descriptor) // INDEX_ENTRY_BYTES - 1
-        position = None
-        while low < high:
-            middle = (low + high) // 2
-            data = filesystem.pread(descriptor, INDEX_ENTRY_BYTES, INDEX_ENTRY_BYTES * (middle + 1))
-            relative_offset, found, _ = INDEX_ENTRY.unpack(data)
-            if base_offset + relative_offset <= offset:
-                position, low = found, middle + 1
-            else:
-                high = middle
-    except (OSError, StructError):  # replaced by a shorter one while we read
+        mapping = filesystem.map(descriptor, size)
+    except (OSError, ValueError):  # it became shorter meanwhile
         return None
-    else:
-        return position
     finally:
         filesystem.close(descriptor)
+    if mapping.size() != size or mapping[:INDEX_ENTRY_BYTES] != index_header(salt, base_offset):
+        return None
+    return IndexTable.mapped(base_offset, mapping)
 
 
-def read_index(
-    filesystem: FileSystem, path: Path, salt: int, base_offset: int, log_bytes: int
-) -> list[IndexEntry] | None:
-    """Return all entries of an index file, or None when the file is missing or not valid.
+def replace_index(filesystem: FileSystem, path: Path, table: IndexTable, header: bytes) -> None:
+    """Put a whole index in the place of what is there, if anything.
 
-    Args:
-        filesystem: Reads the file.
-        path: The index file.
-        salt: Of the log.
-        base_offset: Of the segment.
-        log_bytes: Size of the segment; entries at or behind it make the index invalid.
+    Not synced: what a power cut leaves of it is found out like any other damage.
+
+    Raises:
+        OSError: The file is as it was.
     """
+    beside = path.with_name(f"{path.name}.new")
+    descriptor = filesystem.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
-        data = filesystem.read_file(path, INDEX_ENTRY_BYTES * (2 + log_bytes // CHUNK_HEADER_BYTES))
-    except OSError:
-        return None
-    if data[:INDEX_ENTRY_BYTES] != _header(salt, base_offset) or len(data) % INDEX_ENTRY_BYTES:
-        return None
-    entries = [
-        IndexEntry(base_offset + relative_offset, position, max_timestamp_ns)
-        for relative_offset, position, max_timestamp_ns in INDEX_ENTRY.iter_unpack(
-            memoryview(data)[INDEX_ENTRY_BYTES:]
-        )
-    ]
-    if any(
-        later.offset <= entry.offset or later.position <= entry.position
-        for entry, later in pairwise(entries)
-    ):
-        return None
-    return None if entries and entries[-1].position >= log_bytes else entries
+        filesystem.write_all(descriptor, [header, table.encoded()], 0, sync=False)
+    finally:
+        filesystem.close(descriptor)
+    filesystem.rename(beside, path)
 
 
-def _header(salt: int, base_offset: int) -> bytes:
+def index_header(salt: int, base_offset: int) -> bytes:
+    """Return the first bytes of the index file of a segment."""
     return INDEX_HEADER.pack(INDEX_MAGIC, salt, base_offset)

@@ -6,8 +6,10 @@ from typing import Final
 
 from appendlog.errors import LogFailedError
 from appendlog.segments.segment import Segment
+from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_list import SegmentList, find_segment
 from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.time_search import first_offset_at
 
 _CURSORS_MAX: Final = 64
 _DAMAGED_MAX: Final = 1000
@@ -21,11 +23,13 @@ class LogReads:
 
     Attributes:
         reader: Reads one segment; tells `note_damage` of what it skips. Set by the owner.
+        indexes: Of the segments. Set by the owner.
     """
 
     def __init__(self, segments: SegmentList) -> None:
         """Begin without having read."""
         self.reader: SegmentReader
+        self.indexes: SegmentIndexes
         self._segments = segments
         self._cursors: dict[int, tuple[Segment, int]] = {}
         self._cursors_lock = threading.Lock()
@@ -56,6 +60,21 @@ class LogReads:
             self._read_segment(end, max_records, max_bytes, result)
             max_bytes -= sum(map(len, result.messages[known:]))
         return result
+
+    def first_offset_at(self, timestamp_ns: int, end: int) -> int:
+        """Return the offset of the first record at or after a time; `end` if there is none.
+
+        Raises:
+            LogFailedError: A file cannot be read.
+        """
+        while True:
+            segments = self._segments.snapshot
+            try:
+                return first_offset_at(segments, timestamp_ns, end, self.indexes, self.reader)
+            except OSError as error:
+                if segments == self._segments.snapshot:
+                    raise LogFailedError(segments[0].path.parent, error) from error
+            # Retention removed a segment meanwhile.
 
     def note_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
         """Remember a damaged place that a read skips."""
@@ -95,7 +114,7 @@ class LogReads:
         known = self._cursors.get(offset)
         if known is not None and known[0] is segment:
             return known[1]
-        return self.reader.locate(segment, offset)
+        return self.indexes.locate(segment, offset)
 
     def _remember(self, segment: Segment, offset: int, position: int) -> None:
         """Keep where a sequential reader goes on, so that it needs no index."""

@@ -19,7 +19,6 @@ from appendlog.layout.format import (
     CHUNK_PREFIX_BYTES,
 )
 from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT, walk_chunks
-from appendlog.segments.index import lookup_in_file
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
@@ -74,20 +73,6 @@ class SegmentReader:
         self._salt = salt
         self._open_flags = open_flags
         self._on_damage = on_damage
-
-    def locate(self, segment: Segment, offset: int) -> int:
-        """Return a chunk's position at or before `offset`: by the index, else the first.
-
-        The position is checked: a valid chunk with a base offset <= `offset` stands there,
-        or it is the segment's start.
-        """
-        if segment.index is not None:
-            position = segment.index.lookup(offset)
-        else:
-            position = lookup_in_file(
-                self._filesystem, segment.index_path, self._salt, segment.base_offset, offset
-            )
-        return self.checked(segment, position or segment.header_bytes, offset)
 
     def checked(self, segment: Segment, position: int, offset: int) -> int:
         """Return `position` if a chunk at or before `offset` starts there, else the first.

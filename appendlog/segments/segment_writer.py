@@ -13,6 +13,7 @@ What must be on the disk before what:
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -157,19 +158,10 @@ class SegmentWriter:
     def store_index(self, segment: Segment) -> None:
         """Write index entries that are not in the file yet. Failure only costs a rebuild."""
         index = segment.index
-        if index is None or not index.unstored_count:
+        if index is None or not len(index.tail):
             return
-        flags = os.O_RDWR | os.O_CREAT
-        if index.unstored_count == len(index):
-            flags |= os.O_TRUNC
-        try:
-            descriptor = self._filesystem.open(segment.index_path, flags)
-            try:
-                index.store(self._filesystem, descriptor, self._identity.salt)
-            finally:
-                self._filesystem.close(descriptor)
-        except OSError:
-            return
+        with suppress(OSError):
+            index.store(self._filesystem, segment.index_path, self._identity.salt)
 
     def _add(self, chunk: bytes, header: ChunkHeader) -> None:
         if self.active is not None and self._must_roll(self.active, chunk, header):
@@ -234,7 +226,7 @@ class SegmentWriter:
         self._pending_bytes = 0
         self._segments_end = segment.end_offset
         segment.size_bytes = segment.data_bytes = position
-        if index is not None and index.unstored_count >= INDEX_GROUP_ENTRIES:
+        if index is not None and len(index.tail) >= INDEX_GROUP_ENTRIES:
             self.store_index(segment)
 
     def _seal(self, segment: Segment) -> None:

@@ -1,5 +1,3 @@
-import os
-from bisect import bisect_right
 from pathlib import Path
 
 import pytest
@@ -8,44 +6,53 @@ from hypothesis import strategies as st
 
 from appendlog import FileSystem
 from appendlog.layout.format import U32_MAX
-from appendlog.segments.index import ActiveIndex, lookup_in_file, read_index
+from appendlog.segments.index import ActiveIndex, IndexEntry, IndexTable, map_index
 from tests.appendlog.builders import SALT, append, open_log
 
 BASE = 1_000
 
 
-def stored(path: Path, index: ActiveIndex) -> None:
-    filesystem = FileSystem()
-    descriptor = filesystem.open(path, os.O_RDWR | os.O_CREAT)
-    index.store(filesystem, descriptor, SALT)
-    filesystem.close(descriptor)
+def table_in(path: Path) -> IndexTable | None:
+    return map_index(FileSystem(), path, SALT, BASE)
 
 
-@given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9_000)), max_size=60))
+def an_index(entry_count: int) -> ActiveIndex:
+    index = ActiveIndex(BASE, 10)
+    for step in range(entry_count):
+        index.add(BASE + step, 100 * (step + 1), 0)
+    return index
+
+
+@given(st.lists(st.tuples(st.integers(1, 50), st.integers(1, 9_000)), max_size=60), st.integers(1))
 def test_lookup_agrees_with_a_linear_scan_in_memory_and_in_the_file(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]], stored_every: int
 ) -> None:
     path = tmp_path_factory.mktemp("index") / "i"
     index = ActiveIndex(BASE, 4096)
-    entries: list[tuple[int, int]] = []
+    memory = IndexTable.empty(BASE)
+    entries: list[tuple[int, int, int]] = []
     offset, position = BASE, 100
-    for offset_step, position_step in steps:
+    for number, (offset_step, position_step) in enumerate(steps, 1):
         if not entries or position - entries[-1][1] >= 4096:
-            entries.append((offset, position))
-        index.add(offset, position, offset)
-        if len(index) == 2 and index.unstored_count == 2:
-            stored(path, index)
+            entries.append((offset, position, 7 * offset))
+        index.add(offset, position, 7 * offset)
+        if number % stored_every == 0:
+            index.store(FileSystem(), path, SALT)
         offset, position = offset + offset_step, position + position_step
-    stored(path, index)
-    assert index.unstored_count == 0
-    found = read_index(FileSystem(), path, SALT, BASE, position)
+    index.store(FileSystem(), path, SALT)
+    assert (len(index.tail), len(index)) == (0, len(entries))
+    found = table_in(path)
     assert found is not None
-    assert [(entry.offset, entry.position) for entry in found] == entries
+    assert found.is_ordered(100, position)
+    for entry in found:
+        memory.append(entry)
+    assert list(found) == list(memory) == entries
     for wanted in range(BASE - 1, offset + 2):
-        at = bisect_right([entry[0] for entry in entries], wanted)
-        position_wanted = entries[at - 1][1] if at else None
-        assert index.lookup(wanted) == position_wanted
-        assert lookup_in_file(FileSystem(), path, SALT, BASE, wanted) == position_wanted
+        before = [entry for entry in entries if entry[0] <= wanted]
+        earlier = [entry for entry in entries if entry[2] < 7 * wanted]
+        for table in (found, memory):
+            assert table.at_or_before(wanted) == len(before) - 1
+            assert table.before_time(7 * wanted) == len(earlier) - 1
 
 
 def test_what_does_not_fit_an_entry_is_left_out() -> None:
@@ -55,34 +62,52 @@ def test_what_does_not_fit_an_entry_is_left_out() -> None:
     assert len(index) == 0
 
 
-def test_an_index_that_cannot_be_right_is_ignored(tmp_path: Path) -> None:
+def test_a_file_that_is_no_index_of_the_segment_is_not_mapped(tmp_path: Path) -> None:
     path = tmp_path / "i"
-    index = ActiveIndex(BASE, 10)
-    for step in range(4):
-        index.add(BASE + step, 100 * (step + 1), 0)
-    stored(path, index)
+    assert table_in(path) is None
+    an_index(4).store(FileSystem(), path, SALT)
     data = path.read_bytes()
-    assert read_index(FileSystem(), path, SALT, BASE, 401) is not None
-    assert read_index(FileSystem(), path, SALT, BASE, 400) is None
-    assert read_index(FileSystem(), path, SALT, BASE + 1, 401) is None
-    path.write_bytes(data[:-1])
-    assert read_index(FileSystem(), path, SALT, BASE, 401) is None
-    path.write_bytes(data[:32] + data[48:64] + data[32:48])
-    assert read_index(FileSystem(), path, SALT, BASE, 401) is None
-    path.unlink()
-    assert read_index(FileSystem(), path, SALT, BASE, 401) is None
+    assert table_in(path) is not None
+    assert map_index(FileSystem(), path, SALT, BASE + 1) is None
+    assert map_index(FileSystem(), path, SALT + 1, BASE) is None
+    for torn in (data[:-1], data[:5], b""):
+        path.write_bytes(torn)
+        assert table_in(path) is None
 
 
-def test_an_index_that_shrinks_while_it_is_read_gives_no_position(tmp_path: Path) -> None:
-    class Shrunk(FileSystem):
-        def size(self, descriptor: int) -> int:
-            return super().size(descriptor) + 1_000
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((BASE + 1, 100, 0), (BASE, 200, 0)), ((BASE, 200, 0), (BASE + 1, 100, 0))],
+)
+def test_entries_that_do_not_ascend_are_noticed(
+    first: tuple[int, int, int], second: tuple[int, int, int]
+) -> None:
+    table = IndexTable.empty(BASE)
+    table.append(IndexEntry(*first))
+    assert table.is_ordered(100, 201)
+    table.append(IndexEntry(*second))
+    assert not table.is_ordered(100, 201)
 
+
+def test_entries_outside_the_chunks_are_noticed() -> None:
+    table = an_index(3).tail
+    assert table.is_ordered(100, 301)
+    assert not table.is_ordered(101, 301)
+    assert not table.is_ordered(100, 300)
+
+
+def test_a_mapped_file_that_became_shorter_or_longer_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "i"
-    index = ActiveIndex(BASE, 10)
-    index.add(BASE, 100, 0)
-    stored(path, index)
-    assert lookup_in_file(Shrunk(), path, SALT, BASE, BASE + 5) is None
+    index = an_index(3)
+    index.store(FileSystem(), path, SALT)
+    table = table_in(path)
+    assert table is not None
+    assert table.is_current
+    index.add(BASE + 10, 2_000, 0)
+    index.store(FileSystem(), path, SALT)
+    assert not table.is_current
+    path.write_bytes(b"")
+    assert not table.is_current
 
 
 def test_a_rebuilt_index_equals_the_written_one(tmp_path: Path) -> None:
@@ -100,7 +125,7 @@ def test_a_rebuilt_index_equals_the_written_one(tmp_path: Path) -> None:
 def test_an_index_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
     class NoIndex(FileSystem):
         def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
-            if path.suffix == ".index":
+            if ".index" in path.name:
                 raise OSError(28, "no space")
             return super().open(path, flags, mode)
 
@@ -108,4 +133,4 @@ def test_an_index_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> N
     append(log, 0, 90)
     assert log.read(50, 1, 1).offsets == [50]
     log.close()
-    assert list(tmp_path.glob("*.index")) == []
+    assert list(tmp_path.glob("*.index*")) == []

@@ -1,0 +1,55 @@
+"""A bounded number of index tables at hand, however many logs and segments there are."""
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from appendlog.files.filesystem import FileSystem
+from appendlog.segments.index import IndexTable
+
+MAPPED_INDEXES_MAX: Final = 256
+
+
+class MappedIndexes:
+    """A least-recently-used set of index tables. Thread-safe.
+
+    A table that leaves the set is unmapped when its last user has let go of it.
+
+    Args:
+        capacity: Tables kept.
+    """
+
+    def __init__(self, capacity: int = MAPPED_INDEXES_MAX) -> None:
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[tuple[FileSystem, Path], IndexTable] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def get(self, filesystem: FileSystem, path: Path) -> IndexTable | None:
+        """Return a table that is at hand, or None."""
+        key = (filesystem, path)
+        with self._lock:
+            table = self._tables.get(key)
+            if table is not None:
+                self._tables.move_to_end(key)
+            return table
+
+    def put(self, filesystem: FileSystem, path: Path, table: IndexTable) -> None:
+        """Keep a table, in the place of another one of that file."""
+        with self._lock:
+            self._tables[filesystem, path] = table
+            self._tables.move_to_end((filesystem, path))
+            while len(self._tables) > self._capacity:
+                self._tables.popitem(last=False)
+
+    def forget(self, filesystem: FileSystem, path: Path) -> None:
+        """Let go of a table; it need not be there."""
+        with self._lock:
+            self._tables.pop((filesystem, path), None)
+
+
+SHARED_INDEXES: Final = MappedIndexes()
+"""The set that all logs of the process share."""

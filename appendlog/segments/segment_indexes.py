@@ -1,0 +1,335 @@
+"""Places in the segments of one log, found by their indexes, which are never trusted.
+
+What an entry says is compared with the chunk header that stands there. An index that is
+missing, torn, unsorted, of another segment, ahead of or behind its segment, or that has been
+caught at a wrong place is built anew from the segment's chunk headers: at first need, in the
+thread that needs it.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.format import CHUNK_HEADER_BYTES, INDEX_ENTRY_BYTES
+from appendlog.layout.segment_header import SEGMENT_HEADER_BYTES_MAX, decode_segment_header
+from appendlog.segments.index import (
+    ActiveIndex,
+    IndexEntry,
+    IndexTable,
+    index_header,
+    map_index,
+    replace_index,
+)
+from appendlog.segments.mapped_indexes import MappedIndexes
+from appendlog.segments.scan import WINDOW_BYTES, SegmentScan
+from appendlog.segments.segment import Segment
+
+REBUILDS_MAX: Final = 3
+"""How often one segment's index is built anew by one open log: a disk that lies stays slow."""
+_STEPS_BACK_MAX: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatistics:
+    """The indexes of one log.
+
+    Attributes:
+        interval_bytes: Least distance between two entries.
+        entries: Places known.
+        size_bytes: Of the index files.
+        rebuilt: Indexes that were not right, and were built anew since the log was opened.
+    """
+
+    interval_bytes: int
+    entries: int
+    size_bytes: int
+    rebuilt: int
+
+
+class SegmentIndexes:
+    """Finds places in the segments of one log. Thread-safe.
+
+    Args:
+        filesystem: All file calls go through it.
+        descriptors: Open files.
+        mapped: Where tables are kept.
+        salt: Of the log.
+        interval_bytes: Least distance between entries of an index that is built anew.
+        open_flags: Of `open`, for segments.
+        is_owner: Whether a rebuilt index is stored; another process keeps it in memory.
+
+    Attributes:
+        rebuilt: How many indexes were built anew.
+    """
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        descriptors: Descriptors,
+        mapped: MappedIndexes,
+        salt: int,
+        interval_bytes: int,
+        open_flags: int,
+        *,
+        is_owner: bool,
+    ) -> None:
+        self.rebuilt = 0
+        self._filesystem = filesystem
+        self._descriptors = descriptors
+        self._mapped = mapped
+        self._salt = salt
+        self._interval_bytes = interval_bytes
+        self._open_flags = open_flags
+        self._is_owner = is_owner
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._rebuilds: dict[str, int] = {}
+
+    def locate(self, segment: Segment, offset: int) -> int:
+        """Return a chunk's position at or before `offset`; the segment's start if none is known.
+
+        O(log n). A chunk with a base offset <= `offset` stands there, or it is the start.
+
+        Raises:
+            OSError: The segment cannot be read.
+        """
+        for _ in range(2):
+            tables = self._tables(segment)
+            entry = next(_at_or_before(tables, offset), None)
+            if entry is None:
+                return segment.header_bytes
+            if self._chunk_at(segment, entry) is not None:
+                return entry.position
+            if not self._rebuild(segment):
+                break
+        return segment.header_bytes
+
+    def locate_time(self, segment: Segment, timestamp_ns: int) -> int:
+        """Return a chunk's position with only records before it that are from before a time.
+
+        O(log n). That is proved by the chunk itself, which begins before that time: append
+        times never decrease in a log.
+
+        Raises:
+            OSError: The segment cannot be read.
+        """
+        for _ in range(2):
+            is_right = True
+            entries = _before_time(self._tables(segment), timestamp_ns, segment.data_bytes)
+            for steps, entry in enumerate(entries):
+                chunk = self._chunk_at(segment, entry)
+                if chunk is not None and chunk.first_timestamp_ns < timestamp_ns:
+                    return entry.position
+                # The last entry before that time may itself stand at a later chunk; then the
+                # one before does not.
+                is_right = chunk is not None and steps < _STEPS_BACK_MAX
+                if not is_right:
+                    break
+            if is_right or not self._rebuild(segment):
+                break
+        return segment.header_bytes
+
+    def entries(self, segment: Segment) -> Iterator[IndexEntry]:
+        """Return all entries of a segment, in order. Hints: the chunks were not looked at.
+
+        Raises:
+            OSError: The segment cannot be read.
+        """
+        for table in self._tables(segment):
+            yield from (entry for entry in table if entry.position < segment.data_bytes)
+
+    def statistics(self, segments: tuple[Segment, ...]) -> IndexStatistics:
+        """Count the entries of some segments, by the sizes of their files."""
+        size_bytes = entries = 0
+        for segment in segments:
+            try:
+                stored_bytes = self._filesystem.file_size(segment.index_path)
+            except OSError:
+                stored_bytes = 0
+            size_bytes += stored_bytes
+            entries += max(stored_bytes // INDEX_ENTRY_BYTES - 1, 0)
+            entries += len(segment.index.tail) if segment.index is not None else 0
+        return IndexStatistics(self._interval_bytes, entries, size_bytes, self.rebuilt)
+
+    def forget(self, segment: Segment) -> None:
+        """Let go of a segment that is being removed, or whose file was replaced."""
+        self._mapped.forget(self._filesystem, segment.index_path)
+
+    def close(self) -> None:
+        """Store nothing any more; returns when nothing is being stored."""
+        with self._lock:
+            self._is_closed = True
+
+    def _tables(self, segment: Segment) -> tuple[IndexTable, ...]:
+        """Return the tables that know the segment, the stored one first."""
+        active = segment.index
+        if active is None:
+            return (self._stored(segment, None) or self._anew(segment, None),)
+        # The tail first: what leaves it is in the file before.
+        tail = active.tail
+        if not active.stored_count:
+            return (tail,)
+        return (self._stored(segment, active) or self._anew(segment, active), tail)
+
+    def _stored(self, segment: Segment, active: ActiveIndex | None) -> IndexTable | None:
+        """Return what is in the index file, if that can be right."""
+        path = segment.index_path
+        known = self._mapped.get(self._filesystem, path)
+        at_least = 0 if active is None else active.stored_count
+        if known is not None and known.is_current and len(known) >= at_least:
+            return known
+        table = map_index(self._filesystem, path, self._salt, segment.base_offset)
+        if table is None or len(table) < at_least:
+            return None
+        if not table.is_ordered(segment.header_bytes, segment.size_bytes):
+            return None
+        if segment.is_sealed and active is None and self._is_behind(segment, table):
+            return None
+        self._mapped.put(self._filesystem, path, table)
+        return table
+
+    def _is_behind(self, segment: Segment, table: IndexTable) -> bool:
+        """Tell whether a chunk behind the last entry should have one too."""
+        position = limit = segment.header_bytes
+        if len(table):
+            position = table[len(table) - 1].position
+            limit = position + self._interval_bytes
+        minimum = segment.base_offset
+        with self._descriptors.borrow(
+            self._filesystem, segment.path, self._open_flags
+        ) as descriptor:
+            scan = self._scan(segment, descriptor, self._interval_bytes)
+            while position < segment.data_bytes:
+                chunk = scan.header_at(position, minimum)
+                if chunk is None:
+                    return False  # damage: where to go on is for the reader to find out
+                if position >= limit and not chunk.is_control:
+                    return True
+                minimum = chunk.end_offset
+                position += chunk.chunk_bytes
+        return False
+
+    def _chunk_at(self, segment: Segment, entry: IndexEntry) -> ChunkHeader | None:
+        """Return the header of the chunk that an entry speaks of; None if it is not there."""
+        with self._descriptors.borrow(
+            self._filesystem, segment.path, self._open_flags
+        ) as descriptor:
+            scan = self._scan(segment, descriptor, CHUNK_HEADER_BYTES)
+            chunk = scan.header_at(entry.position, entry.offset)
+        if chunk is None or chunk.base_offset != entry.offset or chunk.is_control:
+            return None
+        return chunk
+
+    def _rebuild(self, segment: Segment) -> bool:
+        """Build an index anew that was caught; return whether that may help."""
+        if self._rebuilds.get(segment.path.name, 0) >= REBUILDS_MAX:
+            return False
+        with self._lock:
+            self._build(segment)
+        return True
+
+    def _anew(self, segment: Segment, active: ActiveIndex | None) -> IndexTable:
+        """Return an index for a segment whose stored one cannot be right."""
+        with self._lock:
+            # Another thread may have been here before.
+            return self._stored(segment, active) or self._build(segment)
+
+    def _build(self, segment: Segment) -> IndexTable:
+        """Return the segment's index as its chunk headers say it, stored if this is the owner."""
+        self.rebuilt += 1
+        self._rebuilds[segment.path.name] = self._rebuilds.get(segment.path.name, 0) + 1
+        table = self._from_chunks(segment)
+        if self._is_owner and segment.is_sealed and not self._is_closed:
+            table = self._replaced(segment, table)
+        self._mapped.put(self._filesystem, segment.index_path, table)
+        return table
+
+    def _replaced(self, segment: Segment, table: IndexTable) -> IndexTable:
+        """Store a table that was built anew; return it as it is in the file."""
+        header = index_header(self._salt, segment.base_offset)
+        try:
+            replace_index(self._filesystem, segment.index_path, table, header)
+            if not self._filesystem.exists(segment.path):
+                # Retention removed the segment meanwhile, and its index before this one.
+                self._filesystem.unlink(segment.index_path)
+        except OSError:
+            return table  # it only costs memory
+        return (
+            map_index(self._filesystem, segment.index_path, self._salt, segment.base_offset)
+            or table
+        )
+
+    def _from_chunks(self, segment: Segment) -> IndexTable:
+        index = ActiveIndex(segment.base_offset, self._interval_bytes)
+        with self._descriptors.borrow(
+            self._filesystem, segment.path, self._open_flags
+        ) as descriptor:
+            scan = self._scan(segment, descriptor, WINDOW_BYTES)
+            header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
+            add_chunks(
+                index,
+                scan,
+                segment.header_bytes,
+                segment.data_bytes,
+                segment.base_offset,
+                header.previous_timestamp_ns if header is not None else 0,
+            )
+        return index.tail
+
+    def _scan(self, segment: Segment, descriptor: int, window_bytes: int) -> SegmentScan:
+        return SegmentScan(
+            self._filesystem, descriptor, segment.data_bytes, self._salt, window_bytes
+        )
+
+
+def add_chunks(
+    index: ActiveIndex,
+    scan: SegmentScan,
+    position: int,
+    end: int,
+    minimum_offset: int,
+    max_timestamp_ns: int,
+) -> None:
+    """Add the data chunks from a position on to an index, by their headers, past damage.
+
+    Args:
+        index: Added to.
+        scan: Of the segment.
+        position: A chunk starts there.
+        end: Where the chunks end.
+        minimum_offset: Its base offset, or less.
+        max_timestamp_ns: Greatest append time before it.
+    """
+    found: int | None = position
+    while found is not None and found < end:
+        chunk = scan.header_at(found, minimum_offset)
+        if chunk is None:
+            found = scan.find_chunk(found, minimum_offset)
+            continue
+        if not chunk.is_control:
+            index.add(chunk.base_offset, found, max_timestamp_ns)
+            max_timestamp_ns = max(max_timestamp_ns, chunk.last_timestamp_ns)
+        minimum_offset = chunk.end_offset
+        found += chunk.chunk_bytes
+
+
+def _at_or_before(tables: tuple[IndexTable, ...], offset: int) -> Iterator[IndexEntry]:
+    for table in reversed(tables):
+        at = table.at_or_before(offset)
+        if at >= 0:
+            yield table[at]
+
+
+def _before_time(
+    tables: tuple[IndexTable, ...], timestamp_ns: int, end_position: int
+) -> Iterator[IndexEntry]:
+    """Yield the entries that have only earlier records before them, the last one first."""
+    for table in reversed(tables):
+        for at in range(table.before_time(timestamp_ns), -1, -1):
+            # Behind the durable end an entry is right, but not for this reader.
+            if table[at].position < end_position:
+                yield table[at]
