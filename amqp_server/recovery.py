@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +22,7 @@ from amqp_server.broker.definitions import (
 from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.redo import carry_out_again
+from amqp_server.start_report import QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError, LogIdentity
 from metadata.errors import MetadataError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.redo import QueueRedo
-    from appendlog import Log, RecoveryReport
+    from appendlog import FileSystem, Log, RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
     from offsets import QueueCheckpoint
@@ -66,11 +66,15 @@ class Recovered:
         queues: Queues that work again.
         ready: Messages ready in them.
         damaged: Queues and exchanges that could not be brought back; their files are left alone.
+        malformed: Of these, the exchanges whose definitions do not hold together.
+        reports: What was found of each queue, of those too that could not be brought back.
     """
 
     queues: int = 0
     ready: int = 0
     damaged: list[str] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+    reports: list[QueueReport] = field(default_factory=list)
 
 
 async def recover(
@@ -102,6 +106,7 @@ async def recover(
         exchange = _rebuilt(document, exchange_from)
         if exchange is None:
             recovered.damaged.append(document.name)
+            recovered.malformed.append(document.name)
         else:
             _vhost(broker, document).add_exchange(exchange)
     delayed = [each for each in by_kind[EXCHANGES] if has_delay_queue(each, broker.vhosts)]
@@ -114,14 +119,6 @@ async def recover(
     for queue in broker.queues():
         # Not sooner: what has expired meanwhile may go to any exchange.
         queue.wake()
-    if recovered.queues:
-        logger.info(
-            "recovered queues=%d ready=%d clean=%s damaged=%d",
-            recovered.queues,
-            recovered.ready,
-            was_clean,
-            len(recovered.damaged),
-        )
     return recovered
 
 
@@ -187,7 +184,7 @@ async def _recover_queues(
         for document in documents:
             definition = _rebuilt(document, queue_from)
             if definition is None:
-                _note_damaged(broker, document, recovered)
+                _note_damaged(broker, document, recovered, "its definition does not hold together")
                 continue
             open_queue = partial(
                 _open_queue,
@@ -203,7 +200,7 @@ async def _recover_queues(
             try:
                 opened, report = await opening
             except LogError as error:
-                _note_damaged(broker, document, recovered)
+                _note_damaged(broker, document, recovered, str(error))
                 logger.error(  # noqa: TRY400 - one line says it all
                     "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error
                 )
@@ -212,6 +209,15 @@ async def _recover_queues(
             queue = _add_queue(broker, document, definition, opened)
             recovered.queues += 1
             recovered.ready += len(queue.ready)
+            recovered.reports.append(
+                QueueReport(
+                    document.vhost,
+                    document.name,
+                    definition.is_delay_queue,
+                    report,
+                    len(queue.ready),
+                )
+            )
 
 
 def _add_queue(
@@ -233,10 +239,14 @@ def _add_queue(
     )
 
 
-def _note_damaged(broker: Broker, document: Document, recovered: Recovered) -> None:
+def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reason: str) -> None:
     recovered.damaged.append(document.name)
+    is_delay_queue = document.kind == EXCHANGES
+    recovered.reports.append(
+        QueueReport(document.vhost, document.name, is_delay_queue, error=reason)
+    )
     vhost = _vhost(broker, document)
-    if document.kind == EXCHANGES:
+    if is_delay_queue:
         # Without its hidden queue it would keep nothing: better that it is missed.
         vhost.remove_exchange(vhost.exchanges[document.name])
     else:
@@ -324,7 +334,9 @@ def _log_report(document: Document, report: RecoveryReport) -> None:
     )
 
 
-def remove_unknown_logs(logs: Path, known: set[str], *, may_remove: bool) -> int:
+def remove_unknown_logs(
+    logs: Path, known: set[str], filesystem: FileSystem, *, may_remove: bool
+) -> int:
     """Remove the log directories of incarnations that no queue has; return how many.
 
     They belong to deleted and to transient queues. A metadata file that could not be read
@@ -333,6 +345,7 @@ def remove_unknown_logs(logs: Path, known: set[str], *, may_remove: bool) -> int
     Args:
         logs: The `logs` directory; may be absent.
         known: Incarnations of the queues that exist.
+        filesystem: Removes them.
         may_remove: Whether all metadata was readable.
     """
     removed = 0
@@ -342,13 +355,13 @@ def remove_unknown_logs(logs: Path, known: set[str], *, may_remove: bool) -> int
         if not may_remove:
             logger.error("log of unknown queue kept path=%s", directory)
             continue
-        shutil.rmtree(directory)
+        filesystem.remove_tree(directory)
         removed += 1
-    _remove_empty_directories(logs)
+    _remove_empty_directories(logs, filesystem)
     return removed
 
 
-def _remove_empty_directories(logs: Path) -> None:
+def _remove_empty_directories(logs: Path, filesystem: FileSystem) -> None:
     for directory in (*logs.glob("*/*"), *logs.glob("*")):
-        if directory.is_dir() and not any(directory.iterdir()):
-            directory.rmdir()
+        if directory.is_dir() and not filesystem.listdir(directory):
+            filesystem.rmdir(directory)

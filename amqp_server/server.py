@@ -10,13 +10,9 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
-import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING
-
-import uvloop
 
 from amqp_server.alarms import Alarms
 from amqp_server.broker.broker import Broker
@@ -37,8 +33,10 @@ from amqp_server.recovery import recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_properties import server_properties
+from amqp_server.start_report import StartReport
+from amqp_server.start_report_file import store_report
+from amqp_server.storage_lock import lock_storage
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
-from metadata.directory_lock import DirectoryLock
 from metadata.document_files import DocumentFiles
 from metadata.errors import MetadataError
 from metadata.store import MetadataStore
@@ -52,14 +50,10 @@ if TYPE_CHECKING:
     from amqp_server.alarms import Sensor
     from amqp_server.config import ServerConfig
     from appendlog import FlushResult, ReadResult
+    from metadata.directory_lock import DirectoryLock
 
 logger = logging.getLogger(__name__)
 
-SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long the flusher's thread may wait for the interpreter after each system call.
-
-The default of 5 ms would be added to every confirm while the loop is busy.
-"""
 READ_RETRY_SECONDS = 1.0
 """Pause after a log could not be read."""
 SHUTDOWN_SECONDS_MAX = 8.0
@@ -71,7 +65,8 @@ class Server:
 
     Args:
         config: Settings; not changed.
-        filesystem: For definitions, logs and checkpoints; tests hand in a faulty one.
+        filesystem: For definitions, logs and checkpoints; tests hand in a faulty one, a dry run one
+            that changes nothing.
         sensor: Looks at memory and disk; tests hand in one that they set.
     """
 
@@ -105,6 +100,7 @@ class Server:
         self.broker: Broker
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
+        self._lock: DirectoryLock
         self._filesystem = filesystem or FileSystem()
         self._tasks: set[asyncio.Task[None]] = set()
         self._background: list[asyncio.Task[None]] = []
@@ -121,14 +117,7 @@ class Server:
         Raises:
             StartupError: The data directory or the address cannot be used.
         """
-        self._lock = self._lock_storage()
-        try:
-            await self._recover()
-        except BaseException:
-            if hasattr(self, "_flusher"):
-                self._flusher.close()
-            self._lock.release()
-            raise
+        await self._lock_and_recover()
         try:
             await self.alarms.look()
             await self._listen()
@@ -145,6 +134,42 @@ class Server:
                 self.alarms.run(self.config.limits.alarm_check_seconds), name="alarms"
             ),
         ]
+
+    async def recover_and_stop(self) -> StartReport:
+        """Do what a start does with the data directory, and leave it as a clean stop does.
+
+        Raises:
+            StartupError: The data directory cannot be used.
+        """
+        report = await self._lock_and_recover()
+        if not await self.stop():
+            raise StartupError("recovered, but the last checkpoint could not be written")
+        return report
+
+    async def try_recovery(self) -> StartReport:
+        """Find out what a start would do, with file operations that change nothing; no lock.
+
+        Raises:
+            StartupError: The data directory cannot be used.
+        """
+        try:
+            return await self._recover()
+        finally:
+            if hasattr(self, "_flusher"):
+                self._flusher.close()
+
+    async def _lock_and_recover(self) -> StartReport:
+        self._lock = lock_storage(self.config.storage_path)
+        try:
+            report = await self._recover()
+        except BaseException:
+            if hasattr(self, "_flusher"):
+                self._flusher.close()
+            self._lock.release()
+            raise
+        self._flusher.start()
+        await asyncio.to_thread(store_report, self.config.storage_path, self._filesystem, report)
+        return report
 
     async def stop(self) -> bool:
         """Stop cleanly: after it no settled message returns and redelivered flags are exact.
@@ -199,21 +224,10 @@ class Server:
             request = CloseRequest if queue.is_journaled else DeleteRequest
             self._flusher.submit(request(queue.store.log))
 
-    def _lock_storage(self) -> DirectoryLock:
-        try:
-            self.config.storage_path.mkdir(parents=True, exist_ok=True)
-            return DirectoryLock.acquire(self.config.storage_path)
-        except MetadataError as error:
-            raise StartupError(str(error)) from error
-        except OSError as error:
-            raise StartupError(
-                f"cannot use the data directory {self.config.storage_path}: "
-                f"{error.strerror or error}"
-            ) from error
-
-    async def _recover(self) -> None:
+    async def _recover(self) -> StartReport:
         loop = asyncio.get_running_loop()
         path = self.config.storage_path
+        started = time.perf_counter()
         self._metadata = MetadataStore(path / "metadata", DocumentFiles(self._filesystem))
         try:
             report = await self._metadata.load()
@@ -226,6 +240,10 @@ class Server:
         except (OSError, MetadataError, OffsetsError) as error:
             raise StartupError(f"cannot read the data directory {path}: {error}") from error
         self._checkpoints, checkpoints, was_clean = opened
+        start_report = StartReport()
+        start_report.note_files(
+            report, self._checkpoints.recovery, self._journal.recovery, was_clean=was_clean
+        )
         turn = Turn(loop.call_soon, loop.call_later)
         self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
         self._storage = QueueStorage(
@@ -249,8 +267,12 @@ class Server:
         recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
         known = {queue.incarnation for queue in self.broker.queues()}
         knows_all = not report.unreadable and not recovered.damaged
-        await asyncio.to_thread(
-            remove_unknown_logs, path / "logs", {str(each) for each in known}, may_remove=knows_all
+        removed = await asyncio.to_thread(
+            remove_unknown_logs,
+            path / "logs",
+            {str(each) for each in known},
+            self._filesystem,
+            may_remove=knows_all,
         )
         # The first round revokes the clean stop, before anything is delivered.
         gone = [each for each in checkpoints if each not in known] if knows_all else []
@@ -264,7 +286,14 @@ class Server:
             await asyncio.to_thread(self._journal.finish_recovery, left)
         except OffsetsError as error:
             raise StartupError(f"cannot write the data directory {path}: {error}") from error
-        self._flusher.start()
+        start_report.note_queues(
+            recovered.reports,
+            recovered.malformed,
+            redo_left=len(left),
+            removed_logs=removed,
+            seconds=time.perf_counter() - started,
+        )
+        return start_report
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -358,41 +387,3 @@ class Server:
                 loop.call_later(READ_RETRY_SECONDS, arrived, error)
 
         loop.run_in_executor(None, read).add_done_callback(done)
-
-
-async def serve(config: ServerConfig) -> bool:
-    """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
-
-    Returns:
-        Whether it stopped cleanly.
-
-    Raises:
-        StartupError: It cannot start.
-    """
-    server = Server(config)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        if stopping.is_set():
-            os._exit(1)
-        stopping.set()
-
-    await server.start()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    host, port = server.address
-    print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
-    await stopping.wait()
-    logger.info("stopping")
-    return await server.stop()
-
-
-def run(config: ServerConfig) -> int:
-    """Run a server on uvloop and return the process's exit code.
-
-    Raises:
-        StartupError: It cannot start.
-    """
-    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    return 0 if uvloop.run(serve(config)) else 1

@@ -46,6 +46,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."
         ),
+        "recover": LazyCommand(
+            "cli.recover", "recover", "Recover a data directory without serving, or try to."
+        ),
         "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
         "vhosts": LazyCommand(
             "cli.vhosts", "vhosts", "List, add and delete virtual hosts of the running server."

@@ -1,5 +1,6 @@
 """The command `amqp-server`: starts the broker, or one of the tools beside it."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ from cli.version import describe_version
 PROGRAM: Final = "amqp-server"
 EXIT_REFUSED: Final = 2
 EXIT_INTERRUPTED: Final = 130
+EXIT_NO_READER: Final = 141
 
 
 class ServerGroup(click.Group):
@@ -241,7 +243,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     configure_logging(config.log_level)
 
     # Imported here: the help page and the tools need no event loop.
-    from amqp_server.server import run
+    from amqp_server.serving import run
 
     return run(config)
 
@@ -255,7 +257,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None takes those of the process.
 
     Returns:
-        Exit code: 0 after a clean stop, 2 when refused, 130 when interrupted.
+        Exit code: 0 after a clean stop, 2 when refused, 130 when interrupted, 141 when nobody
+        reads what is written any more (`| head`).
     """
     try:
         outcome = command.main(
@@ -263,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             prog_name=PROGRAM,
             standalone_mode=False,
         )
+        sys.stdout.flush()
     except click.ClickException as error:
         return _refuse(_one_line(error), error.exit_code)
     except StartupError as error:
@@ -274,6 +278,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(advice, EXIT_REFUSED)
     except click.Abort:
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes once more at its end, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_NO_READER
     return outcome if isinstance(outcome, int) else 0
 
 

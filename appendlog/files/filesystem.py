@@ -191,6 +191,15 @@ class FileSystem:
                 continue
             self.sync_directory(directory.parent)
 
+    def remove_tree(self, path: Path) -> None:
+        """Remove a directory with all that is in it; its name may come back after a power cut."""
+        for name in self.listdir(path):
+            if (path / name).is_dir() and not (path / name).is_symlink():
+                self.remove_tree(path / name)
+            else:
+                self.unlink(path / name)
+        self.rmdir(path)
+
 
 def _rest(group: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
     """Return what a write did not take."""

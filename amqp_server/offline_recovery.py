@@ -1,0 +1,59 @@
+"""Recovery without serving: what a start does with a data directory, or would do.
+
+The same code as the start's runs, so that both find the same. A dry run works on a file system
+that remembers changes instead of making them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from amqp_server.config import ServerConfig
+from amqp_server.errors import StartupError
+from amqp_server.server import Server
+from appendlog.files.dry_run import DryRunFileSystem
+from metadata.errors import MetadataError
+from metadata.reading_lock import check_data_directory, reading_lock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amqp_server.start_report import StartReport
+
+
+def recover_directory(storage_path: Path, *, is_dry_run: bool) -> StartReport:
+    """Recover a data directory as a start would, and stop cleanly.
+
+    Blocks; runs an event loop of its own.
+
+    Args:
+        storage_path: An existing data directory on which no server runs.
+        is_dry_run: Change nothing, and keep servers from starting meanwhile.
+
+    Returns:
+        What was found; without `is_dry_run` also what was done, and it is in `recovery.json`.
+
+    Raises:
+        StartupError: A start would be refused too: the directory is locked, unreadable, of
+            another format, or inconsistent as a whole.
+    """
+    try:
+        check_data_directory(storage_path)
+        with ExitStack() as held:
+            if is_dry_run:
+                held.enter_context(reading_lock(storage_path))
+            return asyncio.run(_recover(storage_path, is_dry_run=is_dry_run))
+    except MetadataError as error:
+        raise StartupError(str(error)) from error
+
+
+async def _recover(storage_path: Path, *, is_dry_run: bool) -> StartReport:
+    config = ServerConfig(storage_path=storage_path)
+    if is_dry_run:
+        with DryRunFileSystem() as filesystem:
+            report = await Server(config, filesystem).try_recovery()
+        report.is_dry_run = True
+        return report
+    return await Server(config).recover_and_stop()

@@ -1,0 +1,63 @@
+"""The server as a process: signals, exit code, the interpreter's settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from amqp_server.server import Server
+
+if TYPE_CHECKING:
+    from amqp_server.config import ServerConfig
+
+logger = logging.getLogger(__name__)
+
+SWITCH_INTERVAL_SECONDS = 0.0005
+"""How long the flusher's thread may wait for the interpreter after each system call.
+
+The default of 5 ms would be added to every confirm while the loop is busy.
+"""
+
+
+async def serve(config: ServerConfig) -> bool:
+    """Run a server until SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Returns:
+        Whether it stopped cleanly.
+
+    Raises:
+        StartupError: It cannot start.
+    """
+    server = Server(config)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        if stopping.is_set():
+            os._exit(1)
+        stopping.set()
+
+    await server.start()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    host, port = server.address
+    print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
+    await stopping.wait()
+    logger.info("stopping")
+    return await server.stop()
+
+
+def run(config: ServerConfig) -> int:
+    """Run a server on uvloop and return the process's exit code.
+
+    Raises:
+        StartupError: It cannot start.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    return 0 if uvloop.run(serve(config)) else 1

@@ -1,0 +1,276 @@
+"""What a start found in the data directory and did to it: for people, and for programs as JSON.
+
+Bounded in size, whatever was found: the queues with something to tell come first, the rest are
+in the totals. Listed in docs/operations.md, section 2.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from appendlog import RecoveryReport
+    from metadata.loading import LoadReport
+    from offsets import CheckpointRecovery, RedoRecovery
+
+logger = logging.getLogger(__name__)
+
+VERSION: Final = 1
+"""Of the JSON object."""
+QUEUES_MAX: Final = 1000
+RANGES_MAX: Final = 20
+FILES_MAX: Final = 100
+
+
+class Outcome(StrEnum):
+    """How a data directory was found, from good to bad; the worst one counts."""
+
+    CLEAN = "clean"
+    """Nothing was torn, damaged or lost."""
+    TORN = "torn"
+    """A crash left half-written tails; nothing that was confirmed is lost."""
+    DAMAGED = "damaged"
+    """Something that was once on the disk cannot be read."""
+    UNOPENED = "unopened"
+    """A queue or exchange could not be brought back; its files are left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """What a start found of one queue.
+
+    Attributes:
+        vhost: Its virtual host.
+        name: Its name; of a delayed exchange's hidden queue that of the exchange.
+        is_delay_queue: Whether it is such a hidden queue.
+        recovery: What opening its log found; None when that failed.
+        ready: Messages ready in it.
+        error: Why it could not be opened; empty when it could.
+    """
+
+    vhost: str
+    name: str
+    is_delay_queue: bool = False
+    recovery: RecoveryReport | None = None
+    ready: int = 0
+    error: str = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it was found."""
+        found = self.recovery
+        if found is None:
+            return Outcome.UNOPENED
+        if found.damaged_chunks or found.lost:
+            return Outcome.DAMAGED
+        return Outcome.TORN if found.cut_bytes else Outcome.CLEAN
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        fields: dict[str, Any] = {
+            "vhost": _text(self.vhost),
+            "name": _text(self.name),
+            "is_delay_queue": self.is_delay_queue,
+            "outcome": self.outcome.value,
+        }
+        found = self.recovery
+        if found is None:
+            return {**fields, "error": _text(self.error)}
+        return {
+            **fields,
+            "directory": _text(str(found.directory)),
+            "segments": found.segment_count,
+            "scanned_bytes": found.scanned_bytes,
+            "records": found.record_count,
+            "ready": self.ready,
+            "cut_bytes": found.cut_bytes,
+            "damaged_chunks": found.damaged_chunks,
+            "damaged_bytes": found.damaged_bytes,
+            "lost_offsets": _lost_offsets(found),
+            "lost": [list(each) for each in found.lost[:RANGES_MAX]],
+            "seconds": round(found.seconds, 6),
+        }
+
+
+@dataclass(slots=True)
+class StartReport:
+    """What one start found and did.
+
+    Attributes:
+        was_clean: Whether the stop before it was a clean one.
+        queues: Every queue.
+        documents: Metadata documents that were read.
+        unreadable: Path and reason of each that was not.
+        malformed: Names of exchanges whose definitions do not hold together.
+        checkpoint: What reading the checkpoint files found.
+        redo_torn_bytes: Bytes of the redo journal that a crash cut short.
+        redo_damaged: Files of it in which something cannot be read.
+        redo_transactions: Transactions that were carried out again.
+        redo_left: Of these, how many wait for a queue that was not brought back.
+        removed_logs: Log directories of unknown queues that were removed.
+        seconds: How long it took.
+        is_dry_run: Nothing was changed.
+    """
+
+    was_clean: bool = True
+    queues: list[QueueReport] = field(default_factory=list)
+    documents: int = 0
+    unreadable: list[tuple[Path, str]] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+    checkpoint: CheckpointRecovery | None = None
+    redo_torn_bytes: int = 0
+    redo_damaged: list[Path] = field(default_factory=list)
+    redo_transactions: int = 0
+    redo_left: int = 0
+    removed_logs: int = 0
+    seconds: float = 0.0
+    is_dry_run: bool = False
+
+    def note_files(
+        self,
+        metadata: LoadReport,
+        checkpoint: CheckpointRecovery,
+        redo: RedoRecovery,
+        *,
+        was_clean: bool,
+    ) -> None:
+        """Take over what was read before any queue was looked at."""
+        self.was_clean = was_clean
+        self.documents = len(metadata.documents)
+        self.unreadable = [(each.path, each.reason) for each in metadata.unreadable]
+        self.checkpoint = checkpoint
+        # Not the journal's messages: the report may live long.
+        self.redo_transactions = len(redo.transactions)
+        self.redo_torn_bytes = redo.torn_bytes
+        self.redo_damaged = list(redo.damaged_files)
+
+    def note_queues(
+        self,
+        queues: list[QueueReport],
+        malformed: list[str],
+        *,
+        redo_left: int,
+        removed_logs: int,
+        seconds: float,
+    ) -> None:
+        """Take over what became of the queues, and log the summary."""
+        self.queues, self.malformed = queues, malformed
+        self.redo_left, self.removed_logs = redo_left, removed_logs
+        self.seconds = seconds
+        if not self.queues and self.outcome is Outcome.CLEAN:
+            return
+        totals = self.totals()
+        logger.info(
+            "recovered queues=%d ready=%d clean=%s damaged=%d records=%d segments=%d "
+            "scanned_bytes=%d cut_bytes=%d damaged_chunks=%d lost_offsets=%d redone=%d "
+            "outcome=%s seconds=%.3f",
+            totals["queues"],
+            totals["ready"],
+            self.was_clean,
+            totals["unopened_queues"] + len(malformed),
+            totals["records"],
+            totals["segments"],
+            totals["scanned_bytes"],
+            totals["cut_bytes"],
+            totals["damaged_chunks"],
+            totals["lost_offsets"],
+            self.redo_transactions - redo_left,
+            self.outcome,
+            seconds,
+        )
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst that was found."""
+        found = {queue.outcome for queue in self.queues}
+        if Outcome.UNOPENED in found or self.malformed or self.unreadable:
+            return Outcome.UNOPENED
+        checkpoint = self.checkpoint
+        damaged_files = self.redo_damaged + (checkpoint.damaged_files if checkpoint else [])
+        if Outcome.DAMAGED in found or damaged_files:
+            return Outcome.DAMAGED
+        torn_bytes = self.redo_torn_bytes + (checkpoint.torn_bytes if checkpoint else 0)
+        return Outcome.TORN if Outcome.TORN in found or torn_bytes else Outcome.CLEAN
+
+    def totals(self) -> dict[str, int]:
+        """Return the sums over all queues."""
+        opened = [queue.recovery for queue in self.queues if queue.recovery is not None]
+        return {
+            "queues": len(opened),
+            "unopened_queues": len(self.queues) - len(opened),
+            "segments": sum(each.segment_count for each in opened),
+            "scanned_bytes": sum(each.scanned_bytes for each in opened),
+            "records": sum(each.record_count for each in opened),
+            "ready": sum(queue.ready for queue in self.queues),
+            "cut_bytes": sum(each.cut_bytes for each in opened),
+            "damaged_chunks": sum(each.damaged_chunks for each in opened),
+            "damaged_bytes": sum(each.damaged_bytes for each in opened),
+            "lost_offsets": sum(map(_lost_offsets, opened)),
+            "unreadable_documents": len(self.unreadable),
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what JSON can hold, of a bounded size; see docs/operations.md."""
+        order = list(Outcome)
+        queues = sorted(self.queues, key=lambda each: (-order.index(each.outcome), each.vhost))
+        return {
+            "version": VERSION,
+            "server_version": __version__,
+            "written_at": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds"),
+            "is_dry_run": self.is_dry_run,
+            "outcome": self.outcome.value,
+            "was_clean_stop": self.was_clean,
+            "seconds": round(self.seconds, 6),
+            "totals": self.totals(),
+            "metadata": {
+                "documents": self.documents,
+                "unreadable": [
+                    {"path": _text(str(path)), "reason": _text(reason)}
+                    for path, reason in self.unreadable[:FILES_MAX]
+                ],
+                "malformed": [_text(name) for name in self.malformed[:FILES_MAX]],
+            },
+            "checkpoint": self._checkpoint_json(),
+            "redo": self._redo_json(),
+            "removed_logs": self.removed_logs,
+            "queues": [queue.as_json() for queue in queues[:QUEUES_MAX]],
+            "queues_left_out": max(len(queues) - QUEUES_MAX, 0),
+        }
+
+    def _checkpoint_json(self) -> dict[str, Any]:
+        found = self.checkpoint
+        if found is None:
+            return {}
+        return {
+            "generation": found.generation,
+            "rounds": found.rounds,
+            "sources": [_text(path.name) for path in found.sources],
+            "torn_bytes": found.torn_bytes,
+            "damaged_files": [_text(path.name) for path in found.damaged_files[:FILES_MAX]],
+        }
+
+    def _redo_json(self) -> dict[str, Any]:
+        return {
+            "transactions": self.redo_transactions,
+            "left": self.redo_left,
+            "torn_bytes": self.redo_torn_bytes,
+            "damaged_files": [_text(path.name) for path in self.redo_damaged[:FILES_MAX]],
+        }
+
+
+def _lost_offsets(report: RecoveryReport) -> int:
+    return sum(end - start for start, end in report.lost)
+
+
+def _text(name: str) -> str:
+    """Return a name as UTF-8 can hold it: octets that were none become backslash escapes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

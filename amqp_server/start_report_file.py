@@ -1,0 +1,51 @@
+"""The file `recovery.json` in the data directory: the report of the last start."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from amqp_server.start_report import StartReport
+    from appendlog import FileSystem
+
+logger = logging.getLogger(__name__)
+
+REPORT_NAME: Final = "recovery.json"
+REPORT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""More than a report ever has; a longer file is none."""
+
+
+def store_report(storage_path: Path, filesystem: FileSystem, report: StartReport) -> None:
+    """Replace the last start's report by this one, atomically.
+
+    A start does not depend on it: that the disk refuses is only logged.
+    """
+    path = storage_path / REPORT_NAME
+    temporary = path.with_name(f"{REPORT_NAME}.tmp")
+    option = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+    content = orjson.dumps(report.as_json(), option=option)
+    try:
+        filesystem.write_file(temporary, content)
+        filesystem.rename(temporary, path)
+    except OSError as error:
+        logger.warning("recovery report not written path=%s error=%s", path, error)
+
+
+def load_report(storage_path: Path) -> dict[str, Any]:
+    """Return the last start's report.
+
+    Raises:
+        OSError: There is none, or it cannot be read.
+        ValueError: It is not a report.
+    """
+    with (storage_path / REPORT_NAME).open("rb") as file:
+        content = file.read(REPORT_BYTES_MAX + 1)
+    report = orjson.loads(content)
+    if not isinstance(report, dict) or "totals" not in report:
+        raise ValueError("not a recovery report")
+    return report

@@ -1,0 +1,29 @@
+"""Claiming the data directory, or saying in one line why it cannot be claimed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.errors import StartupError
+from metadata.directory_lock import DirectoryLock
+from metadata.errors import MetadataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def lock_storage(storage_path: Path) -> DirectoryLock:
+    """Make the data directory where it is missing, and claim it.
+
+    Raises:
+        StartupError: It cannot be used, or another process has it.
+    """
+    try:
+        storage_path.mkdir(parents=True, exist_ok=True)
+        return DirectoryLock.acquire(storage_path)
+    except MetadataError as error:
+        raise StartupError(str(error)) from error
+    except OSError as error:
+        raise StartupError(
+            f"cannot use the data directory {storage_path}: {error.strerror or error}"
+        ) from error

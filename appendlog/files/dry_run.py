@@ -1,0 +1,250 @@
+"""A file system on which nothing changes: what is written is remembered beside the disk.
+
+Whatever recovery would do can be tried on it, with the same code, and the directory stays as it
+is to the last byte and time. Files are opened for reading only, so even an operation that this
+class does not know cannot write through a descriptor.
+"""
+
+import errno
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from appendlog.files.filesystem import FileSystem
+
+_WRITABLE: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_EXCL | os.O_APPEND
+_ALL: Final = 1 << 62
+SPOOL_BYTES_MAX: Final = 1 << 20
+"""Bytes written to one file that are kept in memory; more go to a temporary file elsewhere."""
+
+
+class _File:
+    """One file as it would be.
+
+    Attributes:
+        is_new: There is no such file on the disk.
+        size: In bytes; None as long as it is that of the file on the disk.
+    """
+
+    __slots__ = ("_base_bytes", "_extents", "_spool", "is_new", "size")
+
+    def __init__(self, *, is_new: bool) -> None:
+        self.is_new = is_new
+        self.size: int | None = 0 if is_new else None
+        self._base_bytes = 0 if is_new else _ALL
+        self._extents: list[tuple[int, int, int]] = []
+        self._spool: tempfile.SpooledTemporaryFile[bytes] | None = None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.size is not None
+
+    @property
+    def is_written(self) -> bool:
+        return self._spool is not None
+
+    def read(self, base: bytes, position: int, size: int) -> bytes:
+        """Return the bytes at `position`, given those on the disk there."""
+        assert self.size is not None
+        data = bytearray(max(min(size, self.size - position), 0))
+        base = base[: max(min(len(data), self._base_bytes - position), 0)]
+        data[: len(base)] = base
+        for start, end, spooled in self._extents:
+            low, high = max(start, position), min(end, position + len(data))
+            if low < high:
+                assert self._spool is not None
+                self._spool.seek(spooled + low - start)
+                data[low - position : high - position] = self._spool.read(high - low)
+        return bytes(data)
+
+    def write(self, data: bytes | memoryview, position: int, size: int) -> None:
+        """Note bytes; `size` is that of the file before."""
+        if self._spool is None:
+            self._spool = tempfile.SpooledTemporaryFile(SPOOL_BYTES_MAX)  # noqa: SIM115
+        at = self._spool.seek(0, os.SEEK_END)
+        self._spool.write(data)
+        end = position + len(data)
+        if self._extents and self._extents[-1][1] == position:
+            start, _, spooled = self._extents[-1]
+            self._extents[-1] = (start, end, spooled)
+        else:
+            self._extents.append((position, end, at))
+        self.size = max(size, end)
+
+    def forget(self) -> None:
+        """Give up what was written."""
+        if self._spool is not None:
+            self._spool.close()
+        self._extents.clear()
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend; what was cut does not come back."""
+        self._extents = [
+            (start, min(end, size), spooled)
+            for start, end, spooled in self._extents
+            if start < size
+        ]
+        self._base_bytes = min(self._base_bytes, size)
+        self.size = size
+
+
+class DryRunFileSystem(FileSystem):
+    """The operating system's files, which are only read; changes are seen by this object alone.
+
+    Thread-safe. Memory and temporary space are those of what is written; as a context manager it
+    gives them up at the end, and with them what was written.
+    """
+
+    has_dsync = True
+
+    def __init__(self) -> None:
+        """Begin with the files as they are."""
+        self._lock = threading.RLock()
+        self._files: dict[Path, _File] = {}
+        self._open: dict[int, _File] = {}
+        self._made: set[Path] = set()
+        self._added: defaultdict[Path, set[str]] = defaultdict(set)
+        self._removed: defaultdict[Path, set[str]] = defaultdict(set)
+        self._written: list[_File] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            for file in self._written:
+                file.forget()
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Open for reading, whatever the flags say; a file to be made is only remembered."""
+        with self._lock:
+            is_there = self.exists(path)
+            if is_there and flags & os.O_CREAT and flags & os.O_EXCL:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+            if not is_there:
+                if not flags & os.O_CREAT or not self.exists(path.parent):
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+                self._add(path, _File(is_new=True))
+            file = self._files.setdefault(path, _File(is_new=False))
+            target = Path(os.devnull) if file.is_new else path
+            descriptor = super().open(target, flags & ~_WRITABLE, mode)
+            if flags & os.O_TRUNC:
+                file.truncate(0)
+            self._open[descriptor] = file
+            return descriptor
+
+    def close(self, descriptor: int) -> None:
+        """Close a descriptor; what was written to it stays."""
+        with self._lock:
+            self._open.pop(descriptor, None)
+            super().close(descriptor)
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        """Read what would be there."""
+        with self._lock:
+            file = self._open[descriptor]
+            if not file.is_changed:
+                return super().pread(descriptor, size, position)
+            base = b"" if file.is_new else super().pread(descriptor, size, position)
+            return file.read(base, position, size)
+
+    def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
+        """Remember bytes."""
+        with self._lock:
+            file = self._open[descriptor]
+            if not file.is_written:
+                self._written.append(file)
+            file.write(data, position, self.size(descriptor))
+        return len(data)
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        """Remember bytes."""
+        return self.pwrite(descriptor, b"".join(buffers), position)
+
+    def fsync(self, descriptor: int) -> None:
+        """Do nothing: there is nothing to put on the disk."""
+
+    def fdatasync(self, descriptor: int) -> None:
+        """Do nothing."""
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Remember a size."""
+        with self._lock:
+            self._open[descriptor].truncate(size)
+
+    def size(self, descriptor: int) -> int:
+        """Return the size that the file would have."""
+        with self._lock:
+            size = self._open[descriptor].size
+            return super().size(descriptor) if size is None else size
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Remember a file under another name."""
+        with self._lock:
+            if not self.exists(source):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+            file = self._files.get(source)
+            if file is None or not file.is_new:
+                # Who looks into it under its new name finds it empty: recovery renames away.
+                file = _File(is_new=True)
+            self.unlink(source)
+            self._add(target, file)
+
+    def unlink(self, path: Path) -> None:
+        """Remember that a file is gone."""
+        self._remove(path)
+
+    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+        """Remember a directory."""
+        with self._lock:
+            if self.exists(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+            self._made.add(path)
+            self._added[path.parent].add(path.name)
+
+    def rmdir(self, path: Path) -> None:
+        """Remember that a directory is gone."""
+        if self.listdir(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        self._remove(path)
+
+    def listdir(self, path: Path) -> list[str]:
+        """Return the names that would be there."""
+        with self._lock:
+            names = set() if path in self._made else set(super().listdir(path))
+            return sorted((names - self._removed[path]) | self._added[path])
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether a file or directory would be there."""
+        with self._lock:
+            if path.name in self._added[path.parent]:
+                return True
+            return path.name not in self._removed[path.parent] and super().exists(path)
+
+    def sync_directory(self, path: Path) -> None:
+        """Do nothing."""
+
+    def _add(self, path: Path, file: _File) -> None:
+        self._files[path] = file
+        self._added[path.parent].add(path.name)
+
+    def _remove(self, path: Path) -> None:
+        with self._lock:
+            if not self.exists(path):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            self._files.pop(path, None)
+            self._made.discard(path)
+            self._added[path.parent].discard(path.name)
+            self._removed[path.parent].add(path.name)

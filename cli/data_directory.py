@@ -1,0 +1,86 @@
+"""What the commands share that read a data directory's files: its option, codes and refusals."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from amqp_server.errors import StartupError
+from amqp_server.start_report import Outcome
+from appendlog import LogError
+from metadata.errors import MetadataError
+from offsets.errors import OffsetsError
+
+EXIT_FAILED: Final = 1
+EXIT_REFUSED: Final = 2
+EXIT_CODES: Final = {
+    Outcome.CLEAN: 0,
+    Outcome.TORN: 3,
+    Outcome.DAMAGED: 4,
+    Outcome.UNOPENED: 5,
+}
+EXIT_CODES_TEXT: Final = (
+    "Exit codes: 0 clean, 3 torn tails only (normal after a crash), 4 damage, 5 a queue or "
+    "definition that cannot be opened, 2 refused (no data directory, in use, another format), "
+    "1 anything else."
+)
+HELP: Final = {"help_option_names": ["-h", "--help"]}
+
+data_directory_option = click.option(
+    "--storage-path",
+    type=click.Path(path_type=Path),
+    default="./data",
+    envvar="AMQP_SERVER_STORAGE_PATH",
+    show_default=True,
+    help="Data directory of the server.",
+)
+
+
+class CommandFailedError(click.ClickException):
+    """A command that was not done: one line on standard error, and an exit code."""
+
+    def __init__(self, reason: str, exit_code: int = EXIT_REFUSED) -> None:
+        super().__init__(reason)
+        # click calls it a ClassVar and reads it from the instance.
+        self.exit_code = exit_code  # type: ignore[misc]
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what the world did wrong into one line and an exit code.
+
+    Raises:
+        CommandFailedError: Code 2 when the data directory cannot be used at all, else 1.
+    """
+    try:
+        yield
+    except StartupError as error:
+        raise CommandFailedError(error.message) from error
+    except MetadataError as error:
+        raise CommandFailedError(str(error)) from error
+    except (LogError, OffsetsError) as error:
+        raise CommandFailedError(str(error), EXIT_FAILED) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise CommandFailedError(f"{where}{error.strerror or error}", EXIT_FAILED) from error
+
+
+def shown(name: str) -> str:
+    """Return a name as it can be printed: a line feed in it must not look like another line."""
+    return name if name.isprintable() else ascii(name)
+
+
+def shown_bytes(size_bytes: int) -> str:
+    """Return a size as people read it."""
+    if size_bytes < 10_000:
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} TiB"

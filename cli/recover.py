@@ -1,0 +1,148 @@
+"""The command `amqp-server recover`: recovery without serving, and the report of it."""
+
+import logging
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from amqp_server.start_report import Outcome
+from amqp_server.start_report_file import REPORT_NAME, load_report
+from cli.data_directory import (
+    EXIT_CODES,
+    EXIT_CODES_TEXT,
+    HELP,
+    CommandFailedError,
+    data_directory_option,
+    refusals,
+    shown,
+    shown_bytes,
+)
+
+QUEUES_SHOWN: Final = 50
+RANGES_SHOWN: Final = 3
+
+
+@click.command(
+    context_settings=HELP,
+    epilog=f"Example: amqp-server recover --dry-run --storage-path /data. {EXIT_CODES_TEXT}",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what a start would find; change nothing.")
+@click.option("--last", is_flag=True, help="Show what the last start found; look at nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
+@data_directory_option
+def recover(storage_path: Path, *, dry_run: bool, last: bool, as_json: bool) -> int:
+    """Recover a data directory as a start of the server does, and stop.
+
+    Cuts torn tails, copies damage aside, carries out committed transactions, writes a checkpoint,
+    and tells for each queue what was found. No server may run on the directory, except for --last.
+    """
+    if dry_run and last:
+        raise click.UsageError("--dry-run and --last exclude each other")
+    with refusals():
+        report = _last(storage_path) if last else _recover(storage_path, is_dry_run=dry_run)
+    if as_json:
+        click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2))
+    else:
+        _print(report)
+    return EXIT_CODES[Outcome(report["outcome"])]
+
+
+def _recover(storage_path: Path, *, is_dry_run: bool) -> dict[str, Any]:
+    # Imported here: --last and --help need no server.
+    from amqp_server.offline_recovery import recover_directory
+
+    # The report says it all.
+    logging.disable(logging.ERROR)
+    try:
+        return recover_directory(storage_path, is_dry_run=is_dry_run).as_json()
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _last(storage_path: Path) -> dict[str, Any]:
+    try:
+        return load_report(storage_path)
+    except FileNotFoundError:
+        raise CommandFailedError(
+            f"no recovery report in {storage_path}: no server has started on it, or it is no "
+            "data directory"
+        ) from None
+    except ValueError as error:
+        raise CommandFailedError(f"{storage_path / REPORT_NAME}: {error}") from error
+
+
+def _print(report: dict[str, Any]) -> None:
+    totals, metadata = report["totals"], report["metadata"]
+    checkpoint, redo = report["checkpoint"], report["redo"]
+    would = " (dry run: nothing was changed)" if report["is_dry_run"] else ""
+    click.echo(f"outcome: {report['outcome']}{would}, {report['written_at']}")
+    click.echo(f"last stop: {'clean' if report['was_clean_stop'] else 'a crash'}")
+    click.echo(
+        f"queues: {totals['queues']} opened, {totals['unopened_queues']} not; "
+        f"{totals['segments']} segments, {totals['records']} records, {totals['ready']} ready"
+    )
+    click.echo(
+        f"scanned {shown_bytes(totals['scanned_bytes'])} in {report['seconds']:.3f} s, "
+        f"cut {shown_bytes(totals['cut_bytes'])}, "
+        f"damaged {totals['damaged_chunks']} places of {shown_bytes(totals['damaged_bytes'])}, "
+        f"lost {totals['lost_offsets']} offsets"
+    )
+    click.echo(
+        f"checkpoint: generation {checkpoint['generation']}, {checkpoint['rounds']} rounds from "
+        f"{', '.join(checkpoint['sources']) or 'no file'}{_faults(checkpoint)}"
+    )
+    click.echo(
+        f"redo journal: {redo['transactions']} transactions, {redo['left']} left{_faults(redo)}"
+    )
+    click.echo(f"metadata: {metadata['documents']} documents")
+    for unreadable in metadata["unreadable"]:
+        click.echo(f"  unreadable {shown(unreadable['path'])}: {shown(unreadable['reason'])}")
+    for name in metadata["malformed"]:
+        click.echo(f"  exchange {shown(name)}: its definition does not hold together")
+    if report["removed_logs"]:
+        click.echo(f"logs of unknown queues: {report['removed_logs']} removed")
+    _print_queues(report)
+
+
+def _print_queues(report: dict[str, Any]) -> None:
+    queues = report["queues"][:QUEUES_SHOWN]
+    if queues:
+        click.echo(
+            f"{'OUTCOME':<9}{'SEGMENTS':>9}{'SCANNED':>11}{'RECORDS':>11}{'READY':>11}  QUEUE"
+        )
+    for queue in queues:
+        name = f"{shown(queue['name'])} in {shown(queue['vhost'])}"
+        if queue["is_delay_queue"]:
+            name = f"(delayed messages of exchange) {name}"
+        if "error" in queue:
+            click.echo(f"{queue['outcome']:<9}{'':42}  {name}: {shown(queue['error'])}")
+            continue
+        click.echo(
+            f"{queue['outcome']:<9}{queue['segments']:>9}"
+            f"{shown_bytes(queue['scanned_bytes']):>11}{queue['records']:>11}{queue['ready']:>11}"
+            f"  {name}{_told(queue)}"
+        )
+    more = len(report["queues"]) - len(queues) + report["queues_left_out"]
+    if more:
+        click.echo(f"... and {more} more queues")
+
+
+def _told(queue: dict[str, Any]) -> str:
+    told = []
+    if queue["cut_bytes"]:
+        told.append(f"cut {shown_bytes(queue['cut_bytes'])}")
+    if queue["damaged_chunks"]:
+        told.append(f"{queue['damaged_chunks']} damaged, {shown_bytes(queue['damaged_bytes'])}")
+    if queue["lost"]:
+        ranges = ", ".join(f"[{start}, {end})" for start, end in queue["lost"][:RANGES_SHOWN])
+        more = ", ..." if len(queue["lost"]) > RANGES_SHOWN else ""
+        told.append(f"lost {queue['lost_offsets']} offsets: {ranges}{more}")
+    return f": {'; '.join(told)}" if told else ""
+
+
+def _faults(found: dict[str, Any]) -> str:
+    told = [f"torn {shown_bytes(found['torn_bytes'])}"] if found["torn_bytes"] else []
+    told += [f"damaged {name}" for name in found["damaged_files"]]
+    return f" ({'; '.join(told)})" if told else ""

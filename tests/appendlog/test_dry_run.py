@@ -1,0 +1,98 @@
+"""The file system on which nothing changes shows what would be there."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appendlog.files.dry_run import DryRunFileSystem
+
+
+@pytest.fixture
+def filesystem() -> Iterator[DryRunFileSystem]:
+    with DryRunFileSystem() as dry_run:
+        yield dry_run
+
+
+def read(filesystem: DryRunFileSystem, path: Path) -> bytes:
+    return filesystem.read_file(path, 1 << 20)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    return path
+
+
+def test_writes_cuts_and_extensions_are_seen_and_not_made(
+    filesystem: DryRunFileSystem, file: Path
+) -> None:
+    descriptor = filesystem.open(file, os.O_RDWR)
+    filesystem.write_all(descriptor, [b"ab", b"cd"], 8, sync=True)
+    assert read(filesystem, file) == b"01234567abcd"
+    filesystem.truncate(descriptor, 4)
+    filesystem.pwrite(descriptor, b"x", 6)
+    assert read(filesystem, file) == b"0123\0\0x"
+    filesystem.fsync(descriptor)
+    filesystem.close(descriptor)
+    assert file.read_bytes() == b"0123456789"
+
+
+def test_new_renamed_and_removed_names_are_seen_and_not_made(
+    filesystem: DryRunFileSystem, tmp_path: Path, file: Path
+) -> None:
+    directory = tmp_path / "a" / "b"
+    filesystem.make_directories(directory)
+    descriptor = filesystem.open(directory / "new.tmp", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    filesystem.write_all(descriptor, [b"new"], 0, sync=False)
+    filesystem.close(descriptor)
+    filesystem.rename(directory / "new.tmp", directory / "new")
+    assert filesystem.listdir(directory) == ["new"]
+    assert read(filesystem, directory / "new") == b"new"
+    filesystem.unlink(file)
+    assert filesystem.listdir(tmp_path) == ["a"]
+    with pytest.raises(FileNotFoundError):
+        filesystem.open(file, os.O_RDONLY)
+    filesystem.remove_tree(tmp_path / "a")
+    assert filesystem.listdir(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_errors_are_those_of_the_disk(
+    filesystem: DryRunFileSystem, tmp_path: Path, file: Path
+) -> None:
+    with pytest.raises(FileExistsError):
+        filesystem.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    with pytest.raises(FileNotFoundError):
+        filesystem.open(tmp_path / "no" / "file", os.O_RDWR | os.O_CREAT)
+    with pytest.raises(FileNotFoundError):
+        filesystem.unlink(tmp_path / "no")
+    with pytest.raises(FileExistsError):
+        filesystem.mkdir(tmp_path)
+    with pytest.raises(OSError, match="not empty"):
+        filesystem.rmdir(tmp_path)
+
+
+def test_a_descriptor_cannot_write_whatever_asks_it(
+    filesystem: DryRunFileSystem, file: Path
+) -> None:
+    descriptor = filesystem.open(file, os.O_RDWR)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.write(descriptor, b"x")
+    filesystem.close(descriptor)
+
+
+def test_what_is_written_much_goes_to_a_temporary_file_elsewhere(
+    filesystem: DryRunFileSystem, tmp_path: Path
+) -> None:
+    path = tmp_path / "large"
+    descriptor = filesystem.open(path, os.O_RDWR | os.O_CREAT)
+    block = bytes(range(256)) * 4096
+    for number in range(3):
+        filesystem.write_all(descriptor, [block], number * len(block), sync=False)
+    assert filesystem.size(descriptor) == 3 * len(block)
+    assert filesystem.read_all(descriptor, 10, len(block) + 250) == block[250:256] + block[:4]
+    filesystem.close(descriptor)
+    assert not path.exists()
