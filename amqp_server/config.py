@@ -16,6 +16,7 @@ from typing import Final
 
 from amqp_server import __version__
 from amqp_server.limits import GIB, KIB, MIB, Limits
+from appendlog import Compression
 
 __all__ = [
     "BOUNDS",
@@ -98,6 +99,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "ring_bytes_total": Bounds(1 * MIB, 1024 * GIB),
         "flush_bytes": Bounds(4 * KIB, 16 * MIB),
         "flush_interval_seconds": Bounds(0.001, 10, or_zero=True),
+        "compression_bytes_min": Bounds(0, 16 * MIB),
         "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "memory_watermark": Bounds(0.01, 1024 * GIB),
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
@@ -128,6 +130,8 @@ class ServerConfig:
             alone in its chunk.
         flush_interval_seconds: Longest that a message waits for others to share its write with.
             0 writes at the next turn of the loop.
+        compression: How the log packs what it writes; a queue may have its own.
+        compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
         retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
             segment as soon as all of it is settled.
         consumer_timeout_seconds: How long a consumer may take to answer a delivery before its
@@ -158,6 +162,8 @@ class ServerConfig:
     durability: Durability = Durability.FSYNC
     flush_bytes: int = 256 * KIB
     flush_interval_seconds: float = 0.01
+    compression: Compression = Compression.NONE
+    compression_bytes_min: int = 1 * KIB
     retain_for_seconds: float = 0.0
     consumer_timeout_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB

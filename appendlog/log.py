@@ -15,9 +15,10 @@ from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.compression import ChunkCompressor
 from appendlog.layout.format import ADVANCE_LOST, ADVANCE_SKIPPED
 from appendlog.layout.summary import SegmentSummary
-from appendlog.options import LogOptions
+from appendlog.options import Compression, LogOptions
 from appendlog.reclaim.removal import remove_segments
 from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
@@ -174,7 +175,8 @@ class Log:
         Segments roll before a chunk that would make them longer than `segment_bytes`; the
         chunks for one segment are one write. Without `sync` the bytes reach the kernel
         only. With it, everything up to `end_offset` is on the disk when this returns, and
-        the `end` file says so. No chunks and `sync` puts on the disk what was not.
+        the `end` file says so. No chunks and `sync` puts on the disk what was not. Chunks
+        are packed before where the options say so.
 
         Args:
             chunks: Of `encode_chunk` with this log's salt, base offsets increasing from
@@ -190,6 +192,9 @@ class Log:
         """
         if self._failed is not None:
             raise self._failed
+        if self._options.compression is Compression.ZSTD:
+            compressor = ChunkCompressor(self._options.compression_bytes_min)
+            chunks = [compressor.compress(chunk) for chunk in chunks]
         headers = self._writer.check(chunks, end_offset)
         self._append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
 

@@ -1,12 +1,20 @@
 """What can be set about a log."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from appendlog.files.descriptors import SHARED_DESCRIPTORS, Descriptors
 from appendlog.segments.mapped_indexes import SHARED_INDEXES, MappedIndexes
 
 SEGMENT_BYTES_MAX = 2 << 30
 INDEX_INTERVAL_BYTES = 4096
+
+
+class Compression(StrEnum):
+    """How the records of a chunk are packed."""
+
+    NONE = "none"
+    ZSTD = "zstd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +25,16 @@ class LogOptions:
         segment_bytes: A segment is sealed before a chunk that would make it longer; a
             chunk that is longer by itself gets a segment of its own. 1 to 2 GiB.
         index_interval_bytes: Least distance between two index entries.
+        compression: Whether chunks are packed with zstd before they are written.
+        compression_bytes_min: Chunks with fewer bytes of records are never packed.
         descriptors: Where open files are kept; by default one bounded set per process.
         indexes: Where mapped indexes are kept; by default one bounded set per process.
     """
 
     segment_bytes: int = 64 << 20
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
+    compression: Compression = Compression.NONE
+    compression_bytes_min: int = 1024
     descriptors: Descriptors = field(default=SHARED_DESCRIPTORS, repr=False)
     indexes: MappedIndexes = field(default=SHARED_INDEXES, repr=False)
 
@@ -31,3 +43,5 @@ class LogOptions:
             raise ValueError(f"segment_bytes {self.segment_bytes} is not in [1, 2 GiB]")
         if self.index_interval_bytes < 1:
             raise ValueError(f"index_interval_bytes {self.index_interval_bytes} is not positive")
+        if self.compression_bytes_min < 0:
+            raise ValueError(f"compression_bytes_min {self.compression_bytes_min} is negative")

@@ -11,6 +11,7 @@ import click
 from amqp_server import __version__
 from amqp_server.config import LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
+from appendlog import Compression
 from cli.commands import COMMANDS, missing_library
 from cli.logs import configure_logging
 from cli.parameters import DURATION, SIZE, WATERMARK
@@ -150,6 +151,21 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     type=DURATION,
     default="10ms",
     help="Longest that a message waits for others to share its write.",
+)
+@click.option(
+    "--compression",
+    cls=ServerOption,
+    type=click.Choice([compression.value for compression in Compression]),
+    default="none",
+    help="How logs are packed on the disk.",
+)
+@click.option(
+    "--compression-min-size",
+    "compression_bytes_min",
+    cls=ServerOption,
+    type=SIZE,
+    default="1KiB",
+    help="Writes of fewer bytes are not packed.",
 )
 @click.option(
     "--retain-for",

@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from amqp_server.config import Bounds, ConfigError, Durability, ServerConfig
+from appendlog import Compression
 from cli.parameters import (
     DURATION,
     SIZE,
@@ -152,7 +153,11 @@ def build_config(ctx: click.Context, values: Mapping[str, Any]) -> ServerConfig:
         click.UsageError: A value is out of bounds; the message names its place and its bounds.
     """
     try:
-        return ServerConfig(**{**values, "durability": Durability(values["durability"])})
+        choices = {
+            "durability": Durability(values["durability"]),
+            "compression": Compression(values["compression"]),
+        }
+        return ServerConfig(**{**values, **choices})
     except ConfigError as error:
         option = _option(ctx, error.setting)
         if error.setting == "ring_bytes" and error.bounds is None:

@@ -17,8 +17,10 @@ from typing import Final, Self
 
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
 
-FORMAT_VERSION: Final = "0-unstable"
-"""What the FORMAT file says; it becomes `1` when the disk formats are frozen."""
+FORMAT_VERSION: Final = "1"
+"""What the FORMAT file says; a directory of version 1 is readable for ever."""
+FORMAT_VERSIONS_TAKEN_OVER: Final = ("0-unstable",)
+"""Earlier versions that a start turns into this one: every file of theirs is valid in it."""
 
 _LOCK_NAME: Final = "LOCK"
 _FORMAT_NAME: Final = "FORMAT"
@@ -129,7 +131,10 @@ def _check_format(storage_path: Path) -> None:
         _write_format(path)
         return
     found = content.decode("ascii", "backslashreplace").strip()
-    if found != FORMAT_VERSION:
+    if found in FORMAT_VERSIONS_TAKEN_OVER:
+        # From here on an older server must not touch it any more.
+        _write_format(path)
+    elif found != FORMAT_VERSION:
         raise StorageFormatError(path, found, FORMAT_VERSION)
 
 

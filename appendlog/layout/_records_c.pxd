@@ -60,6 +60,7 @@ cpdef bytes encode_chunk(
     mark=cython.Py_ssize_t,
     record_stop=cython.Py_ssize_t,
     flags=cython.uint,
+    version=cython.uint,
     base_offset=cython.longlong,
     next_offset=cython.longlong,
     previous_end=cython.longlong,

@@ -19,6 +19,7 @@ COMPILED = __name__.endswith("_c")
 WALK_END = 0
 WALK_SHORT = 1
 WALK_FAULT = 2
+WALK_COMPRESSED = 3
 
 _CHUNK_TAIL = Struct("<IBBHIIQIIQqqqqQ")
 _CHUNK_FRONT = Struct("<II")
@@ -124,7 +125,7 @@ def encode_chunk(
     records = b"".join(parts)
     tail = _CHUNK_TAIL.pack(
         76 + len(transaction_id) + len(records),
-        0,
+        1,
         0,
         1 if transaction_id else 0,
         salt,
@@ -174,7 +175,14 @@ def walk_chunks(
         if _u32(octets, position + 16) != salt or not previous_end <= base_offset <= _OFFSET_MAX:
             return WALK_FAULT, position, next_offset
         flags = octets[position + 14]
-        if octets[position + 12] or octets[position + 13] > 1 or flags > 1 or octets[position + 15]:
+        version = octets[position + 12]
+        # Version 0 has one flag, version 1 has two.
+        if (
+            version > 1
+            or octets[position + 13] > 1
+            or flags > 1 + 2 * version
+            or octets[position + 15]
+        ):
             return WALK_FAULT, position, next_offset
         if crc32c(view[position + 8 : stop]) != _u32(octets, position + 4):
             return WALK_FAULT, position, next_offset
@@ -187,6 +195,8 @@ def walk_chunks(
                 next_offset = previous_end
             position = stop
             continue
+        if flags & 2:
+            return WALK_COMPRESSED, position, next_offset
         first_timestamp_ns = _i64(octets, position + 48)
         at = position + 88 + 16 * flags
         mark = len(offsets)

@@ -16,7 +16,8 @@ from appendlog.layout.format import (
     CHUNK_MAGIC,
     CHUNK_PREFIX_BYTES,
     CONTROL_ADVANCE,
-    FLAG_TRANSACTION,
+    FLAG_COMPRESSED,
+    FLAGS_KNOWN,
     FORMAT_VERSION,
     KIND_CONTROL,
     OFFSET_MAX,
@@ -55,6 +56,11 @@ class ChunkHeader(NamedTuple):
         return self.kind == KIND_CONTROL
 
     @property
+    def is_compressed(self) -> bool:
+        """Tell whether the records have to be expanded before they can be read."""
+        return bool(self.flags & FLAG_COMPRESSED)
+
+    @property
     def end_offset(self) -> int:
         """Return the offset behind the chunk's last record."""
         if self.kind == KIND_CONTROL:
@@ -72,9 +78,9 @@ def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
     return (
         header.magic == CHUNK_MAGIC
         and header.salt == salt
-        and header.version == FORMAT_VERSION
+        and header.version <= FORMAT_VERSION
         and header.kind <= KIND_CONTROL
-        and header.flags <= FLAG_TRANSACTION
+        and not header.flags & ~FLAGS_KNOWN[header.version]
         and CHUNK_HEADER_BYTES <= header.chunk_bytes <= CHUNK_BYTES_MAX
         and minimum_offset <= header.base_offset <= OFFSET_MAX
     )

@@ -7,7 +7,10 @@ a field added in one place only fails at import.
 from struct import Struct
 from typing import Final
 
-FORMAT_VERSION: Final = 0
+FORMAT_VERSION: Final = 1
+"""What is written."""
+FORMAT_VERSION_OLDEST: Final = 0
+"""What is still read: version 0 lacks compressed chunks, and nothing else."""
 
 SEGMENT_MAGIC: Final = 0x534C5141  # "AQLS"
 CHUNK_MAGIC: Final = 0x434C5141  # "AQLC"
@@ -35,7 +38,13 @@ CHUNK_BYTES_MAX: Final = 1 << 30
 KIND_DATA: Final = 0
 KIND_CONTROL: Final = 1
 FLAG_TRANSACTION: Final = 1
+FLAG_COMPRESSED: Final = 2
+FLAGS_KNOWN: Final = (FLAG_TRANSACTION, FLAG_TRANSACTION | FLAG_COMPRESSED)
+"""All flags that a chunk may have, by its version."""
 TRANSACTION_ID_BYTES: Final = 16
+
+COMPRESSED_HEADER: Final = Struct("<I")  # bytes of the records, expanded
+COMPRESSED_HEADER_BYTES: Final = 4
 
 RECORD_HEADER: Final = Struct("<III")  # record_bytes, offset_delta, timestamp_delta_ns
 RECORD_HEADER_BYTES: Final = 12
@@ -75,6 +84,7 @@ U32_MAX: Final = (1 << 32) - 1
 assert SEGMENT_HEADER.size == SEGMENT_HEADER_BYTES
 assert CHUNK_HEADER.size == CHUNK_HEADER_BYTES
 assert CHUNK_PREFIX.size == CHUNK_PREFIX_BYTES
+assert COMPRESSED_HEADER.size == COMPRESSED_HEADER_BYTES
 assert RECORD_HEADER.size == RECORD_HEADER_BYTES
 assert FOOTER.size == FOOTER_BYTES
 assert FOOTER_TRAILER.size == FOOTER_TRAILER_BYTES

@@ -24,7 +24,8 @@ always fits; both must be >= 1). `data` is `bytes`. Stops with
 - WALK_END: at `end`, at `until_offset`, or at a limit,
 - WALK_SHORT: the bytes from `position` are the beginning of a chunk that passes `end`,
 - WALK_FAULT: no valid chunk stands at `position`, or it has a lower base offset than the
-  chunk before it.
+  chunk before it,
+- WALK_COMPRESSED: a valid chunk stands at `position` that `expand_chunk` has to open first.
 
 `position` is where the next walk begins: the start of a chunk, of the same one when a
 limit was met inside it. `next_offset` is the lowest offset that was not looked at, at
@@ -35,10 +36,11 @@ import os
 from typing import Protocol
 
 from appendlog.layout import _records_py
-from appendlog.layout._records_py import WALK_END, WALK_FAULT, WALK_SHORT
+from appendlog.layout._records_py import WALK_COMPRESSED, WALK_END, WALK_FAULT, WALK_SHORT
 
 __all__ = [
     "COMPILED",
+    "WALK_COMPRESSED",
     "WALK_END",
     "WALK_FAULT",
     "WALK_SHORT",

@@ -92,7 +92,7 @@ def decode_segment_header(data: bytes, path: Path) -> SegmentHeader | None:
         return None
     if crc32c(data[CHUNK_CRC_START:end]) != crc:
         return None
-    if version != FORMAT_VERSION:
+    if version > FORMAT_VERSION:
         raise UnsupportedFormatError(path, version, FORMAT_VERSION)
     incarnation, base_offset, created_ns, previous_ns, generation, vhost_bytes, _ = fields[6:]
     names = data[SEGMENT_HEADER_BYTES:end]

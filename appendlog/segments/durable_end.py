@@ -70,7 +70,7 @@ def decode_slot(data: bytes, incarnation: UUID) -> DurableEnd | None:
     magic, crc, generation, owner, *rest, version = END_SLOT.unpack(data)
     if magic != END_MAGIC or crc32c(data[CHUNK_CRC_START:]) != crc:
         return None
-    if owner != incarnation.bytes or version != FORMAT_VERSION:
+    if owner != incarnation.bytes or version > FORMAT_VERSION:
         return None
     return DurableEnd(generation, *rest)
 

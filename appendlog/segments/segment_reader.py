@@ -18,7 +18,8 @@ from appendlog.layout.format import (
     CHUNK_PREFIX,
     CHUNK_PREFIX_BYTES,
 )
-from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT, walk_chunks
+from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT
+from appendlog.segments.chunk_walk import walk
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
@@ -140,10 +141,8 @@ class SegmentReader:
                 data = self._filesystem.read_all(descriptor, size, position)
                 result.read_bytes += len(data)
                 known = len(result.messages)
-                status, walked, result.next_offset = walk_chunks(
+                status, walked, result.next_offset = walk(
                     data,
-                    0,
-                    len(data),
                     self._salt,
                     result.next_offset,
                     until_offset,

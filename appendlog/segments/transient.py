@@ -7,7 +7,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import CHUNK_HEADER_BYTES, OFFSET_MAX
 from appendlog.layout.message import PERSISTENT
-from appendlog.layout.records import walk_chunks
+from appendlog.segments.chunk_walk import walk
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
@@ -72,7 +72,7 @@ def _mixed(
     offsets: list[int] = []
     messages: list[bytes] = []
     limit = OFFSET_MAX
-    walk_chunks(data, 0, len(data), salt, 0, limit, limit, limit, offsets, [], messages)
+    walk(data, salt, 0, limit, limit, limit, offsets, [], messages)
     for offset, message in zip(offsets, messages, strict=True):
         if not message[0] & PERSISTENT:
             yield offset, offset + 1

@@ -209,7 +209,7 @@ def test_a_header_of_another_version_is_refused(tmp_path: Path) -> None:
     segment.write_bytes(data)
     with pytest.raises(UnsupportedFormatError) as caught:
         open_log(tmp_path)
-    assert (caught.value.found, caught.value.supported) == (7, 0)
+    assert (caught.value.found, caught.value.supported) == (7, 1)
 
 
 def test_a_sealed_segment_without_its_footer_is_scanned_and_reported(tmp_path: Path) -> None:

@@ -85,6 +85,13 @@ def test_another_format_is_refused_and_the_lock_given_up(tmp_path: Path, content
     DirectoryLock.acquire(tmp_path).release()
 
 
+def test_an_unstable_directory_is_taken_over_for_good(tmp_path: Path) -> None:
+    (tmp_path / "FORMAT").write_text("0-unstable\n")
+    (tmp_path / "logs").mkdir()
+    with DirectoryLock.acquire(tmp_path):
+        assert (tmp_path / "FORMAT").read_text() == "1\n"
+
+
 @pytest.mark.parametrize("name", ["metadata", "logs", "offsets", "transactions"])
 def test_data_without_a_format_file_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()

@@ -159,13 +159,41 @@ def test_records_that_contradict_their_header_are_a_fault_and_leave_nothing(
     good = kernel.encode_chunk(batch, 5, None, 0, None, SALT)
     size = len(batch[0]) + 12
     changes = [(88, 200), (88, 3), (88 + size + 4, 0), (88 + 2 * size + 4, 9), (20, 2), (32, 3)]
-    for position, value in [*changes, (14, 1), (13, 2), (12, 1), (15, 1), (31, 0x40), (8, 70)]:
+    for position, value in [
+        *changes,
+        (14, 1),
+        (14, 4),
+        (13, 2),
+        (12, 2),
+        (15, 1),
+        (31, 0x40),
+        (8, 70),
+    ]:
         bad = bytearray(good)
         bad[position] = value
         data = resealed(bad)
         limits = (0, len(data), SALT, 0, 1 << 60, 99, 1 << 20)
         (status, stopped, next_offset), lists = walked(kernel, data, *limits)
         assert (status, stopped, next_offset, lists) == (2, 0, 0, ([], [], [])), position
+
+
+@kernels
+def test_a_packed_chunk_is_left_to_the_caller_and_only_version_1_has_one(
+    kernel: RecordsKernel,
+) -> None:
+    plain = kernel.encode_chunk(
+        [encode_message(1, b"", b"q", b"\0\0", b"")], 5, None, 0, None, SALT
+    )
+    for version, flags, status in ((0, 0, 0), (1, 2, 3), (1, 3, 3), (0, 2, 2)):
+        changed = bytearray(plain)
+        changed[12], changed[14] = version, flags
+        data = resealed(changed)
+        found, lists = walked(kernel, data, 0, len(data), SALT, 0, 1 << 60, 99, 1 << 20)
+        assert found[0] == status
+        assert len(lists[0]) == (status == 0)
+        # What lies behind it is wanted: then it need not be opened.
+        (after, position, _), _ = walked(kernel, data, 0, len(data), SALT, 6, 1 << 60, 99, 1 << 20)
+        assert (after, position) == ((2, 0) if status == 2 else (0, len(data)))
 
 
 @kernels

@@ -101,6 +101,10 @@ FAULTS: Faults = {
         (-1, "{value_negative,-1}"),
         (TOO_LONG_MS, "{value_too_large,315360000001}"),
     ],
+    "x-compression": [
+        (1, "{unacceptable_type,byte}"),
+        ("lz4", "\"unsupported compression 'lz4'\""),
+    ],
     "x-retain-for": [(-1, "{value_negative,-1}")],
 }
 
@@ -235,7 +239,7 @@ def test_a_quorum_queue_is_durable_shared_and_stays(
         {"x-queue-type": "quorum", "x-quorum-initial-group-size": 3, "x-max-in-memory-length": 0},
         {"x-queue-type": "quorum", "x-quorum-target-group-size": 3},
         {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once"},
-        {"x-consumer-timeout": 0, "x-retain-for": 0},
+        {"x-consumer-timeout": 0, "x-retain-for": 0, "x-compression": "zstd"},
         {"x-of-mine": -1, "another": [1]},
     ],
 )

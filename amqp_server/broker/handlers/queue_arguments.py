@@ -26,9 +26,10 @@ from amqp_server.broker.handlers.argument_values import (
     truth,
 )
 from amqp_server.broker.queue_settings import Overflow, QueueType
-from amqp_server.broker.storing.storage_settings import RETAIN_FOR
+from amqp_server.broker.storing.storage_settings import COMPRESSION, RETAIN_FOR
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
+from appendlog import Compression
 
 if TYPE_CHECKING:
     from amqp_server.broker.handlers.argument_values import ValueCheck
@@ -190,6 +191,9 @@ QUEUE_ARGUMENTS = {
     "x-queue-master-locator": QueueArgument(any_value, _CLASSIC),
     "x-delivery-limit": QueueArgument(integer, _QUORUM),
     "x-consumer-timeout": QueueArgument(duration, is_compared=False),
+    COMPRESSION: QueueArgument(
+        one_of((*Compression,), otherwise="\"unsupported compression '{}'\""), is_compared=False
+    ),
     RETAIN_FOR: QueueArgument(not_negative, is_compared=False),
 }
 """By name, in RabbitMQ's order of checks: of two faults the first one here is told."""

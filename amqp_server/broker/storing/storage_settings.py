@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from appendlog import LogOptions
+from appendlog import Compression, LogOptions
 
 if TYPE_CHECKING:
     from amqp_server.config import Durability, ServerConfig
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 RETAIN_FOR: Final = "x-retain-for"
 """Milliseconds that settled messages are kept for replay and export."""
+
+COMPRESSION: Final = "x-compression"
+"""How the queue's log packs what it writes: `none` or `zstd`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +26,39 @@ class StorageSettings:
         durability: What must have happened to a persistent message before it is confirmed.
         retain_for_seconds: How long settled messages are kept; 0 removes a segment as soon as
             all of it is settled.
+        compression: How its log packs what it writes.
+        compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
     """
 
     durability: Durability
     retain_for_seconds: float
+    compression: Compression
+    compression_bytes_min: int
 
     def log_options(self) -> LogOptions:
         """Return what the queue's log is opened with."""
-        return LogOptions()
+        return LogOptions(
+            compression=self.compression, compression_bytes_min=self.compression_bytes_min
+        )
 
 
 def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
     """Return what the checked arguments of a queue ask for, or else the server's settings."""
     retain_for_ms = _integer(arguments, RETAIN_FOR)
+    compression = _text(arguments, COMPRESSION)
     return StorageSettings(
         durability=config.durability,
         retain_for_seconds=(
             config.retain_for_seconds if retain_for_ms is None else retain_for_ms / 1000
         ),
+        compression=config.compression if compression is None else Compression(compression),
+        compression_bytes_min=config.compression_bytes_min,
     )
+
+
+def _text(arguments: Table, name: str) -> str | None:
+    value = arguments.get(name)
+    return value.value.decode() if value is not None and isinstance(value.value, bytes) else None
 
 
 def _integer(arguments: Table, name: str) -> int | None:
