@@ -159,7 +159,7 @@ class Server:
                 self._flusher.close()
 
     async def _lock_and_recover(self) -> StartReport:
-        self._lock = lock_storage(self.config.storage_path)
+        self._lock = lock_storage(self.config.storage_path, self._filesystem)
         try:
             report = await self._recover()
         except BaseException:

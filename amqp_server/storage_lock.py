@@ -5,21 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.errors import StartupError
+from appendlog.files.durable_directories import DurableDirectories, existing_root
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import MetadataError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from appendlog import FileSystem
 
-def lock_storage(storage_path: Path) -> DirectoryLock:
-    """Make the data directory where it is missing, and claim it.
+
+def lock_storage(storage_path: Path, filesystem: FileSystem) -> DirectoryLock:
+    """Make the data directory where it is missing, safe from a power cut, and claim it.
 
     Raises:
         StartupError: It cannot be used, or another process has it.
     """
     try:
-        storage_path.mkdir(parents=True, exist_ok=True)
+        directories = DurableDirectories(existing_root(filesystem, storage_path))
+        directories.make(filesystem, storage_path)
+        directories.sync(filesystem, storage_path)
         return DirectoryLock.acquire(storage_path)
     except MetadataError as error:
         raise StartupError(str(error)) from error

@@ -12,6 +12,7 @@ from appendlog.errors import (
     UnsupportedFormatError,
 )
 from appendlog.files.descriptors import Descriptors
+from appendlog.files.durable_directories import DurableDirectories
 from appendlog.files.filesystem import FileSystem
 from appendlog.flushing.flusher import Flusher, ThreadFlusher
 from appendlog.flushing.requests import (
@@ -38,6 +39,7 @@ __all__ = [
     "CorruptRecordError",
     "DeleteRequest",
     "Descriptors",
+    "DurableDirectories",
     "FileSystem",
     "FlushRequest",
     "FlushResult",

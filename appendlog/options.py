@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from appendlog.files.descriptors import SHARED_DESCRIPTORS, Descriptors
+from appendlog.files.durable_directories import DurableDirectories
 from appendlog.segments.mapped_indexes import SHARED_INDEXES, MappedIndexes
 
 SEGMENT_BYTES_MAX = 2 << 30
@@ -29,6 +30,8 @@ class LogOptions:
         compression_bytes_min: Chunks with fewer bytes of records are never packed.
         descriptors: Where open files are kept; by default one bounded set per process.
         indexes: Where mapped indexes are kept; by default one bounded set per process.
+        directories: Makes the log's directory and its parents; to be shared by logs that share
+            parents. By default what is there when the log is opened counts as safe.
     """
 
     segment_bytes: int = 64 << 20
@@ -37,6 +40,7 @@ class LogOptions:
     compression_bytes_min: int = 1024
     descriptors: Descriptors = field(default=SHARED_DESCRIPTORS, repr=False)
     indexes: MappedIndexes = field(default=SHARED_INDEXES, repr=False)
+    directories: DurableDirectories | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= SEGMENT_BYTES_MAX:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
 
+from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint_reading import CheckpointRecovery, checkpoint_path, read_checkpoint
 from offsets.checkpoint_round import encode_round
@@ -54,6 +55,7 @@ class CheckpointStore:
         self.recovery = recovery
         self._directory = directory
         self._filesystem = filesystem
+        self._directories = DurableDirectories(existing_root(filesystem, directory.parent))
         self._compaction_bytes_min = compaction_bytes_min
         self._generation = recovery.generation
         self._sources = recovery.sources
@@ -163,7 +165,7 @@ class CheckpointStore:
         self._round = 0
         buffers = self._encode(list(self._entries.values()), [], clean)
         filesystem = self._filesystem
-        filesystem.make_directories(self._directory)
+        self._directories.make(filesystem, self._directory)
         path = checkpoint_path(self._directory, self._generation)
         temporary = path.with_name(f"{path.name}.tmp")
         self._descriptor = filesystem.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -171,6 +173,7 @@ class CheckpointStore:
         filesystem.fsync(self._descriptor)
         filesystem.rename(temporary, path)
         filesystem.sync_directory(self._directory)
+        self._directories.sync(filesystem, self._directory)
         self._round = 1
         self._remove_superseded(path)
 

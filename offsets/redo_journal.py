@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from offsets.errors import RedoFailedError
 from offsets.redo_reading import RedoRecovery, read_redo_journal, redo_path
@@ -39,6 +40,7 @@ class RedoJournal:
         self.recovery = recovery
         self._directory = directory
         self._filesystem = filesystem
+        self._directories = DurableDirectories(existing_root(filesystem, directory.parent))
         self._number = recovery.last_number
         self._descriptor = -1
         self._file_bytes = 0
@@ -98,6 +100,7 @@ class RedoJournal:
             if is_new:
                 self._filesystem.fsync(self._descriptor)
                 self._filesystem.sync_directory(self._directory)
+                self._directories.sync(self._filesystem, self._directory)
         except OSError as cause:
             error = RedoFailedError(redo_path(self._directory, self._number), cause)
             self._withdraw(error)
@@ -150,7 +153,7 @@ class RedoJournal:
         self.close()
         self._number = number
         self._file_bytes = self._round = 0
-        self._filesystem.make_directories(self._directory)
+        self._directories.make(self._filesystem, self._directory)
         path = redo_path(self._directory, number)
         self._descriptor = self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 

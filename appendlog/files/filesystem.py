@@ -178,19 +178,6 @@ class FileSystem:
         finally:
             self.close(descriptor)
 
-    def make_directories(self, path: Path) -> None:
-        """Make a directory and its parents; each new name is on the disk afterwards."""
-        missing: list[Path] = []
-        while not self.exists(path):
-            missing.append(path)
-            path = path.parent
-        for directory in reversed(missing):
-            try:
-                self.mkdir(directory)
-            except FileExistsError:
-                continue
-            self.sync_directory(directory.parent)
-
     def remove_tree(self, path: Path) -> None:
         """Remove a directory with all that is in it; its name may come back after a power cut."""
         for name in self.listdir(path):

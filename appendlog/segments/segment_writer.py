@@ -6,7 +6,8 @@ GIL away, and getting it back beside a busy event loop costs more than the disk 
 
 What must be on the disk before what:
 - a segment's data and footer before the next segment's file is made,
-- a new file's data and its directory entry before anything in it is called durable,
+- a new file's data, its name and those of its directories before anything in it is called
+  durable: the data first, for then most file systems have little left to do for the names,
 - all of that before the `end` file says so.
 """
 
@@ -17,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_advance, is_plausible
@@ -67,6 +69,11 @@ class SegmentWriter:
         )
         self._is_data_synced = True
         self._is_directory_synced = True
+        self._directories = options.directories or DurableDirectories(
+            existing_root(filesystem, directory)
+        )
+        # An `end` file was once written behind the syncs of all of them.
+        self._are_parents_synced = end_generation > 0
         self._pending: list[tuple[bytes, ChunkHeader]] = []
         self._pending_bytes = 0
         self._new_header = b""
@@ -154,6 +161,7 @@ class SegmentWriter:
         """Assume that nothing which recovery found is on the disk yet."""
         self._is_data_synced = False
         self._is_directory_synced = False
+        self._are_parents_synced = False
 
     def store_index(self, segment: Segment) -> None:
         """Write index entries that are not in the file yet. Failure only costs a rebuild."""
@@ -200,7 +208,7 @@ class SegmentWriter:
         position, flags = segment.size_bytes, os.O_RDWR
         self.path = segment.path
         if self._new_header:
-            self._filesystem.make_directories(self._directory)
+            self._directories.make(self._filesystem, self._directory)
             buffers.insert(0, self._new_header)
             position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
             self._is_directory_synced = False
@@ -256,4 +264,7 @@ class SegmentWriter:
             return
         self.path = self._directory
         self._filesystem.sync_directory(self._directory)
+        if not self._are_parents_synced:
+            self._directories.sync(self._filesystem, self._directory)
+            self._are_parents_synced = True
         self._is_directory_synced = True

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from appendlog import DurableDirectories
 from appendlog.files.dry_run import DryRunFileSystem
 
 
@@ -44,7 +45,7 @@ def test_new_renamed_and_removed_names_are_seen_and_not_made(
     filesystem: DryRunFileSystem, tmp_path: Path, file: Path
 ) -> None:
     directory = tmp_path / "a" / "b"
-    filesystem.make_directories(directory)
+    DurableDirectories(tmp_path).make(filesystem, directory)
     descriptor = filesystem.open(directory / "new.tmp", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     filesystem.write_all(descriptor, [b"new"], 0, sync=False)
     filesystem.close(descriptor)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import Descriptors, FileSystem
+from appendlog import Descriptors, DurableDirectories, FileSystem
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
@@ -64,9 +64,12 @@ def test_more_buffers_than_one_call_takes_are_written(tmp_path: Path) -> None:
 
 def test_new_directories_and_names_are_made_durable(tmp_path: Path) -> None:
     filesystem = FaultyFileSystem(tmp_path)
-    filesystem.make_directories(tmp_path / "a" / "b")
-    assert filesystem.operations == ["mkdir", "sync_directory"] * 2
-    filesystem.make_directories(tmp_path / "a" / "b")
+    directories = DurableDirectories(tmp_path)
+    directories.make(filesystem, tmp_path / "a" / "b")
+    directories.sync(filesystem, tmp_path / "a" / "b")
+    assert filesystem.operations == ["mkdir"] * 2 + ["sync_directory"] * 2
+    directories.make(filesystem, tmp_path / "a" / "b")
+    directories.sync(filesystem, tmp_path / "a" / "b")
     assert len(filesystem.operations) == 4
     descriptor = filesystem.open(tmp_path / "a" / "old", os.O_RDWR | os.O_CREAT)
     filesystem.close(descriptor)

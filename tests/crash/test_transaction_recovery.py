@@ -8,6 +8,7 @@ import pytest
 from crc32c import crc32c
 from pamqp.commands import Basic, Channel, Tx
 
+from amqp_server.broker.storing.storage_settings import StorageSettings
 from amqp_server.errors import StartupError
 from appendlog import LogOptions
 from tests.amqp_client import connect
@@ -112,12 +113,13 @@ def test_a_journal_of_a_later_version_is_not_passed_over(power: Power) -> None:
     assert journal.read_bytes() == octets
 
 
-def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(power: Power) -> None:
+def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(
+    power: Power, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a start would take it for missing, and append it again."""
+    small = LogOptions(segment_bytes=8192)
+    monkeypatch.setattr(StorageSettings, "log_options", lambda *_: small)
     with serve(power) as server:
-        storage = server.server.broker.storage
-        small = LogOptions(segment_bytes=8192)
-        server.call(lambda: setattr(storage, "_log_options", small))
         with connect(server.address) as client:
             prepare(client)
             power.broken = "/right/"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
 from amqp_server.broker.storing.storage_settings import storage_settings
-from appendlog import DeleteRequest, FlushRequest, Log
+from appendlog import DeleteRequest, DurableDirectories, FlushRequest, Log
 from metadata.names import log_directory
 from ring import PagePool, Ring
 
@@ -89,6 +89,7 @@ class QueueStorage:
         self._read_in_worker = read_in_worker
         self._turn = turn
         self._filesystem = filesystem
+        self._directories = DurableDirectories(config.storage_path)
         self._stores: dict[Log, MessageStore] = {}
         self._on_deleted: dict[Log, Callable[[], None]] = {}
 
@@ -114,7 +115,7 @@ class QueueStorage:
         """
         path = self._config.storage_path
         directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
-        options = settings.log_options()
+        options = settings.log_options(self._directories)
         return Log.open(directory, identity, options, self._filesystem, settled_floor)
 
     def make_store(

@@ -10,6 +10,7 @@ from appendlog import Compression, LogOptions
 if TYPE_CHECKING:
     from amqp_server.config import Durability, ServerConfig
     from amqp_server.protocol.tables import Table
+    from appendlog import DurableDirectories
 
 RETAIN_FOR: Final = "x-retain-for"
 """Milliseconds that settled messages are kept for replay and export."""
@@ -35,10 +36,16 @@ class StorageSettings:
     compression: Compression
     compression_bytes_min: int
 
-    def log_options(self) -> LogOptions:
-        """Return what the queue's log is opened with."""
+    def log_options(self, directories: DurableDirectories | None = None) -> LogOptions:
+        """Return what the queue's log is opened with.
+
+        Args:
+            directories: Shared by all logs of the server.
+        """
         return LogOptions(
-            compression=self.compression, compression_bytes_min=self.compression_bytes_min
+            compression=self.compression,
+            compression_bytes_min=self.compression_bytes_min,
+            directories=directories,
         )
 
 
