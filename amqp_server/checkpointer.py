@@ -102,17 +102,22 @@ class Checkpointer:
             self._remove_settled()
 
     def _remove_settled(self) -> None:
-        """Ask for the removal of segments that nobody needs."""
+        """Ask for the removal of segments that nobody needs, and for the sealing of old ones."""
         now_ns = time.time_ns()
         kept_from = self._committer.kept_from()
         for queue in self._broker.queues():
             floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
             floor = min(floor, kept_from.get(queue, floor))
-            if queue.store.is_failed or not queue.store.log.has_settled_segment(floor):
-                continue
+            log = queue.store.log
             retain_seconds = queue.storage_settings.retain_for_seconds
             keep_since_ns = now_ns - int(retain_seconds * 1e9) if retain_seconds else None
-            self._flusher.submit(RemoveSettledRequest(queue.store.log, floor, keep_since_ns))
+            if log.is_roll_due(now_ns, floor, keep_since_ns):
+                # Appends go first, so the removal finds it sealed.
+                queue.store.request_roll()
+            elif not log.has_settled_segment(floor):
+                continue
+            if not queue.store.is_failed:
+                self._flusher.submit(RemoveSettledRequest(log, floor, keep_since_ns))
 
 
 def checkpoint_of(queue: Queue) -> QueueCheckpoint:

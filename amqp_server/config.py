@@ -101,6 +101,8 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "flush_interval_seconds": Bounds(0.001, 10, or_zero=True),
         "compression_bytes_min": Bounds(0, 16 * MIB),
         "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
+        "segment_bytes": Bounds(64 * KIB, 2 * GIB),
+        "segment_age_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "memory_watermark": Bounds(0.01, 1024 * GIB),
         "disk_free_limit_bytes": Bounds(1 * MIB, 1024 * 1024 * GIB, or_zero=True),
         "consumer_timeout_seconds": Bounds(0.001, 3_650 * 86_400, or_zero=True),
@@ -134,6 +136,10 @@ class ServerConfig:
         compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
         retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
             segment as soon as all of it is settled.
+        segment_bytes: Size at which a file of a queue's log is complete and the next one begins.
+            A queue may have its own.
+        segment_age_seconds: Age of its first message at which such a file is complete, so that a
+            slow queue's settled messages can be removed too; 0 never. A queue may have its own.
         consumer_timeout_seconds: How long a consumer may take to answer a delivery before its
             channel is closed; 0 for ever. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
@@ -165,6 +171,8 @@ class ServerConfig:
     compression: Compression = Compression.NONE
     compression_bytes_min: int = 1 * KIB
     retain_for_seconds: float = 0.0
+    segment_bytes: int = 64 * MIB
+    segment_age_seconds: float = 7 * 86_400.0
     consumer_timeout_seconds: float = 0.0
     max_message_bytes: int = 128 * MIB
     memory_watermark: float = 0.6

@@ -27,13 +27,14 @@ from appendlog.layout.message import MessageView, decode_message, encode_message
 from appendlog.layout.records import COMPILED, encode_chunk, walk_chunks
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log import Log
-from appendlog.options import Compression, LogOptions
+from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
 from appendlog.reader import LogReader, Split
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.segment_reader import ReadResult
 
 __all__ = [
     "COMPILED",
+    "SEGMENT_BYTES_MAX",
     "CloseRequest",
     "Compression",
     "CorruptRecordError",

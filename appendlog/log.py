@@ -33,6 +33,13 @@ from appendlog.segments.segment_writer import SegmentWriter
 from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
 
+EMPTIED_BYTES: Final = 1 << 20
+"""An active segment of which everything is settled is sealed for removal from this size on.
+
+Sealing costs four syncs; below this size it would cost a queue that is drained again and again
+more than the room is worth.
+"""
+
 
 class Log:
     """An append log in one directory. Made by `Log.open`."""
@@ -291,6 +298,46 @@ class Log:
             self._indexes.forget(segment)
         return sum(segment.size_bytes for segment in removed)
 
+    def is_roll_due(self, now_ns: int, floor: int, keep_since_ns: int | None = None) -> bool:
+        """Tell whether the last segment should be sealed though nothing is appended. O(1).
+
+        Because its first record is old enough, so that retention may take the segment one day.
+        Or because all of it is settled, and it is large: retention may take it at once.
+
+        Args:
+            now_ns: Nanoseconds since 1970 UTC.
+            floor: As for `remove_settled`.
+            keep_since_ns: As for `remove_settled`.
+        """
+        last = self._segments.last
+        if last is None or not last.summary.chunk_count:
+            return False
+        if not last.is_sealed and self._writer.is_old(last, now_ns):
+            return True
+        is_kept = keep_since_ns is not None and last.summary.last_timestamp_ns >= keep_since_ns
+        emptied_bytes = min(EMPTIED_BYTES, self._options.segment_bytes)
+        return last.end_offset <= floor and last.size_bytes >= emptied_bytes and not is_kept
+
+    def roll(self) -> None:
+        """Seal the last segment and begin an empty one; nothing happens in an empty log.
+
+        Everything so far is on the disk when this returns.
+
+        Raises:
+            LogFailedError: A write or sync failed, now or before.
+        """
+        if self._failed is not None:
+            raise self._failed
+        last = self._segments.last
+        if last is None or not last.summary.chunk_count:
+            return
+        try:
+            self._writer.roll()
+        except OSError as error:
+            raise self.fail(self._writer.path, error) from error
+        self._take_created()
+        self._recovery_point = self._log_end_offset
+
     def close(self) -> None:
         """Put everything on the disk and close the files. The log is not used afterwards.
 
@@ -356,6 +403,11 @@ class Log:
             self._indexes.forget(segment)
         self._descriptors.forget(self._filesystem, self.directory / END_FILE_NAME)
 
+    def _take_created(self) -> None:
+        if self._writer.created:
+            self._segments.add(self._writer.created)
+            self._writer.created.clear()
+
     def _append(
         self,
         chunks: Sequence[bytes],
@@ -369,9 +421,7 @@ class Log:
             writer.append(chunks, headers, end_offset, sync, gap_reason)
         except OSError as error:
             raise self.fail(writer.path, error) from error
-        if writer.created:
-            self._segments.add(writer.created)
-            writer.created.clear()
+        self._take_created()
         self._log_end_offset = end_offset
         if sync:
             self._recovery_point = end_offset

@@ -25,6 +25,8 @@ class LogOptions:
     Attributes:
         segment_bytes: A segment is sealed before a chunk that would make it longer; a
             chunk that is longer by itself gets a segment of its own. 1 to 2 GiB.
+        segment_age_seconds: A segment is sealed before a chunk that is this much younger than
+            its first record; 0 = never for its age.
         index_interval_bytes: Least distance between two index entries.
         compression: Whether chunks are packed with zstd before they are written.
         compression_bytes_min: Chunks with fewer bytes of records are never packed.
@@ -35,6 +37,7 @@ class LogOptions:
     """
 
     segment_bytes: int = 64 << 20
+    segment_age_seconds: float = 0.0
     index_interval_bytes: int = INDEX_INTERVAL_BYTES
     compression: Compression = Compression.NONE
     compression_bytes_min: int = 1024
@@ -45,6 +48,8 @@ class LogOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.segment_bytes <= SEGMENT_BYTES_MAX:
             raise ValueError(f"segment_bytes {self.segment_bytes} is not in [1, 2 GiB]")
+        if self.segment_age_seconds < 0:
+            raise ValueError(f"segment_age_seconds {self.segment_age_seconds} is negative")
         if self.index_interval_bytes < 1:
             raise ValueError(f"index_interval_bytes {self.index_interval_bytes} is not positive")
         if self.compression_bytes_min < 0:

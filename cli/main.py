@@ -176,6 +176,21 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="How long settled messages are kept for replay and export.",
 )
 @click.option(
+    "--segment-bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="64MiB",
+    help="Size at which a file of a queue's log is complete and the next begins.",
+)
+@click.option(
+    "--segment-age",
+    "segment_age_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="7d",
+    help="Age at which such a file is complete; 0: never for its age.",
+)
+@click.option(
     "--consumer-timeout",
     "consumer_timeout_seconds",
     cls=ServerOption,

@@ -38,6 +38,8 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
     if appends:
         chunks = [chunk for request in appends for chunk in request.chunks]
         log.append(chunks, appends[-1].end_offset, any(request.sync for request in appends))
+        if any(request.roll for request in appends):
+            log.roll()
         return 0
     request = group[0]
     if isinstance(request, RemoveSettledRequest):

@@ -15,12 +15,14 @@ class FlushRequest:
         chunks: Encoded; may be empty.
         end_offset: Log end offset afterwards.
         sync: Put them on the disk.
+        roll: Then seal the segment; see `Log.roll`.
     """
 
     log: Log
     chunks: list[bytes]
     end_offset: int
     sync: bool
+    roll: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,12 @@ class SegmentList:
         return segments[0] if segments else None
 
     @property
+    def last(self) -> Segment | None:
+        """The newest segment, or None when there is none."""
+        segments = self._segments
+        return segments[-1] if segments else None
+
+    @property
     def size_bytes(self) -> int:
         """Size of all segment files together."""
         return sum(segment.size_bytes for segment in self._segments)

@@ -77,6 +77,7 @@ class SegmentWriter:
         self._pending: list[tuple[bytes, ChunkHeader]] = []
         self._pending_bytes = 0
         self._new_header = b""
+        self._age_ns = int(options.segment_age_seconds * 1e9)
         self._segments_end = end_offset
         self.active = active
         self.created: list[Segment] = []
@@ -157,6 +158,25 @@ class SegmentWriter:
             segment.size_bytes,
         )
 
+    def is_old(self, segment: Segment, now_ns: int) -> bool:
+        """Tell whether a segment's first record is of an age at which segments are sealed."""
+        first_ns = segment.summary.first_timestamp_ns
+        return self._age_ns != 0 and first_ns != 0 and now_ns - first_ns >= self._age_ns
+
+    def roll(self) -> None:
+        """Seal the active segment and begin one without records, on the disk.
+
+        That one keeps the end offset when everything before it is removed.
+
+        Raises:
+            OSError: A file operation failed; `path` says which file.
+        """
+        if self.active is not None:
+            self._seal(self.active)
+        self.active = self._create()
+        self._write(sync=False)
+        self.sync()
+
     def mark_unsynced(self) -> None:
         """Assume that nothing which recovery found is on the disk yet."""
         self._is_data_synced = False
@@ -186,6 +206,7 @@ class SegmentWriter:
         return size > segment.header_bytes and (
             size + len(chunk) > self._options.segment_bytes
             or header.end_offset - segment.base_offset > U32_MAX
+            or self.is_old(segment, header.last_timestamp_ns)
         )
 
     def _create(self) -> Segment:
@@ -202,7 +223,7 @@ class SegmentWriter:
     def _write(self, sync: bool) -> None:
         """Write what is pending to the active segment, in one system call if possible."""
         segment = self.active
-        if segment is None or not self._pending:
+        if segment is None or not (self._pending or self._new_header):
             return
         buffers = [chunk for chunk, _ in self._pending]
         position, flags = segment.size_bytes, os.O_RDWR

@@ -29,6 +29,7 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--flush-interval", "2ms", "--retain-for", "7d", "--max-message-size", "1MB"),
         *("--log-level", "debug", "--guest-from-anywhere", "--memory-watermark", "2GiB"),
         *("--compression", "zstd", "--compression-min-size", "4KiB"),
+        *("--segment-bytes", "1MiB", "--segment-age", "1h"),
         *("--disk-free-limit", "1GiB", "--consumer-timeout", "30m"),
         *("--present-product", "RabbitMQ", "--present-version", "3.13.7"),
     )
@@ -47,6 +48,8 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         compression=Compression.ZSTD,
         compression_bytes_min=4096,
         retain_for_seconds=604_800.0,
+        segment_bytes=2**20,
+        segment_age_seconds=3_600.0,
         consumer_timeout_seconds=1_800.0,
         max_message_bytes=1_000_000,
         log_level="debug",

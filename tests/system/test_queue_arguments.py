@@ -33,6 +33,7 @@ def refusal(client: AmqpClient, arguments: dict[str, Any], **properties: bool) -
 
 INTEGERS = ["x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-max-priority"]
 INTEGERS += ["x-queue-version", "x-consumer-timeout", "x-retain-for"]
+INTEGERS += ["x-segment-max-bytes", "x-segment-max-age"]
 
 
 @pytest.mark.parametrize("name", INTEGERS)
@@ -106,6 +107,15 @@ FAULTS: Faults = {
         ("lz4", "\"unsupported compression 'lz4'\""),
     ],
     "x-retain-for": [(-1, "{value_negative,-1}")],
+    "x-segment-max-bytes": [
+        (-1, "{value_negative,-1}"),
+        (65_535, "{value_too_small,65535}"),
+        (2**31 + 1, "{value_too_large,2147483649}"),
+    ],
+    "x-segment-max-age": [
+        (-1, "{value_negative,-1}"),
+        (TOO_LONG_MS, "{value_too_large,315360000001}"),
+    ],
 }
 
 
@@ -240,6 +250,8 @@ def test_a_quorum_queue_is_durable_shared_and_stays(
         {"x-queue-type": "quorum", "x-quorum-target-group-size": 3},
         {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once"},
         {"x-consumer-timeout": 0, "x-retain-for": 0, "x-compression": "zstd"},
+        {"x-segment-max-bytes": 65_536, "x-segment-max-age": 0},
+        {"x-segment-max-bytes": 2**31, "x-segment-max-age": 315_360_000_000},
         {"x-of-mine": -1, "another": [1]},
     ],
 )

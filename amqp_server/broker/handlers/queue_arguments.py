@@ -26,10 +26,16 @@ from amqp_server.broker.handlers.argument_values import (
     truth,
 )
 from amqp_server.broker.queue_settings import Overflow, QueueType
-from amqp_server.broker.storing.storage_settings import COMPRESSION, RETAIN_FOR
+from amqp_server.broker.storing.storage_settings import (
+    COMPRESSION,
+    RETAIN_FOR,
+    SEGMENT_BYTES_MIN,
+    SEGMENT_MAX_AGE,
+    SEGMENT_MAX_BYTES,
+)
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
-from appendlog import Compression
+from appendlog import SEGMENT_BYTES_MAX, Compression
 
 if TYPE_CHECKING:
     from amqp_server.broker.handlers.argument_values import ValueCheck
@@ -144,6 +150,15 @@ def _version(value: FieldValue, arguments: Table) -> str | None:
     return fault
 
 
+def _segment_bytes(value: FieldValue, arguments: Table) -> str | None:
+    fault = not_negative(value, arguments)
+    if fault is None and number(value) < SEGMENT_BYTES_MIN:
+        return f"{{value_too_small,{number(value)}}}"
+    if fault is None and number(value) > SEGMENT_BYTES_MAX:
+        return f"{{value_too_large,{number(value)}}}"
+    return fault
+
+
 @dataclass(frozen=True, slots=True)
 class QueueArgument:
     """What one argument may be, which kinds of queue have it, and whether a redeclare must agree.
@@ -195,5 +210,7 @@ QUEUE_ARGUMENTS = {
         one_of((*Compression,), otherwise="\"unsupported compression '{}'\""), is_compared=False
     ),
     RETAIN_FOR: QueueArgument(not_negative, is_compared=False),
+    SEGMENT_MAX_BYTES: QueueArgument(_segment_bytes, is_compared=False),
+    SEGMENT_MAX_AGE: QueueArgument(duration, is_compared=False),
 }
 """By name, in RabbitMQ's order of checks: of two faults the first one here is told."""

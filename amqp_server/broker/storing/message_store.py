@@ -260,6 +260,15 @@ class MessageStore:
             self._request = FlushRequest(self.log, [], self.written_end, sync=True)
             self._flusher.submit(self._request)
 
+    def request_roll(self) -> None:
+        """Let the log seal its last segment, unless there is something else to write first."""
+        if self.is_failed or self._is_discarded or self._request is not None:
+            return
+        self._request = FlushRequest(
+            self.log, [], self.written_end, sync=self._is_durable, roll=True
+        )
+        self._flusher.submit(self._request)
+
     def run_journal(self, *, more_input: bool) -> bool:
         """Hand the next chunks to the flusher, if there is something to write.
 

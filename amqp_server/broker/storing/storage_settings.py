@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.limits import KIB
 from appendlog import Compression, LogOptions
 
 if TYPE_CHECKING:
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 RETAIN_FOR: Final = "x-retain-for"
 """Milliseconds that settled messages are kept for replay and export."""
-
+SEGMENT_MAX_BYTES: Final = "x-segment-max-bytes"
+"""Size at which a segment of the log is sealed."""
+SEGMENT_MAX_AGE: Final = "x-segment-max-age"
+"""Milliseconds after its first record that a segment of the log is sealed; 0 = never."""
+SEGMENT_BYTES_MIN: Final = 64 * KIB
+"""Smaller segments would be more files than messages are worth."""
 COMPRESSION: Final = "x-compression"
 """How the queue's log packs what it writes: `none` or `zstd`."""
 
@@ -29,12 +35,16 @@ class StorageSettings:
             all of it is settled.
         compression: How its log packs what it writes.
         compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
+        segment_bytes: Size at which a segment is sealed.
+        segment_age_seconds: Age at which one is sealed; 0 = never.
     """
 
     durability: Durability
     retain_for_seconds: float
     compression: Compression
     compression_bytes_min: int
+    segment_bytes: int
+    segment_age_seconds: float
 
     def log_options(self, directories: DurableDirectories | None = None) -> LogOptions:
         """Return what the queue's log is opened with.
@@ -43,6 +53,8 @@ class StorageSettings:
             directories: Shared by all logs of the server.
         """
         return LogOptions(
+            segment_bytes=self.segment_bytes,
+            segment_age_seconds=self.segment_age_seconds,
             compression=self.compression,
             compression_bytes_min=self.compression_bytes_min,
             directories=directories,
@@ -53,6 +65,8 @@ def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
     """Return what the checked arguments of a queue ask for, or else the server's settings."""
     retain_for_ms = _integer(arguments, RETAIN_FOR)
     compression = _text(arguments, COMPRESSION)
+    segment_bytes = _integer(arguments, SEGMENT_MAX_BYTES)
+    segment_age_ms = _integer(arguments, SEGMENT_MAX_AGE)
     return StorageSettings(
         durability=config.durability,
         retain_for_seconds=(
@@ -60,6 +74,10 @@ def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
         ),
         compression=config.compression if compression is None else Compression(compression),
         compression_bytes_min=config.compression_bytes_min,
+        segment_bytes=config.segment_bytes if segment_bytes is None else segment_bytes,
+        segment_age_seconds=(
+            config.segment_age_seconds if segment_age_ms is None else segment_age_ms / 1000
+        ),
     )
 
 
