@@ -37,6 +37,27 @@ AnyFrame = Frame | header.ContentHeader | body.ContentBody | heartbeat.Heartbeat
 PERSISTENT: Final = Basic.Properties(delivery_mode=2)
 
 
+class AnyDeclare(Queue.Declare):
+    """A queue.declare of any name: pamqp knows fewer than brokers do."""
+
+    def validate(self) -> None:
+        """Take it."""
+
+
+class AnyGet(Basic.Get):
+    """A basic.get from a queue of any name."""
+
+    def validate(self) -> None:
+        """Take it."""
+
+
+class AnyPublish(Basic.Publish):
+    """A basic.publish with any routing key."""
+
+    def validate(self) -> None:
+        """Take it."""
+
+
 class ConnectionLostError(ConnectionError):
     """The server closed the socket, or its process ended."""
 
@@ -320,7 +341,7 @@ class AmqpClient:
         channel: int = 1,
     ) -> None:
         """Publish one message; with confirms on, the answer is the next frame."""
-        method = Basic.Publish(0, exchange, routing_key, mandatory)
+        method = AnyPublish(0, exchange, routing_key, mandatory)
         self.published[channel] += 1
         self.send_raw(self.publish_octets(method, content, properties, channel))
 
@@ -344,7 +365,7 @@ class AmqpClient:
 
     def get(self, queue: str, *, no_ack: bool = True, channel: int = 1) -> Message | None:
         """Take one message with basic.get; None when the queue has none ready."""
-        self.send(Basic.Get(queue=queue, no_ack=no_ack), channel)
+        self.send(AnyGet(queue=queue, no_ack=no_ack), channel)
         number, value = self.receive()
         assert number == channel, f"answer on channel {number}"
         if isinstance(value, Basic.GetEmpty):
@@ -385,7 +406,7 @@ class AmqpClient:
         channel: int = 1,
     ) -> None:
         """Declare a queue."""
-        method = Queue.Declare(0, queue, False, durable, exclusive, auto_delete, False, arguments)
+        method = AnyDeclare(0, queue, False, durable, exclusive, auto_delete, False, arguments)
         self.call(method, Queue.DeclareOk, channel)
 
     def close_when_told(self) -> Connection.Close:

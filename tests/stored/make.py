@@ -1,0 +1,44 @@
+"""Make the archives of a format version, once: `python -m tests.stored.make VERSION`.
+
+`v<version>-clean.tar.gz` is the data directory after a clean stop, `v<version>-killed.tar.gz` the
+same after a checkpoint and SIGKILL.
+"""
+
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from cli.main import main as amqp_server
+from tests.servers import RunningServer
+from tests.stored.story import VHOST, fill
+
+ARCHIVES = Path(__file__).parent
+NOT_KEPT = {"LOCK", "control.sock"}
+
+
+def make(version: int, *, is_clean: bool) -> Path:
+    """Fill a server, end it, and pack what it leaves."""
+    with tempfile.TemporaryDirectory() as name:
+        storage = Path(name, "data")
+        with RunningServer(storage, "--offset-checkpoint-interval", "100ms") as server:
+            server.start()
+            code = amqp_server(["vhosts", "add", VHOST, "--storage-path", str(storage)])
+            assert code == 0, "no virtual host was added"
+            fill(server.address, version)
+            if is_clean:
+                assert server.terminate() == 0
+            else:
+                server.kill()
+        archive = ARCHIVES / f"v{version}-{'clean' if is_clean else 'killed'}.tar.gz"
+        with tarfile.open(archive, "w:gz") as packed:
+            for path in sorted(storage.rglob("*")):
+                if path.name not in NOT_KEPT:
+                    packed.add(path, path.relative_to(storage), recursive=False)
+    return archive
+
+
+if __name__ == "__main__":
+    for clean in (True, False):
+        made = make(int(sys.argv[1]), is_clean=clean)
+        sys.stdout.write(f"{made} {made.stat().st_size} bytes\n")
