@@ -1,6 +1,6 @@
 """What has been settled: ack floors, acked ranges and their checkpoints; and the redo journal."""
 
-from offsets.checkpoint import CheckpointStore
+from offsets.checkpoint import CheckpointStore, WrittenRound
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
 from offsets.errors import (
     CheckpointFailedError,
@@ -9,7 +9,7 @@ from offsets.errors import (
     UnsupportedCheckpointError,
     UnsupportedRedoError,
 )
-from offsets.queue_checkpoint import QueueCheckpoint, decode_checkpoint
+from offsets.queue_checkpoint import QueueCheckpoint, QueueSnapshot, decode_checkpoint
 from offsets.redo_journal import RedoJournal
 from offsets.redo_reading import RedoRecovery, read_redo_journal
 from offsets.redo_transaction import RedoSettled, RedoTarget, RedoTransaction
@@ -21,6 +21,7 @@ __all__ = [
     "CheckpointStore",
     "OffsetsError",
     "QueueCheckpoint",
+    "QueueSnapshot",
     "RedoFailedError",
     "RedoJournal",
     "RedoRecovery",
@@ -30,6 +31,7 @@ __all__ = [
     "Settlement",
     "UnsupportedCheckpointError",
     "UnsupportedRedoError",
+    "WrittenRound",
     "decode_checkpoint",
     "read_checkpoint",
     "read_redo_journal",

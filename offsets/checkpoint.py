@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 from appendlog.files.durable_directories import DurableDirectories, existing_root
@@ -23,7 +23,7 @@ from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint_reading import CheckpointRecovery, checkpoint_path, read_checkpoint
 from offsets.checkpoint_round import encode_round
 from offsets.errors import CheckpointFailedError
-from offsets.queue_checkpoint import QueueCheckpoint, decode_checkpoint, encode_checkpoint
+from offsets.queue_checkpoint import QueueCheckpoint, QueueState, decode_checkpoint
 
 logger: Final = logging.getLogger(__name__)
 
@@ -32,6 +32,18 @@ COMPACTION_FACTOR: Final = 4
 
 COMPACTION_BYTES_MIN: Final = 1024 * 1024
 """A file shorter than this is never compacted for its length."""
+
+
+class WrittenRound(NamedTuple):
+    """A round that is on the disk.
+
+    Attributes:
+        generation: Of the file it is in.
+        written_bytes: What was written for it; the state of all queues, if it began the file.
+    """
+
+    generation: int
+    written_bytes: int
 
 
 class CheckpointStore:
@@ -99,10 +111,10 @@ class CheckpointStore:
 
     def write_round(
         self,
-        states: Sequence[QueueCheckpoint],
+        states: Sequence[QueueState],
         removed: Sequence[UUID] = (),
         clean: bool = False,
-    ) -> None:
+    ) -> WrittenRound:
         """Put the states of changed queues on the disk; returns when they are there.
 
         One write and one sync for all of them, in the calling thread. A round that fails loses
@@ -114,22 +126,33 @@ class CheckpointStore:
             removed: Incarnations to forget, none of them in `states`; unknown ones are ignored.
             clean: This is the last round of a clean stop. The next round revokes it.
 
+        Returns:
+            Where it is, and how much was written.
+
         Raises:
             CheckpointFailedError: The disk refused; the round may be on it or not.
         """
-        entries = {state.incarnation.bytes: encode_checkpoint(state) for state in states}
+        entries = {state.incarnation.bytes: state.encode() for state in states}
         gone = [incarnation.bytes for incarnation in removed]
         assert entries.keys().isdisjoint(gone)
         self._remember(entries, gone)
         try:
             if self._descriptor < 0 or self._is_overgrown():
+                start = 0
                 self._begin_generation(clean)
             else:
+                start = self._file_bytes
                 self._append(list(entries.values()), gone, clean)
         except OSError as cause:
             self.close()
             path = checkpoint_path(self._directory, self._generation)
             raise CheckpointFailedError(path, cause) from cause
+        return WrittenRound(self._generation, self._file_bytes - start)
+
+    @property
+    def generation(self) -> int:
+        """Number of the newest file."""
+        return self._generation
 
     def close(self) -> None:
         """Give the file up; a later round begins a new generation. Writes nothing."""

@@ -19,10 +19,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-_SHIFT: Final = 10
-_PAGE: Final = 1 << _SHIFT
-_LOW: Final = _PAGE - 1
-_FULL: Final = (1 << _PAGE) - 1
+from offsets.bit_pages import (
+    PAGE_FULL,
+    PAGE_LOW,
+    PAGE_OFFSETS,
+    PAGE_SHIFT,
+    bit_runs,
+    trailing_ones,
+)
+from offsets.settlement_snapshot import SettlementSnapshot
+
+_NO_PAGES: Final[dict[int, int]] = {}
 
 
 class Settlement:
@@ -94,11 +101,11 @@ class Settlement:
         """Say whether one offset is settled. O(log of the full runs)."""
         if offset < self._floor:
             return True
-        page = offset >> _SHIFT
+        page = offset >> PAGE_SHIFT
         bits = self._pages.get(page)
         if bits is None:
             return page in self._full
-        return bool(bits >> (offset & _LOW) & 1)
+        return bool(bits >> (offset & PAGE_LOW) & 1)
 
     def ranges(self, end: int | None = None) -> list[tuple[int, int]]:
         """Return the acked ranges above the floor, ascending, disjoint and not touching.
@@ -111,6 +118,18 @@ class Settlement:
             Half-open ranges, a new list. O(pages + ranges).
         """
         return list(self._runs(self._floor, end))
+
+    def snapshot(self, end: int) -> SettlementSnapshot:
+        """Return what is settled below `end` now, to be encoded in another thread.
+
+        The bitmaps are shared, not copied: some nanoseconds a page, however many acks it holds.
+
+        Args:
+            end: Clip to below this offset (exclusive): the recovery point, for a checkpoint.
+        """
+        if not self._above or end <= self._floor:
+            return SettlementSnapshot(min(self._floor, end), end, _NO_PAGES, ())
+        return SettlementSnapshot(self._floor, end, self._pages.copy(), self._full.between(0, None))
 
     def unsettled_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return what of [start, end) is not settled, ascending, disjoint and not touching.
@@ -134,13 +153,13 @@ class Settlement:
 
     def _add(self, start: int, end: int) -> int:
         """Set the bits of [start, end), which begins at or above the floor."""
-        first = start >> _SHIFT
-        last = (end - 1) >> _SHIFT
-        low = start & _LOW
+        first = start >> PAGE_SHIFT
+        last = (end - 1) >> PAGE_SHIFT
+        low = start & PAGE_LOW
         if first == last:
             return self._add_bits(first, ((1 << (end - start)) - 1) << low)
-        newly = self._add_bits(first, _FULL >> low << low)
-        newly += self._add_bits(last, (1 << (((end - 1) & _LOW) + 1)) - 1)
+        newly = self._add_bits(first, PAGE_FULL >> low << low)
+        newly += self._add_bits(last, (1 << (((end - 1) & PAGE_LOW) + 1)) - 1)
         if last - first > 1:
             newly += self._add_pages(first + 1, last)
         return newly
@@ -152,7 +171,7 @@ class Settlement:
                 return 0
             bits = 0
         merged = bits | mask
-        if merged == _FULL:
+        if merged == PAGE_FULL:
             self._pages.pop(page, None)
             self._full.add(page, page + 1)
         else:
@@ -164,29 +183,29 @@ class Settlement:
         already = 0
         for page in self._partial_pages(first, end):
             already += self._pages.pop(page).bit_count()
-        return self._full.add(first, end) * _PAGE - already
+        return self._full.add(first, end) * PAGE_OFFSETS - already
 
     def _advance(self) -> None:
         """Move the floor over what is settled from it on, and forget the pages below it."""
         before = floor = self._floor
         while True:
-            page = floor >> _SHIFT
+            page = floor >> PAGE_SHIFT
             bits = self._pages.get(page)
             if bits is None:
                 page_end = self._full.pop_first(page)
                 if page_end is None:
                     break
-                floor = page_end << _SHIFT
+                floor = page_end << PAGE_SHIFT
                 continue
-            low = floor & _LOW
-            run_end = low + _trailing_ones(bits >> low)
+            low = floor & PAGE_LOW
+            run_end = low + trailing_ones(bits >> low)
             floor += run_end - low
             left = bits >> run_end << run_end
             if left:
                 self._pages[page] = left
             else:
                 del self._pages[page]
-            if run_end < _PAGE:
+            if run_end < PAGE_OFFSETS:
                 break
         self._floor = floor
         self._above -= floor - before
@@ -210,24 +229,24 @@ class Settlement:
 
     def _pieces(self, start: int, end: int | None) -> Iterator[tuple[int, int]]:
         """Yield settled pieces, ascending, cut at page borders, a little beyond [start, end)."""
-        first = start >> _SHIFT
-        last = None if end is None else (end + _LOW) >> _SHIFT
+        first = start >> PAGE_SHIFT
+        last = None if end is None else (end + PAGE_LOW) >> PAGE_SHIFT
         full = iter(self._full.between(first, last))
         next_full = next(full, None)
         for page in self._partial_pages(first, last):
             while next_full is not None and next_full[0] < page:
-                yield next_full[0] << _SHIFT, next_full[1] << _SHIFT
+                yield next_full[0] << PAGE_SHIFT, next_full[1] << PAGE_SHIFT
                 next_full = next(full, None)
-            offset = page << _SHIFT
+            offset = page << PAGE_SHIFT
             bits = self._pages[page]
             # A look at a few offsets must not go through the other runs of their page.
             if start > offset:
                 bits = bits >> start - offset << start - offset
-            if end is not None and end - offset < _PAGE:
+            if end is not None and end - offset < PAGE_OFFSETS:
                 bits &= (1 << end - offset) - 1
-            yield from _bit_runs(bits, offset)
+            yield from bit_runs(bits, offset)
         while next_full is not None:
-            yield next_full[0] << _SHIFT, next_full[1] << _SHIFT
+            yield next_full[0] << PAGE_SHIFT, next_full[1] << PAGE_SHIFT
             next_full = next(full, None)
 
     def _partial_pages(self, first: int, end: int | None) -> list[int]:
@@ -279,19 +298,3 @@ class _PageRuns:
 
     def _count(self, low: int, high: int) -> int:
         return sum(self._ends[low:high]) - sum(self._starts[low:high])
-
-
-def _trailing_ones(bits: int) -> int:
-    return (~bits & (bits + 1)).bit_length() - 1
-
-
-def _bit_runs(bits: int, offset: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of ones in `bits`, whose lowest bit stands for `offset`."""
-    while bits:
-        zeros = (bits & -bits).bit_length() - 1
-        bits >>= zeros
-        ones = _trailing_ones(bits)
-        bits >>= ones
-        offset += zeros
-        yield offset, offset + ones
-        offset += ones

@@ -1,5 +1,6 @@
 """The form of one queue's checkpoint on the disk."""
 
+import random
 import struct
 from itertools import pairwise
 from uuid import UUID
@@ -10,10 +11,11 @@ from hypothesis import strategies as st
 
 from offsets.queue_checkpoint import (
     QueueCheckpoint,
+    QueueSnapshot,
     checkpoint_bytes,
     decode_checkpoint,
-    encode_checkpoint,
 )
+from offsets.settlement import Settlement
 
 INCARNATION = UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -42,14 +44,14 @@ checkpoints = st.builds(
 def test_a_checkpoint_round_trips_and_knows_its_size(
     checkpoint: QueueCheckpoint, before: bytes, behind: bytes
 ) -> None:
-    entry = encode_checkpoint(checkpoint)
+    entry = checkpoint.encode()
     assert decode_checkpoint(entry) == checkpoint
     assert checkpoint_bytes(before + entry + behind, len(before)) == len(entry)
 
 
 def test_the_bytes_are_as_drawn_with_runs() -> None:
     checkpoint = QueueCheckpoint(INCARNATION, 1, [(1000, 2000)], 7, {3: 9, 5: 2})
-    assert encode_checkpoint(checkpoint) == (
+    assert checkpoint.encode() == (
         bytes.fromhex("00112233445566778899aabbccddeeff")
         + struct.pack("<QQIIII", 1, 7, 1, 0, 2, 0)
         + struct.pack("<QQ", 1000, 2000)
@@ -59,7 +61,7 @@ def test_the_bytes_are_as_drawn_with_runs() -> None:
 
 def test_the_bytes_are_as_drawn_with_a_bitmap() -> None:
     checkpoint = QueueCheckpoint(INCARNATION, 1, [(2, 4), (9, 10)], 10)
-    assert encode_checkpoint(checkpoint) == (
+    assert checkpoint.encode() == (
         INCARNATION.bytes
         + struct.pack("<QQIIII", 1, 10, 0, 2, 0, 0)
         + bytes([0b0000_0110, 0b0000_0001])
@@ -67,7 +69,7 @@ def test_the_bytes_are_as_drawn_with_a_bitmap() -> None:
 
 
 def test_an_idle_queue_takes_48_bytes() -> None:
-    assert len(encode_checkpoint(QueueCheckpoint(INCARNATION, 5))) == 48
+    assert len(QueueCheckpoint(INCARNATION, 5).encode()) == 48
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_an_idle_queue_takes_48_bytes() -> None:
 )
 def test_the_smaller_of_runs_and_bitmap_is_taken(ranges: list[tuple[int, int]], size: int) -> None:
     checkpoint = QueueCheckpoint(INCARNATION, 0, ranges)
-    entry = encode_checkpoint(checkpoint)
+    entry = checkpoint.encode()
     assert len(entry) == size
     assert decode_checkpoint(entry) == checkpoint
 
@@ -92,4 +94,40 @@ def test_ranges_that_are_below_the_floor_or_unordered_are_our_own_mistake(
     ranges: list[tuple[int, int]],
 ) -> None:
     with pytest.raises(AssertionError):
-        encode_checkpoint(QueueCheckpoint(INCARNATION, 1, ranges))
+        QueueCheckpoint(INCARNATION, 1, ranges).encode()
+
+
+@given(st.integers(0, 5000), steps, st.integers(0, 70_000), st.randoms())
+def test_a_snapshot_says_what_the_list_of_its_ranges_says(
+    floor: int, steps: list[int], end: int, order: random.Random
+) -> None:
+    """Cut anywhere by the recovery point, and settled in any order."""
+    settlement = Settlement(floor)
+    ranges = acked_ranges(floor, steps)
+    order.shuffle(ranges)
+    for start, stop in ranges:
+        settlement.settle(start, stop)
+    snapshot = QueueSnapshot(INCARNATION, settlement.snapshot(end), 7, {5: 2})
+    clipped = settlement.ranges(end) if end > floor else []
+    assert list(snapshot.settled.ranges()) == clipped
+    checkpoint = QueueCheckpoint(INCARNATION, min(settlement.ack_floor, end), clipped, 7, {5: 2})
+    assert snapshot.encode() == checkpoint.encode()
+
+
+def test_a_snapshot_stays_what_it_was_when_more_is_settled() -> None:
+    settlement = Settlement(0, [(5, 10), (2000, 5000)])
+    snapshot = settlement.snapshot(10_000)
+    settlement.settle(0, 6000)
+    assert snapshot.ack_floor == 0
+    assert list(snapshot.ranges()) == [(5, 10), (2000, 5000)]
+
+
+def test_a_snapshot_with_runs_of_whole_pages_and_single_acks_is_a_bitmap() -> None:
+    settlement = Settlement(3)
+    for start in range(4, 40_000, 2):
+        settlement.settle(start, start + 1)
+    settlement.settle(10_000, 30_000)
+    entry = QueueSnapshot(INCARNATION, settlement.snapshot(50_000)).encode()
+    checkpoint = QueueCheckpoint(INCARNATION, 3, settlement.ranges())
+    assert entry == checkpoint.encode()
+    assert decode_checkpoint(entry) == checkpoint

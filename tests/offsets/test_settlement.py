@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import offsets.settlement as settlement_module
+from offsets.bit_pages import bit_runs
 from offsets.settlement import Settlement
 
 PAGE = 1024
@@ -214,8 +215,7 @@ def test_a_look_at_one_offset_does_not_go_through_the_holes_beside_it(
             looked_at += 1
             yield run
 
-    bit_runs = settlement_module._bit_runs
-    monkeypatch.setattr(settlement_module, "_bit_runs", count)
+    monkeypatch.setattr(settlement_module, "bit_runs", count)
 
     assert settlement.unsettled_ranges(500, 503) == [(500, 501), (502, 503)]
     assert looked_at == 1

@@ -1,0 +1,114 @@
+"""What was settled in one queue at one moment, for another thread to look at and to encode.
+
+It shares the bitmaps of the settlement it was taken of, which are integers and never change.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from typing import Final
+
+from offsets.bit_pages import PAGE_FULL, PAGE_LOW, PAGE_OFFSETS, PAGE_SHIFT, bit_runs
+
+_SORTED_TOGETHER: Final = 8192
+"""Page numbers sorted at a time: a sort keeps the interpreter from all other threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettlementSnapshot:
+    """Settled offsets of one queue, clipped. Made by `Settlement.snapshot`; belongs to anybody.
+
+    Attributes:
+        ack_floor: All offsets below it are settled; not above `end`.
+        end: Nothing at or above it counts, whatever the pages say.
+        pages: Bitmaps of partly settled pages, by page number; at or above the floor.
+        full_pages: Runs [first, end) of pages settled as a whole, ascending; none in `pages`.
+    """
+
+    ack_floor: int
+    end: int
+    pages: Mapping[int, int]
+    full_pages: Sequence[tuple[int, int]]
+
+    def ranges(self) -> Iterator[tuple[int, int]]:
+        """Yield the acked ranges above the floor, ascending, disjoint and not touching."""
+        run_start = run_end = -1
+        for start, end in self._pieces():
+            if start == run_end:
+                run_end = end
+                continue
+            if run_end >= 0:
+                yield run_start, run_end
+            run_start, run_end = start, end
+        if run_end >= 0:
+            yield run_start, run_end
+
+    def measure(self) -> tuple[int, int]:
+        """Return the number of acked ranges, and the end of the last one (the floor if none)."""
+        count, end = 0, self.ack_floor
+        for first, page_end, bits in self._clipped_pages():
+            count += (bits & ~(bits << 1)).bit_count() if bits != PAGE_FULL else 1
+            offset = first << PAGE_SHIFT
+            if bits & 1 and offset == end:
+                # It goes on where the one before it ended.
+                count -= 1
+            end = (page_end << PAGE_SHIFT) - PAGE_OFFSETS + bits.bit_length()
+        return count, end
+
+    def bitmap(self, end: int) -> bytes:
+        """Return a bitmap of [ack_floor, end); bit i of byte b stands for ack_floor + 8 b + i.
+
+        Args:
+            end: End of the last acked range, from `measure`.
+        """
+        floor = self.ack_floor
+        octets = bytearray((end - floor + 7) // 8 + PAGE_OFFSETS // 8 + 1)
+        for first, page_end, bits in self._clipped_pages():
+            for page in range(first, page_end):
+                place = (page << PAGE_SHIFT) - floor
+                if place < 0:
+                    # Nothing below the floor is in its page.
+                    self._put(octets, 0, bits >> -place)
+                else:
+                    self._put(octets, place, bits)
+        del octets[(end - floor + 7) // 8 :]
+        return bytes(octets)
+
+    @staticmethod
+    def _put(octets: bytearray, place: int, bits: int) -> None:
+        at, shift = divmod(place, 8)
+        shifted = (bits << shift).to_bytes(PAGE_OFFSETS // 8 + 1, "little")
+        # The page before may have ended within this byte.
+        octets[at] |= shifted[0]
+        octets[at + 1 : at + len(shifted)] = shifted[1:]
+
+    def _pieces(self) -> Iterator[tuple[int, int]]:
+        """Yield settled pieces, ascending, cut at page borders."""
+        for first, page_end, bits in self._clipped_pages():
+            if bits == PAGE_FULL:
+                yield first << PAGE_SHIFT, page_end << PAGE_SHIFT
+            else:
+                yield from bit_runs(bits, first << PAGE_SHIFT)
+
+    def _clipped_pages(self) -> Iterator[tuple[int, int, int]]:
+        """Yield runs of pages and the bits of each: of one page, or full ones; none is empty."""
+        last, low = self.end >> PAGE_SHIFT, self.end & PAGE_LOW
+        for first, page_end, bits in self._all_pages():
+            if page_end <= last:
+                yield first, page_end, bits
+                continue
+            if first < last:
+                yield first, last, bits
+            clipped = bits & ((1 << low) - 1) if first <= last else 0
+            if clipped:
+                yield last, last + 1, clipped
+            return
+
+    def _all_pages(self) -> Iterator[tuple[int, int, int]]:
+        numbers = list(self.pages)
+        parts = [
+            sorted(numbers[at : at + _SORTED_TOGETHER])
+            for at in range(0, len(numbers), _SORTED_TOGETHER)
+        ]
+        partial = ((page, page + 1, self.pages[page]) for page in merge(*parts))
+        return merge(partial, ((first, end, PAGE_FULL) for first, end in self.full_pages))
