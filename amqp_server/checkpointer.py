@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server.loop_share import LoopShare
 from appendlog import RemoveSettledRequest
-from offsets import QueueCheckpoint
+from offsets import OffsetsError, QueueSnapshot, WrittenRound
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+    from uuid import UUID
+
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.committer import Committer
@@ -19,19 +24,41 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SWEPT_QUEUES = 256
+"""Queues whose old segments a round looks for, though nothing has moved in them."""
+
+
+class CheckpointReport(NamedTuple):
+    """One round that was asked for, and that is on the disk.
+
+    Attributes:
+        queues: How many had something to write.
+        written_bytes: 0 when there was nothing to write.
+        generation: Of the checkpoint file.
+        seconds: How long it took, from its beginning.
+    """
+
+    queues: int
+    written_bytes: int
+    generation: int
+    seconds: float
+
 
 class Checkpointer:
     """Writes the settlement of dirty queues, one round at a time.
 
     A checkpoint may lag behind what is settled, never lead what is durable: it holds at most
     the recovery point (invariant I4), or acks could outlive their messages and hide new ones.
+    A round is spread over as many turns of the loop as it needs: each queue's state is of the
+    moment at which it was looked at, and no queue's has to agree with another's.
 
     Args:
         broker: Whose queues.
         store: Where to; written in a worker, one round at a time.
         flusher: Removes segments, in the thread that writes them.
         committer: Is told what reached the disk, and says which segments it needs.
-        interval_seconds: Pause between rounds; 0 means only when asked for.
+        interval_seconds: Time from the beginning of a round to that of the next; 0 means only
+            when asked for.
     """
 
     def __init__(
@@ -44,68 +71,143 @@ class Checkpointer:
     ) -> None:
         """Begin without having written."""
         self._broker = broker
+        self._moved = broker.storage.moved_queues
         self._store = store
         self._flusher = flusher
         self._committer = committer
         self._interval_seconds = interval_seconds
         self._round = asyncio.Lock()
+        self._unswept: list[Queue] = []
+        self._next: asyncio.Task[CheckpointReport] | None = None
 
-    async def run(self) -> None:
-        """Write a round every interval, for ever; none if the interval is 0."""
-        if not self._interval_seconds:
-            return
-        while True:
-            await asyncio.sleep(self._interval_seconds)
-            try:
-                # Stopping must not end a round half way: the last one would write beside it.
-                await asyncio.shield(self.write_round())
-            except Exception:
-                logger.exception("checkpoint failed")
-
-    async def write_round(self, *, clean: bool = False) -> None:
-        """Write all queues that have settled something since their last checkpoint.
+    def take_over(self, incarnations: Container[UUID]) -> None:
+        """Take note of what start-up brought back; the first round looks at every queue.
 
         Args:
-            clean: The server is stopping, and this is its last word.
+            incarnations: Those that the checkpoint knows.
         """
-        async with self._round:
-            broker = self._broker
-            # The last word names every queue: it also tells what was delivered.
-            dirty = [
-                queue
-                for queue in broker.queues()
-                if queue.is_journaled and (queue.is_checkpoint_due or clean)
-            ]
-            removed, broker.removed_incarnations = broker.removed_incarnations, []
-            for queue in broker.queues():
-                queue.store.request_sync()
-            committed = self._committer.begin_round()
-            if not (dirty or removed or clean):
-                await self._committer.end_round(committed)
-                self._remove_settled()
-                return
-            states = [checkpoint_of(queue) for queue in dirty]
-            for queue in dirty:
-                # What is settled but not yet durable had to be left out: it is due again.
-                queue.is_checkpoint_due = (
-                    queue.store.recovery_point < queue.store.cursor and not queue.store.is_failed
-                )
-            try:
-                await asyncio.to_thread(self._store.write_round, states, removed, clean=clean)
-            except BaseException:
-                for queue in dirty:
-                    queue.is_checkpoint_due = True
-                raise
-            for queue, state in zip(dirty, states, strict=True):
-                queue.checkpointed_floor = state.ack_floor
-            await self._committer.end_round(committed)
-            self._remove_settled()
+        for queue in self._broker.queues():
+            queue.is_checkpointed = queue.incarnation in incarnations
+            self._moved.add(queue)
 
-    def _remove_settled(self) -> None:
+    async def run(self) -> None:
+        """Write a round every interval, for ever; none if the interval is 0.
+
+        Rounds begin at whole intervals from the first: one that takes longer than that costs
+        those that it overlaps, and delays none.
+        """
+        interval = self._interval_seconds
+        if not interval:
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + interval
+        while True:
+            await asyncio.sleep(due - loop.time())
+            try:
+                await self.write_round()
+            except OffsetsError as error:
+                logger.error("checkpoint failed error=%s", error)  # noqa: TRY400 - one line says it all
+            except Exception:
+                logger.exception("checkpoint failed")
+            due += interval * max(math.ceil((loop.time() - due) / interval), 1)
+
+    async def write_round(self) -> CheckpointReport:
+        """Return when all that is settled and durable now is in a checkpoint on the disk.
+
+        Whoever asks before a round has begun shares it. It goes on though nobody waits any more.
+
+        Raises:
+            CheckpointFailedError: The disk refused; the next round writes all of it.
+        """
+        if self._next is None:
+            self._next = asyncio.create_task(self._begin_round(), name="checkpoint round")
+        return await asyncio.shield(self._next)
+
+    async def write_now(self) -> CheckpointReport:
+        """Return when all that is settled now is in a checkpoint: somebody has asked for one.
+
+        Raises:
+            CheckpointFailedError: The disk refused; the next round writes all of it.
+        """
+        share = LoopShare()
+        behind = [queue for queue in self._moved if queue.is_journaled and not queue.is_durable]
+        for queue in behind:
+            queue.store.request_sync()
+            await share.breathe()
+        for queue in behind:
+            await queue.store.make_durable()
+        return await self.write_round()
+
+    async def write_last(self) -> None:
+        """Write every queue's state: the server stops, and nothing happens after it.
+
+        Raises:
+            CheckpointFailedError: The disk refused; the stop is not a clean one.
+        """
+        while self._next is not None:
+            # Begun behind this one, it would revoke the clean stop.
+            await asyncio.wait([self._next])
+        async with self._round:
+            await self._write(list(self._broker.queues()), is_last=True)
+
+    async def _begin_round(self) -> CheckpointReport:
+        async with self._round:
+            self._next = None
+            return await self._write(self._moved.take(), is_last=False)
+
+    async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:
+        started_seconds = time.perf_counter()
+        removed = list(self._broker.removed_incarnations)
+        # Before any state is taken: a file of the journal may go when all that it names is in
+        # the states, which only grow.
+        committed = self._committer.begin_round()
+        share = LoopShare()
+        dirty: list[tuple[Queue, QueueSnapshot]] = []
+        written = WrittenRound(self._store.generation, 0)
+        try:
+            for queue in queues:
+                if queue.is_deleted:
+                    continue
+                queue.store.request_sync()
+                # The last word names every queue: it also tells what was delivered.
+                if queue.is_journaled and (queue.is_checkpoint_due or is_last):
+                    dirty.append((queue, checkpoint_of(queue)))
+                    self._note_taken(queue)
+                await share.breathe()
+            if dirty or removed or is_last:
+                states = [state for _, state in dirty]
+                written = await asyncio.to_thread(
+                    self._store.write_round, states, removed, clean=is_last
+                )
+        except BaseException:
+            for queue, _ in dirty:
+                queue.is_checkpoint_due = True
+            self._moved.update(queues)
+            raise
+        del self._broker.removed_incarnations[: len(removed)]
+        for queue, state in dirty:
+            queue.checkpointed_floor = state.settled.ack_floor
+            await share.breathe()
+        await self._committer.end_round(committed)
+        await self._remove_settled(queues, share)
+        seconds = time.perf_counter() - started_seconds
+        return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)
+
+    def _note_taken(self, queue: Queue) -> None:
+        queue.is_checkpointed = True
+        # What is settled but not yet durable had to be left out: it is due again.
+        queue.is_checkpoint_due = not (queue.is_durable or queue.store.is_failed)
+        if queue.is_checkpoint_due:
+            self._moved.add(queue)
+
+    async def _remove_settled(self, moved: list[Queue], share: LoopShare) -> None:
         """Ask for the removal of segments that nobody needs, and for the sealing of old ones."""
         now_ns = time.time_ns()
         kept_from = self._committer.kept_from()
-        for queue in self._broker.queues():
+        for queue in dict.fromkeys(moved + self._next_unswept()):
+            await share.breathe()
+            if queue.is_deleted or queue.store.is_failed:
+                continue
             floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
             floor = min(floor, kept_from.get(queue, floor))
             log = queue.store.log
@@ -116,19 +218,25 @@ class Checkpointer:
                 queue.store.request_roll()
             elif not log.has_settled_segment(floor):
                 continue
-            if not queue.store.is_failed:
-                self._flusher.submit(RemoveSettledRequest(log, floor, keep_since_ns))
+            self._flusher.submit(RemoveSettledRequest(log, floor, keep_since_ns))
+
+    def _next_unswept(self) -> list[Queue]:
+        """Return the next few of all queues: time alone may be what lets their segments go."""
+        if not self._unswept:
+            self._unswept = list(self._broker.queues())
+        swept = self._unswept[-SWEPT_QUEUES:]
+        del self._unswept[-SWEPT_QUEUES:]
+        return swept
 
 
-def checkpoint_of(queue: Queue) -> QueueCheckpoint:
+def checkpoint_of(queue: Queue) -> QueueSnapshot:
     """Return what a checkpoint may say of a queue now."""
     durable_end = queue.store.recovery_point
-    ack_floor = min(queue.settlement.ack_floor, durable_end)
-    assert queue.checkpointed_floor <= ack_floor, "I1: a checkpoint went back"
-    return QueueCheckpoint(
-        incarnation=queue.incarnation,
-        ack_floor=ack_floor,
-        acked_ranges=queue.settlement.ranges(durable_end),
-        delivered_watermark=queue.delivered_watermark,
-        redelivery_counts=queue.known_delivery_counts(durable_end),
+    settled = queue.settlement.snapshot(durable_end)
+    assert queue.checkpointed_floor <= settled.ack_floor, "I1: a checkpoint went back"
+    return QueueSnapshot(
+        queue.incarnation,
+        settled,
+        queue.delivered_watermark,
+        queue.known_delivery_counts(durable_end),
     )

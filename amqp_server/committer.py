@@ -168,7 +168,11 @@ class Committer:
         self._is_writing = False
 
     async def _make_room(self) -> None:
-        """Let the logs and a checkpoint reach what the journal holds."""
+        """Let the logs and a checkpoint reach what the journal holds.
+
+        Also where checkpoints are only written on demand: the journal would grow for ever.
+        """
+        logger.info("redo journal full, a checkpoint is written file_bytes=%d", FILE_BYTES_MAX)
         try:
             await self._broker.write_checkpoint()
         except OffsetsError as error:

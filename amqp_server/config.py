@@ -122,7 +122,7 @@ class ServerConfig:
         storage_path: Data directory, created when absent; of one running server at a time.
         offset_checkpoint_interval_seconds: How often what consumers settled is written to disk.
             After a crash, messages settled since the last checkpoint come back marked redelivered.
-            0 writes it at a clean stop only.
+            0: on demand and at a clean stop only.
         ring_size: Slots of each queue's window in memory: a multiple of 1024.
         ring_bytes: Bytes of messages in one queue's window; older ones are read from its log.
         ring_bytes_total: Bytes of messages in the windows of all queues together.

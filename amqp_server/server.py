@@ -106,7 +106,7 @@ class Server:
         self._background: list[asyncio.Task[None]] = []
         self._listener: asyncio.Server | None = None
         self._control = ControlListener(self)
-        self._is_stopping = False
+        self.is_stopping = False
         self._all_gone = asyncio.Event()
 
     # Start and stop
@@ -178,7 +178,7 @@ class Server:
             Whether that is so; False when the disk refused the last checkpoint, and the next
             start will be as after a crash.
         """
-        self._is_stopping = True
+        self.is_stopping = True
         if self._listener is not None:
             self._listener.close()
         await self._control.stop()
@@ -219,7 +219,7 @@ class Server:
                 await asyncio.gather(*(queue.wind_up() for queue in queues))
         journaled = [queue for queue in queues if queue.is_journaled]
         await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
-        await self.checkpointer.write_round(clean=True)
+        await self.checkpointer.write_last()
         for queue in self.broker.queues():
             request = CloseRequest if queue.is_journaled else DeleteRequest
             self._flusher.submit(request(queue.store.log))
@@ -276,9 +276,7 @@ class Server:
         )
         # The first round revokes the clean stop, before anything is delivered.
         gone = [each for each in checkpoints if each not in known] if knows_all else []
-        redone = [
-            checkpoint_of(queue) for queue in self.broker.queues() if queue.incarnation in redo
-        ]
+        redone = [checkpoint_of(each) for each in self.broker.queues() if each.incarnation in redo]
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         try:
             await asyncio.to_thread(self._checkpoints.write_round, redone, gone)
@@ -293,6 +291,7 @@ class Server:
             removed_logs=removed,
             seconds=time.perf_counter() - started,
         )
+        self.checkpointer.take_over(checkpoints.keys() | redo.keys())
         return start_report
 
     async def _listen(self) -> None:
@@ -311,7 +310,7 @@ class Server:
 
     def admit(self, connection: ClientConnection) -> bool:
         """Take in a connection, unless there are too many or the server is stopping."""
-        if self._is_stopping or len(self.connections) >= self.config.limits.connections_max:
+        if self.is_stopping or len(self.connections) >= self.config.limits.connections_max:
             return False
         self.connections.add(connection)
         return True
@@ -325,7 +324,7 @@ class Server:
     def forget(self, connection: ClientConnection) -> None:
         """Let go of a connection that is lost."""
         self.connections.discard(connection)
-        if self._is_stopping and not self.connections:
+        if self.is_stopping and not self.connections:
             self._all_gone.set()
 
     def new_machine(self, peer: str) -> ConnectionMachine:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
 from amqp_server.server import Server
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ async def serve(config: ServerConfig) -> bool:
     await server.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
+    obey_checkpoint_signal(server)
     host, port = server.address
     print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
     await stopping.wait()
@@ -60,4 +62,5 @@ def run(config: ServerConfig) -> int:
         StartupError: It cannot start.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    ignore_checkpoint_signal()
     return 0 if uvloop.run(serve(config)) else 1

@@ -40,6 +40,9 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "checkpoint": LazyCommand(
+            "cli.checkpoint", "checkpoint", "Write what is settled to the disk now."
+        ),
         "demo": LazyCommand(
             "cli.demo", "demo", "Publish real flight data, consume it, export it and count it."
         ),

@@ -107,7 +107,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="5s",
-    help="How often what is settled is written to disk; 0: at a clean stop only.",
+    help="How often what is settled is written to disk; 0: on demand and at a clean stop only.",
 )
 @click.option(
     "--ring-size",

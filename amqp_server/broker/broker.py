@@ -50,6 +50,8 @@ class Broker:
 
     Attributes:
         write_checkpoint: Writes what is settled to the disk; set by the server.
+        removed_incarnations: What the next checkpoint is to forget; none that it never knew, so
+            that there are never more of them than it has entries.
         commit: Makes a transaction durable, carries it out and returns; set by the server.
     """
 
@@ -69,7 +71,7 @@ class Broker:
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.removed_incarnations: list[UUID] = []
         self._exclusive_queues: dict[Client, set[Queue]] = {}
-        self.write_checkpoint: Callable[[], Awaitable[None]]
+        self.write_checkpoint: Callable[[], Awaitable[object]]
         self.commit: Callable[[Commit], Awaitable[None]]
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
@@ -252,7 +254,8 @@ class Broker:
             on_done: Called when its files are gone, or cannot be removed.
         """
         queue.stop_leaving()
-        if queue.is_journaled:
+        self.storage.moved_queues.discard(queue)
+        if queue.is_checkpointed:
             self.removed_incarnations.append(queue.incarnation)
         self.storage.discard(queue.store, on_done)
         queue.store_moved()

@@ -94,6 +94,7 @@ class Queue:
         self.is_deleted = False
         self.checkpointed_floor = opened.ack_floor
         self.is_checkpoint_due = False
+        self.is_checkpointed = False
         self.stalled_publishers: set[Client] = set()
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.lease: QueueLease | None = None
@@ -124,6 +125,11 @@ class Queue:
     def is_journaled(self) -> bool:
         """Whether its messages survive a restart: durable, and nobody's own."""
         return self.durable and self.exclusive_owner is None
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that can be read of it is on the disk."""
+        return self.store.recovery_point >= self.store.cursor
 
     @property
     def delivered_watermark(self) -> int:
@@ -192,7 +198,9 @@ class Queue:
         settled = self.settlement.settle(start, end)
         assert settled == end - start, "I8: settled twice"
         assert self.settlement.ack_floor <= self.store.end_offset, "I2: settled what is not there"
-        self.is_checkpoint_due = True
+        if not self.is_checkpoint_due:
+            self.is_checkpoint_due = True
+            self._storage.moved_queues.add(self)
         self.store.release(self.settlement.ack_floor)
 
     def drop(self, start: int, end: int, reason: str) -> None:
@@ -302,6 +310,8 @@ class Queue:
             stalled, self.stalled_publishers = self.stalled_publishers, set()
             for client in stalled:
                 client.resume_reading(self)
+        if not self.is_deleted:
+            self._storage.moved_queues.add(self)
         self._turn.mark(self)
 
     def refuse_waiting(self) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from amqp_server.control.checkpoint import CHECKPOINT
 from amqp_server.control.registry import Command
 from amqp_server.control.status import STATUS
 from amqp_server.control.vhosts import VHOST_COMMANDS
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
-    {command.name: command for command in (STATUS, *VHOST_COMMANDS)}
+    {command.name: command for command in (CHECKPOINT, STATUS, *VHOST_COMMANDS)}
 )
 """By name."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
-from offsets import QueueCheckpoint
+from offsets import QueueCheckpoint, WrittenRound
 from tests.amqp_client import connect
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
@@ -22,13 +22,13 @@ def test_the_last_checkpoint_is_not_written_beside_another(tmp_path: Path) -> No
 
         def write_slowly(
             states: Sequence[QueueCheckpoint], removed: Sequence[UUID] = (), clean: bool = False
-        ) -> None:
+        ) -> WrittenRound:
             if entered.is_set():
                 beside.set()
             elif not clean:
                 entered.set()
                 overlapped.append(beside.wait(BESIDE_SECONDS))
-            write_round(states, removed, clean)
+            return write_round(states, removed, clean)
 
         overlapped: list[bool] = []
         with connect(server.address) as client:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
+from amqp_server.broker.storing.moved_queues import MovedQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
 from appendlog import DeleteRequest, DurableDirectories, FlushRequest, Log
 from metadata.names import log_directory
@@ -84,6 +85,7 @@ class QueueStorage:
         """Begin without stores."""
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
+        self.moved_queues = MovedQueues()
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker

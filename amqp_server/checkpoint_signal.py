@@ -1,0 +1,45 @@
+"""SIGUSR1: what is settled goes to the disk now, whatever the interval is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import TYPE_CHECKING
+
+from offsets import OffsetsError
+
+if TYPE_CHECKING:
+    from amqp_server.server import Server
+
+logger = logging.getLogger(__name__)
+
+
+def ignore_checkpoint_signal() -> None:
+    """Ignore the signal until there is something to write: its default ends the process."""
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+
+def obey_checkpoint_signal(server: Server) -> None:
+    """Write a checkpoint in the background at each signal; to be called on the running loop."""
+
+    def write() -> None:
+        if not server.is_stopping:
+            server.spawn(_write(server))
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, write)
+
+
+async def _write(server: Server) -> None:
+    try:
+        report = await server.checkpointer.write_now()
+    except OffsetsError as error:
+        logger.error("checkpoint failed error=%s", error)  # noqa: TRY400 - one line says it all
+        return
+    logger.info(
+        "checkpoint written queues=%d bytes=%d generation=%d seconds=%.3f",
+        report.queues,
+        report.written_bytes,
+        report.generation,
+        report.seconds,
+    )

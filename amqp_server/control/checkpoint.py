@@ -1,0 +1,33 @@
+"""The command `checkpoint`: what is settled goes to the disk now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Command
+from offsets import OffsetsError
+
+if TYPE_CHECKING:
+    from amqp_server.server import Server
+
+
+async def checkpoint(server: Server) -> dict[str, object]:
+    """Write a checkpoint; done when it is on the disk.
+
+    Raises:
+        ControlError: The disk refused.
+    """
+    try:
+        report = await server.checkpointer.write_now()
+    except OffsetsError as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
+    return {
+        "queues": report.queues,
+        "bytes": report.written_bytes,
+        "generation": report.generation,
+        "seconds": round(report.seconds, 6),
+    }
+
+
+CHECKPOINT = Command("checkpoint", checkpoint)

@@ -1,0 +1,218 @@
+"""Checkpoints: when one is written, who shares it, and what a failed one leaves behind."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from appendlog.files.filesystem import FileSystem
+from offsets import CheckpointFailedError, QueueSnapshot, WrittenRound
+from offsets.checkpoint_reading import read_checkpoint
+from offsets.queue_checkpoint import decode_checkpoint
+from tests.amqp_client import AmqpClient, connect
+from tests.crash.power import Power
+from tests.threaded_server import SECONDS_MAX, ThreadedServer
+
+
+def channel_to(server: ThreadedServer) -> AmqpClient:
+    client = connect(server.address)
+    client.open_channel(confirms=True)
+    return client
+
+
+def settle_one(client: AmqpClient, queue: str) -> None:
+    client.publish(b"settled", queue)
+    client.expect_confirmed()
+    assert client.get(queue) is not None
+
+
+class SlowStore:
+    """Stands before the checkpoint store of a server: counts its rounds and holds them."""
+
+    def __init__(self, server: ThreadedServer) -> None:
+        self.rounds = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.gate = threading.Event()
+        self.entered = threading.Event()
+        self._lock = threading.Lock()
+        store = server.server._checkpoints
+        self._write_round = store.write_round
+        server.call(lambda: setattr(store, "write_round", self.write_round))
+
+    def write_round(
+        self, states: Sequence[QueueSnapshot], *others: object, **named: object
+    ) -> WrittenRound:
+        with self._lock:
+            self.rounds += 1
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        self.entered.set()
+        assert self.gate.wait(SECONDS_MAX)
+        try:
+            return self._write_round(states, *others, **named)  # type: ignore[arg-type]
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
+
+@contextmanager
+def slow_store(server: ThreadedServer) -> Iterator[SlowStore]:
+    store = SlowStore(server)
+    try:
+        yield store
+    finally:
+        # Also when the test fails: the server could not stop.
+        store.gate.set()
+
+
+def test_a_round_looks_at_no_queue_in_which_nothing_has_moved(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        channel_to(server) as client,
+    ):
+        for name in ("a", "b", "c"):
+            client.declare(name)
+        settle_one(client, "b")
+        server.run(server.server.checkpointer.write_now)
+        moved = server.server.broker.storage.moved_queues
+        assert server.call(lambda: list(moved)) == []
+        settle_one(client, "c")
+        assert server.call(lambda: [queue.name for queue in moved]) == ["c"]
+        report = server.run(server.server.checkpointer.write_now)
+        assert report.queues == 1
+        report = server.run(server.server.checkpointer.write_now)
+        assert (report.queues, report.written_bytes) == (0, 0)
+
+
+def test_those_who_ask_while_a_round_is_written_share_the_next(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        slow_store(server) as store,
+    ):
+        with channel_to(server) as first:
+            for number in range(10):
+                first.declare(f"q{number}")
+                first.publish(b"purged", f"q{number}")
+                first.expect_confirmed()
+            first.send(Queue.Purge(queue="q0"))
+            assert store.entered.wait(SECONDS_MAX)
+            others = [channel_to(server) for _ in range(1, 10)]
+            for number, client in enumerate(others, 1):
+                client.send(Queue.Purge(queue=f"q{number}"))
+            queues = server.server.broker.vhosts["/"].queues
+            server.wait_until(lambda: not any(len(queue.ready) for queue in queues.values()))
+            store.gate.set()
+            for client in (first, *others):
+                assert client.expect(Queue.PurgeOk).message_count == 1
+            for client in others:
+                client.close()
+        assert store.rounds == 2
+
+
+def test_a_slow_disk_skips_rounds_and_never_writes_two_at_once(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0.01) as server,
+        slow_store(server) as store,
+        channel_to(server) as client,
+    ):
+        client.declare("q")
+        settle_one(client, "q")
+        assert store.entered.wait(SECONDS_MAX)
+        for _ in range(20):
+            settle_one(client, "q")
+        # Several intervals.
+        server.run(lambda: asyncio.sleep(0.05))
+        assert store.rounds == 1
+        store.gate.set()
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        server.wait_until(lambda: queue.checkpointed_floor == 21)
+        assert store.most_at_once == 1
+
+
+def test_with_an_interval_of_0_only_what_must_be_on_the_disk_writes_a_round(
+    tmp_path: Path,
+) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        slow_store(server) as store,
+    ):
+        store.gate.set()
+        with channel_to(server) as client:
+            client.declare("q")
+            settle_one(client, "q")
+            client.declare("deleted")
+            settle_one(client, "deleted")
+            client.call(Queue.Delete(queue="deleted"), Queue.DeleteOk)
+            server.run(lambda: server.server.vhost_changes.create("v"))
+            server.run(lambda: server.server.vhost_changes.delete("v"))
+            client.call(Queue.Purge(queue="q"), Queue.PurgeOk)
+            assert store.rounds == 0
+            client.publish(b"purged", "q")
+            client.expect_confirmed()
+            client.call(Queue.Purge(queue="q"), Queue.PurgeOk)
+            assert store.rounds == 1
+        server.stop()
+        assert store.rounds == 2
+
+
+def test_a_failed_round_forgets_neither_what_was_settled_nor_what_was_removed(
+    tmp_path: Path,
+) -> None:
+    power = Power(tmp_path)
+    with (
+        ThreadedServer(tmp_path, power, offset_checkpoint_interval_seconds=0) as server,
+        channel_to(server) as client,
+    ):
+        for name in ("kept", "removed"):
+            client.declare(name)
+            settle_one(client, name)
+        server.run(server.server.checkpointer.write_now)
+        queues = server.server.broker.vhosts["/"].queues
+        kept, removed = (queues[name].incarnation for name in ("kept", "removed"))
+        settle_one(client, "kept")
+        client.call(Queue.Delete(queue="removed"), Queue.DeleteOk)
+        power.broken = "offsets/"
+        with pytest.raises(CheckpointFailedError):
+            server.run(server.server.checkpointer.write_now)
+        assert server.server.broker.removed_incarnations == [removed]
+        power.broken = None
+        report = server.run(server.server.checkpointer.write_now)
+        assert report.queues == 1
+        assert server.server.broker.removed_incarnations == []
+    recovery = read_checkpoint(tmp_path / "offsets", FileSystem())
+    assert list(recovery.entries) == [kept.bytes]
+    assert decode_checkpoint(recovery.entries[kept.bytes]).ack_floor == 2
+
+
+def test_queues_that_come_and_go_between_rounds_leave_nothing_in_memory(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        channel_to(server) as client,
+    ):
+        for _ in range(5):
+            client.declare("q")
+            settle_one(client, "q")
+            client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+        broker = server.server.broker
+        server.wait_until(lambda: not list(broker.storage.moved_queues))
+        assert broker.removed_incarnations == []
+
+
+def test_what_a_checkpoint_on_demand_has_seen_needs_no_fsync_of_its_own(tmp_path: Path) -> None:
+    """Transient messages wait for no disk; their settlement counts when they have reached it."""
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        channel_to(server) as client,
+    ):
+        client.declare("q")
+        client.publish(b"transient", "q", properties=Basic.Properties(delivery_mode=1))
+        client.expect_confirmed()
+        assert client.get("q") is not None
+        server.run(server.server.checkpointer.write_now)
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        assert queue.checkpointed_floor == 1
