@@ -15,7 +15,7 @@ SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
 
 
 def test_the_storage_rooms_have_their_benchmarks() -> None:
-    assert {"append", "read", "recover"} <= set(find_benchmarks())
+    assert {"append", "checkpoint", "read", "recover", "settlement"} <= set(find_benchmarks())
 
 
 @pytest.mark.parametrize("name", ["append", "read", "recover"])
@@ -27,6 +27,22 @@ def test_a_storage_benchmark_ends_each_line_with_a_ratio(name: str, tmp_path: Pa
     assert lines
     assert all(re.search(r"MB/s   ratio \d+\.\d\d$", line) for line in lines), result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("settlement", ["--in-order", "1000", "--at-random", "1000", "--kept", "1000"]),
+        ("checkpoint", ["--queues", "20", "--acks", "1000"]),
+    ],
+)
+def test_a_benchmark_of_the_offsets_says_whether_its_bar_is_reached(
+    name: str, options: list[str]
+) -> None:
+    result = CliRunner().invoke(main, [name, *options])
+
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"bar .*: (reached|MISSED)$", result.output, re.MULTILINE)
 
 
 def test_what_is_read_is_the_whole_log(tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""How long a round of checkpoints keeps the event loop from everything else."""
+
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+import uvloop
+
+from amqp_server.broker.queue import Queue
+from amqp_server.config import ServerConfig
+from amqp_server.server import SWITCH_INTERVAL_SECONDS, Server
+from appendlog.layout.message import PERSISTENT, encode_message
+
+HOLD_SECONDS_MAX: Final = 0.010
+_MESSAGES: Final = 8
+
+
+@click.command()
+@click.option("--queues", default=10_000, help="Dirty queues in the round.")
+@click.option("--acks", default=10_000_000, help="Acks out of order in one more queue.")
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=None,
+    help="Where the data directory is made; None: with other temporary files.",
+)
+def benchmark(queues: int, acks: int, data_dir: Path | None) -> None:
+    """The longest hold of the event loop in a round over many dirty queues."""
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    with tempfile.TemporaryDirectory(dir=data_dir) as name:
+        uvloop.run(_measure(Path(name), queues, acks))
+
+
+async def _measure(directory: Path, count: int, acks: int) -> None:
+    server = Server(ServerConfig(port=0, storage_path=directory))
+    await server.start()
+    # Rounds of its own would come between.
+    server.checkpointer._interval_seconds = 0
+    try:
+        queues = [_queue(server, f"q{number}") for number in range(count)]
+        for queue in queues:
+            await queue.store.make_durable()
+        await server.checkpointer.write_round()
+        for queue in queues:
+            _settle_out_of_order(queue)
+        await _show(f"{count:,} dirty queues", server)
+        large = queues[0]
+        # No log has to hold what only its bitmap is measured of.
+        large.settlement.settle(0, _MESSAGES)
+        for offset in range(_MESSAGES + 1, _MESSAGES + 2 * acks, 2):
+            large.settlement.settle(offset, offset + 1)
+        large.store.recovery_point = _MESSAGES + 2 * acks
+        large.is_checkpoint_due = True
+        server.broker.storage.moved_queues.add(large)
+        await _show(f"one queue with {acks:,} acks out of order", server)
+    finally:
+        await server.stop()
+
+
+def _queue(server: Server, name: str) -> Queue:
+    queue = server.broker.create_queue(
+        server.broker.vhosts["/"],
+        name,
+        durable=True,
+        exclusive_owner=None,
+        auto_delete=False,
+        arguments={},
+    )
+    # Its definition is not saved: nobody restarts this server.
+    queue.store.is_held = False
+    message = encode_message(True, b"", name.encode(), b"\x00\x00", b"body")
+    queue.publish([message] * _MESSAGES, PERSISTENT)
+    return queue
+
+
+def _settle_out_of_order(queue: Queue) -> None:
+    for offset in range(1, _MESSAGES, 2):
+        for taken in queue.ready.take_range(offset, offset + 1):
+            queue.settle(taken.start, taken.end)
+
+
+async def _show(what: str, server: Server) -> None:
+    round_under_way = asyncio.ensure_future(server.checkpointer.write_round())
+    longest = 0.0
+    before = time.perf_counter()
+    while not round_under_way.done():
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        longest, before = max(longest, now - before), now
+    report = round_under_way.result()
+    verdict = "reached" if longest <= HOLD_SECONDS_MAX else "MISSED"
+    click.echo(
+        f"{what}: {report.written_bytes:,} bytes in {report.seconds:.3f} s, "
+        f"loop held {longest * 1000:.1f} ms at most"
+    )
+    click.echo(f"  bar {HOLD_SECONDS_MAX * 1000:.0f} ms: {verdict}")

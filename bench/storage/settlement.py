@@ -1,0 +1,64 @@
+"""What acks cost: in order, at random, and how much memory those out of order take."""
+
+import random
+import time
+import tracemalloc
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from offsets import Settlement
+
+IN_ORDER_SECONDS_MAX: Final = 1.0
+AT_RANDOM_SECONDS_MAX: Final = 2.0
+
+
+@click.command()
+@click.option("--in-order", "in_order", default=10_000_000, help="Acks in order, in runs.")
+@click.option("--run", "run_length", default=64, help="Acks in each run.")
+@click.option("--at-random", "at_random", default=1_000_000, help="Acks one by one, at random.")
+@click.option("--kept", default=10_000_000, help="Acks at random that are held in memory.")
+def benchmark(in_order: int, run_length: int, at_random: int, kept: int) -> None:
+    """Settle, and hold, what consumers acknowledge."""
+    runs = [(start, min(start + run_length, in_order)) for start in range(0, in_order, run_length)]
+    seconds = _settle(runs)
+    click.echo(f"{in_order:,} acks in order, in runs of {run_length}: {seconds:.2f} s")
+    click.echo(f"  bar {IN_ORDER_SECONDS_MAX} s for 10,000,000: {_verdict(seconds, 1.0)}")
+    shuffled = list(range(1, at_random + 1))
+    random.Random(1).shuffle(shuffled)
+    seconds = _settle([(offset, offset + 1) for offset in shuffled])
+    click.echo(f"{at_random:,} acks one by one, at random: {seconds:.2f} s")
+    click.echo(f"  bar {AT_RANDOM_SECONDS_MAX} s for 1,000,000: {_verdict(seconds, 2.0)}")
+    for share in (2, 10):
+        held_bytes = _held_bytes(kept, share)
+        click.echo(
+            f"{kept:,} acks at random among {share * kept:,}: {held_bytes / 1e6:,.1f} MB, "
+            f"{held_bytes / kept:.1f} bytes each"
+        )
+
+
+def _verdict(seconds: float, bar_seconds: float) -> str:
+    return "reached" if seconds <= bar_seconds else "MISSED"
+
+
+def _settle(ranges: Iterable[tuple[int, int]]) -> float:
+    settlement = Settlement()
+    started = time.perf_counter()
+    for start, end in ranges:
+        settlement.settle(start, end)
+    return time.perf_counter() - started
+
+
+def _held_bytes(count: int, share: int) -> int:
+    """Return the memory of `count` acks spread at random over `share` times as many offsets."""
+    draw = random.Random(2)
+    span = count * share
+    tracemalloc.start()
+    settlement = Settlement()
+    for _ in range(count):
+        offset = 1 + int(draw.random() * span)
+        settlement.settle(offset, offset + 1)
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return held_bytes
