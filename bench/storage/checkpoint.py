@@ -12,7 +12,8 @@ import uvloop
 
 from amqp_server.broker.queue import Queue
 from amqp_server.config import ServerConfig
-from amqp_server.server import SWITCH_INTERVAL_SECONDS, Server
+from amqp_server.server import Server
+from amqp_server.serving import SWITCH_INTERVAL_SECONDS
 from appendlog.layout.message import PERSISTENT, encode_message
 
 HOLD_SECONDS_MAX: Final = 0.010
