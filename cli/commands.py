@@ -53,6 +53,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
             "cli.recover", "recover", "Recover a data directory without serving, or try to."
         ),
         "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
+        "verify": LazyCommand(
+            "cli.verify", "verify", "Check every byte of a data directory; changes nothing."
+        ),
         "vhosts": LazyCommand(
             "cli.vhosts", "vhosts", "List, add and delete virtual hosts of the running server."
         ),

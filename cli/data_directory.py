@@ -74,6 +74,11 @@ def shown(name: str) -> str:
     return name if name.isprintable() else ascii(name)
 
 
+def as_text(name: str) -> str:
+    """Return a name as UTF-8 can hold it: octets that were none become backslash escapes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def shown_bytes(size_bytes: int) -> str:
     """Return a size as people read it."""
     if size_bytes < 10_000:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from metadata.directory_lock import FORMAT_VERSION
+from metadata.directory_lock import FORMAT_VERSION, FORMAT_VERSIONS_TAKEN_OVER
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
 
 _LOCK_NAME: Final = "LOCK"
@@ -40,7 +40,7 @@ def check_data_directory(storage_path: Path) -> None:
     except OSError as cause:
         raise StorageUnavailableError(storage_path, cause) from cause
     found = content.decode("ascii", "backslashreplace").strip()
-    if found != FORMAT_VERSION:
+    if found not in (FORMAT_VERSION, *FORMAT_VERSIONS_TAKEN_OVER):
         raise StorageFormatError(path, found, FORMAT_VERSION)
 
 

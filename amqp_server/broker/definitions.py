@@ -170,6 +170,12 @@ def has_delay_queue(document: Document, vhosts: Mapping[str, VirtualHost]) -> bo
     return document.name in exchanges and _DELAY_QUEUE in document.body
 
 
+def names_queue(document: Document) -> bool:
+    """Return whether a document tells of a queue: its own, or the hidden one of an exchange."""
+    is_exchange = document.kind == EXCHANGES and _DELAY_QUEUE in document.body
+    return document.kind == QUEUES or is_exchange
+
+
 def queue_from(document: Document) -> QueueDefinition:
     """Return what a document says of a queue: its own, or that of a delayed exchange."""
     body = document.body

@@ -1,0 +1,232 @@
+"""A deep check of a data directory: every byte of every log, and its files against each other.
+
+Reads only. Beside a running server only what is durable is looked at, and what seems wrong is
+looked at twice: files change between two looks.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from appendlog import FileSystem
+from appendlog.checking.log_check import LogCheck, check_log
+from appendlog.checking.problem import Level, Problem
+from offsets import QueueCheckpoint, decode_checkpoint, read_checkpoint, read_redo_journal
+from offsets.errors import OffsetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from amqp_server.maintenance.stored_queues import StoredQueue, StoredQueues
+
+SECOND_LOOK_SECONDS: Final = 0.3
+"""Pause before a problem of a running server's log is looked at again."""
+
+
+@dataclass(slots=True)
+class QueueCheck:
+    """What was found of one queue.
+
+    Attributes:
+        queue: Which one.
+        log: What its log holds.
+        ack_floor: Of its checkpoint; None when there is none.
+        problems: What is wrong with it.
+        left_out: Problems that are only counted.
+    """
+
+    queue: StoredQueue
+    log: LogCheck
+    ack_floor: int | None = None
+    problems: list[Problem] = field(default_factory=list)
+    left_out: int = 0
+
+
+@dataclass(slots=True)
+class DirectoryCheck:
+    """What was found in a data directory.
+
+    Attributes:
+        is_live: A server was running on it.
+        queues: Every queue that was checked.
+        problems: Of everything that is no queue's: definitions, checkpoints, journal, orphans.
+        checkpoint_generation: Of the newest checkpoint.
+        redo_transactions: In the journal.
+        seconds: How long it took.
+    """
+
+    is_live: bool
+    queues: list[QueueCheck] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    checkpoint_generation: int = 0
+    redo_transactions: int = 0
+    seconds: float = 0.0
+
+    def all_problems(self) -> list[Problem]:
+        """Return the problems of the directory and of all queues."""
+        return self.problems + [each for check in self.queues for each in check.problems]
+
+    @property
+    def worst(self) -> Level | None:
+        """The worst that was found; None when all is well."""
+        return max((problem.level for problem in self.all_problems()), default=None)
+
+
+def check_directory(
+    stored: StoredQueues,
+    queues: Sequence[StoredQueue] | None = None,
+    on_bytes: Callable[[int], None] | None = None,
+) -> DirectoryCheck:
+    """Check a data directory. One queue that cannot be read never stops the others.
+
+    Args:
+        stored: Its definitions.
+        queues: Check only the logs of these; None for all, with everything that is no queue's.
+        on_bytes: Told how many bytes of segments were read, bit by bit.
+    """
+    started = time.perf_counter()
+    check = DirectoryCheck(stored.is_live)
+    filesystem = FileSystem()
+    if queues is None:
+        _check_definitions(stored, check)
+        _check_redo(stored, filesystem, check)
+    # Before the logs: what it speaks of must be in them then.
+    checkpoints = _read_checkpoints(stored, filesystem, check)
+    for queue in stored.queues if queues is None else queues:
+        check.queues.append(
+            _check_queue(stored, queue, checkpoints.get(queue.incarnation.bytes), on_bytes)
+        )
+    if queues is None and not stored.is_live:
+        _check_orphans(stored, check)
+    check.seconds = time.perf_counter() - started
+    return check
+
+
+def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
+    for unreadable in stored.report.unreadable:
+        check.problems.append(
+            Problem(Level.UNREADABLE, "unreadable-definition", unreadable.path, unreadable.reason)
+        )
+    for document in stored.malformed:
+        path = stored.storage_path / "metadata" / document.kind
+        text = f"{document.kind} {document.name!r} in {document.vhost!r} does not hold together"
+        check.problems.append(Problem(Level.UNREADABLE, "unreadable-definition", path, text))
+
+
+def _check_redo(stored: StoredQueues, filesystem: FileSystem, check: DirectoryCheck) -> None:
+    directory = stored.storage_path / "transactions"
+    try:
+        found = read_redo_journal(directory, filesystem)
+        if found.damaged_files and stored.is_live:
+            found = read_redo_journal(directory, filesystem)
+    except OffsetsError as error:
+        level = Level.HARMLESS if stored.is_live else Level.UNREADABLE
+        check.problems.append(Problem(level, "unreadable-journal", directory, str(error)))
+        return
+    check.redo_transactions = len(found.transactions)
+    for path in found.damaged_files:
+        text = "a round that was on the disk once cannot be read: a commit may be lost"
+        check.problems.append(Problem(Level.DAMAGE, "damaged-journal", path, text))
+    if found.torn_bytes and not stored.is_live:
+        text = f"{found.torn_bytes} bytes of a round cut short"
+        check.problems.append(Problem(Level.HARMLESS, "torn-journal", directory, text))
+
+
+def _read_checkpoints(
+    stored: StoredQueues, filesystem: FileSystem, check: DirectoryCheck
+) -> dict[bytes, QueueCheckpoint]:
+    """Return what the checkpoint says of each queue, by incarnation."""
+    directory = stored.storage_path / "offsets"
+    try:
+        found = read_checkpoint(directory, filesystem)
+        if found.damaged_files and stored.is_live:
+            found = read_checkpoint(directory, filesystem)
+    except OffsetsError as error:
+        check.problems.append(
+            Problem(Level.UNREADABLE, "unreadable-checkpoint", directory, str(error))
+        )
+        return {}
+    check.checkpoint_generation = found.generation
+    for path in found.damaged_files:
+        text = "a round that was on the disk once cannot be read: settled messages may come again"
+        check.problems.append(Problem(Level.DAMAGE, "damaged-checkpoint", path, text))
+    if found.torn_bytes and not stored.is_live:
+        text = f"{found.torn_bytes} bytes of a round cut short"
+        check.problems.append(Problem(Level.HARMLESS, "torn-checkpoint", directory, text))
+    return {key: decode_checkpoint(entry) for key, entry in found.entries.items()}
+
+
+def _check_queue(
+    stored: StoredQueues,
+    queue: StoredQueue,
+    checkpoint: QueueCheckpoint | None,
+    on_bytes: Callable[[int], None] | None,
+) -> QueueCheck:
+    found = _look(stored, queue, checkpoint, on_bytes)
+    if stored.is_live and found.problems:
+        time.sleep(SECOND_LOOK_SECONDS)
+        again = _look(stored, queue, checkpoint, None)
+        stays = {(each.kind, each.path, each.position) for each in found.problems}
+        again.problems = [
+            each for each in again.problems if (each.kind, each.path, each.position) in stays
+        ]
+        return again
+    return found
+
+
+def _look(
+    stored: StoredQueues,
+    queue: StoredQueue,
+    checkpoint: QueueCheckpoint | None,
+    on_bytes: Callable[[int], None] | None,
+) -> QueueCheck:
+    log = check_log(
+        queue.directory,
+        queue.identity,
+        FileSystem(),
+        is_live=stored.is_live,
+        on_segment=on_bytes,
+    )
+    check = QueueCheck(queue, log, problems=list(log.problems.kept))
+    check.left_out = log.problems.left_out
+    if checkpoint is not None:
+        check.ack_floor = checkpoint.ack_floor
+        if not any(each.level is Level.UNREADABLE for each in check.problems):
+            check.problems += _compare(checkpoint, log, is_live=stored.is_live)
+    return check
+
+
+def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> list[Problem]:
+    """Return what of a checkpoint cannot be true of its log (invariants I1 and I4)."""
+    problems: list[Problem] = []
+    end = log.log_end_offset
+    if log.durable_end is not None:
+        end = max(end, log.durable_end.recovery_point)
+    elif is_live:
+        return problems
+    settled = max([checkpoint.ack_floor, *(stop for _, stop in checkpoint.acked_ranges)])
+    if settled > end:
+        text = f"the checkpoint says that offset {settled - 1} is settled, the log ends at {end}"
+        problems.append(Problem(Level.DAMAGE, "checkpoint-leads", log.directory, text))
+    if checkpoint.ack_floor < log.log_start_offset and not is_live:
+        offsets = (checkpoint.ack_floor, log.log_start_offset)
+        text = (
+            f"the log begins at offset {log.log_start_offset}, "
+            f"only what is below {checkpoint.ack_floor} is known to be settled"
+        )
+        problems.append(
+            Problem(Level.DAMAGE, "segments-missing", log.directory, text, offsets=offsets)
+        )
+    return problems
+
+
+def _check_orphans(stored: StoredQueues, check: DirectoryCheck) -> None:
+    known = {queue.directory for queue in stored.queues}
+    for directory in sorted((stored.storage_path / "logs").glob("*/*/*")):
+        if directory.is_dir() and directory not in known:
+            is_kept = bool(stored.report.unreadable or stored.malformed)
+            what = "kept, for a definition is not readable" if is_kept else "removed by a start"
+            text = f"no definition names the queue of this log: it is {what}"
+            check.problems.append(Problem(Level.HARMLESS, "orphaned-log", directory, text))

@@ -1,0 +1,127 @@
+"""Which queues a data directory has, by its definitions; nothing is changed.
+
+A `MetadataStore` would remove temporary files that a running server is just writing, so the
+documents are read on file operations that change nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.definitions import names_queue, queue_from
+from amqp_server.protocol.errors import AmqpError
+from appendlog import LogIdentity
+from appendlog.files.dry_run import DryRunFileSystem
+from metadata.document_files import DocumentFiles
+from metadata.loading import LoadReport, load_documents
+from metadata.names import log_directory
+from metadata.reading_lock import check_data_directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from uuid import UUID
+
+    from amqp_server.broker.definitions import QueueDefinition
+    from metadata.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQueue:
+    """One durable queue of a data directory.
+
+    Attributes:
+        vhost: Its virtual host.
+        name: Its name; of a delayed exchange's hidden queue that of the exchange.
+        definition: What its document says.
+        directory: Of its log; missing until its first message.
+    """
+
+    vhost: str
+    name: str
+    definition: QueueDefinition
+    directory: Path
+
+    @property
+    def incarnation(self) -> UUID:
+        """Which life of the queue."""
+        return self.definition.incarnation
+
+    @property
+    def identity(self) -> LogIdentity:
+        """Whose log it is."""
+        return LogIdentity(self.vhost, self.definition.name, self.incarnation)
+
+    @property
+    def is_delay_queue(self) -> bool:
+        """Whether it is the hidden queue of a delayed exchange."""
+        return self.definition.is_delay_queue
+
+
+@dataclass(slots=True)
+class StoredQueues:
+    """The definitions of a data directory.
+
+    Attributes:
+        storage_path: The data directory.
+        is_live: Whether a server runs on it.
+        report: All documents, and what is not readable.
+        queues: By virtual host and name.
+        malformed: Documents of queues that do not hold together.
+    """
+
+    storage_path: Path
+    is_live: bool
+    report: LoadReport
+    queues: list[StoredQueue] = field(default_factory=list)
+    malformed: list[Document] = field(default_factory=list)
+
+    def find(self, vhost: str, name: str) -> StoredQueue | None:
+        """Return a queue by its name; hidden ones have none."""
+        for queue in self.queues:
+            if (queue.vhost, queue.name) == (vhost, name) and not queue.is_delay_queue:
+                return queue
+        return None
+
+
+def load_stored_queues(storage_path: Path) -> StoredQueues:
+    """Read the definitions of a data directory.
+
+    Raises:
+        MetadataError: It is no data directory, is not readable, or is of another format.
+    """
+    check_data_directory(storage_path)
+    with DryRunFileSystem() as filesystem:
+        files = DocumentFiles(filesystem)
+        report = asyncio.run(load_documents(storage_path / "metadata", files))
+    stored = StoredQueues(storage_path, _is_live(storage_path), report)
+    for document in filter(names_queue, report.documents):
+        try:
+            definition = queue_from(document)
+        except (AmqpError, AttributeError, KeyError, TypeError, ValueError):
+            stored.malformed.append(document)
+            continue
+        directory = log_directory(
+            storage_path, document.vhost, definition.name, definition.incarnation
+        )
+        stored.queues.append(StoredQueue(document.vhost, document.name, definition, directory))
+    stored.queues.sort(key=lambda queue: (queue.vhost, queue.name))
+    return stored
+
+
+def _is_live(storage_path: Path) -> bool:
+    """Tell whether a server holds the directory; its lock is not taken for longer than this."""
+    try:
+        descriptor = os.open(storage_path / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

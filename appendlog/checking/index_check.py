@@ -1,0 +1,91 @@
+"""An index file against the chunks of its segment, entry by entry, while these are walked."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from appendlog.checking.problem import Level, Problem, Problems
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.format import CHUNK_HEADER_BYTES, INDEX_ENTRY, INDEX_ENTRY_BYTES
+from appendlog.segments.index import IndexEntry, index_header
+from appendlog.segments.segment import Segment
+
+
+class IndexCheck:
+    """Compares one index with its segment. Wrong ones are harmless: they are rebuilt.
+
+    Args:
+        filesystem: Reads the file.
+        segment: Whose index.
+        salt: Of the log.
+        problems: Get what is found; at most one for an index.
+    """
+
+    def __init__(
+        self, filesystem: FileSystem, segment: Segment, salt: int, problems: Problems
+    ) -> None:
+        """Read the index file."""
+        self.entry_count = 0
+        self._segment = segment
+        self._problems = problems
+        self._is_wrong = False
+        self._entries: Iterator[IndexEntry] = iter(self._read(filesystem, salt))
+        self._next = next(self._entries, None)
+
+    def note(self, position: int, header: ChunkHeader, last_timestamp_ns: int) -> None:
+        """Compare with a data chunk; chunks come in order.
+
+        Args:
+            position: Where it stands.
+            header: Its header.
+            last_timestamp_ns: Greatest append time before it.
+        """
+        entry = self._next
+        if entry is None or entry.position > position:
+            return
+        expected = IndexEntry(header.base_offset, position, last_timestamp_ns)
+        if entry != expected:
+            self._complain("index-wrong", f"an entry says {tuple(entry)}, there is none such chunk")
+        self._next = next(self._entries, None)
+
+    def finish(self, end_position: int) -> None:
+        """Check what is left: entries behind all chunks that were looked at."""
+        if self._next is not None and self._next.position < end_position:
+            self._complain("index-wrong", f"an entry says {tuple(self._next)}, there is no chunk")
+
+    def _read(self, filesystem: FileSystem, salt: int) -> list[IndexEntry]:
+        segment = self._segment
+        bytes_max = INDEX_ENTRY_BYTES * (2 + segment.size_bytes // CHUNK_HEADER_BYTES)
+        try:
+            data = filesystem.read_file(segment.index_path, bytes_max)
+        except FileNotFoundError:
+            if segment.is_sealed:
+                self._complain("index-missing", "there is no index")
+            return []
+        except OSError as error:
+            self._complain("index-wrong", str(error))
+            return []
+        whole = len(data) // INDEX_ENTRY_BYTES * INDEX_ENTRY_BYTES
+        if data[:INDEX_ENTRY_BYTES] != index_header(salt, segment.base_offset):
+            self._complain("index-wrong", "its header is not that of this segment")
+            return []
+        if whole != len(data) and segment.is_sealed:
+            self._complain("index-wrong", f"its size {len(data)} is no multiple of an entry's")
+        base = segment.base_offset
+        entries = [
+            IndexEntry(base + relative, position, time_ns)
+            for relative, position, time_ns in INDEX_ENTRY.iter_unpack(
+                memoryview(data)[INDEX_ENTRY_BYTES:whole]
+            )
+        ]
+        if any(after[:2] <= before[:2] for before, after in pairwise(entries)):
+            self._complain("index-wrong", "its entries do not ascend")
+            return []
+        self.entry_count = len(entries)
+        return entries
+
+    def _complain(self, kind: str, text: str) -> None:
+        if not self._is_wrong:
+            self._is_wrong = True
+            self._problems.add(Problem(Level.HARMLESS, kind, self._segment.index_path, text))
+        self._entries = iter(())

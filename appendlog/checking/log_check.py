@@ -1,0 +1,217 @@
+"""One log: its segments against each other and against `end`.
+
+Beside a running server only what lies below the durable end is looked at: behind it the server
+is writing. A file that vanishes meanwhile was removed by retention, or replaced by compaction;
+the log is then checked anew.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from appendlog.checking.problem import Level, Problem, Problems
+from appendlog.checking.segment_check import SegmentCheck, SegmentFacts, SegmentPlace
+from appendlog.errors import UnsupportedFormatError
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.recovery.log_recovery import newest_generations
+from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
+from appendlog.segments.segment import SegmentName, segment_names
+
+ATTEMPTS_MAX: Final = 5
+"""How often a log that changes under the check is begun again."""
+
+
+@dataclass(slots=True)
+class LogCheck:
+    """What checking one log found.
+
+    Attributes:
+        directory: Of the log.
+        segments: In order.
+        durable_end: What `end` says; None when it says nothing.
+        problems: What is wrong.
+        log_start_offset: Lowest offset.
+        log_end_offset: Behind the last one that was looked at.
+    """
+
+    directory: Path
+    segments: list[SegmentFacts] = field(default_factory=list)
+    durable_end: DurableEnd | None = None
+    problems: Problems = field(default_factory=Problems)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+    @property
+    def scanned_bytes(self) -> int:
+        """Bytes of segments that were read."""
+        return sum(facts.segment.size_bytes for facts in self.segments)
+
+    @property
+    def record_count(self) -> int:
+        """Records that are there."""
+        return sum(facts.segment.summary.record_count for facts in self.segments)
+
+
+def check_log(
+    directory: Path,
+    identity: LogIdentity,
+    filesystem: FileSystem,
+    *,
+    is_live: bool,
+    is_dense: bool = True,
+    on_segment: Callable[[int], None] | None = None,
+) -> LogCheck:
+    """Read all of a log and tell what is wrong with it. Changes nothing.
+
+    Args:
+        directory: Of the log; may be missing, which is an empty log.
+        identity: Whose it is.
+        filesystem: Reads the files.
+        is_live: A server may be writing to it.
+        is_dense: Every offset must be there or be explained: so it is in durable queues.
+        on_segment: Told the bytes of each segment that was read.
+    """
+    for _ in range(ATTEMPTS_MAX - 1):
+        try:
+            return _Check(directory, identity, filesystem, is_live, is_dense, on_segment).run()
+        except FileNotFoundError:
+            continue
+        except (OSError, UnsupportedFormatError) as error:
+            return _unreadable(directory, error)
+    try:
+        return _Check(directory, identity, filesystem, is_live, is_dense, on_segment).run()
+    except (OSError, UnsupportedFormatError) as error:
+        return _unreadable(directory, error)
+
+
+def _unreadable(directory: Path, error: Exception) -> LogCheck:
+    check = LogCheck(directory)
+    check.problems.add(Problem(Level.UNREADABLE, "unreadable-log", directory, str(error)))
+    return check
+
+
+class _Check:
+    def __init__(
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        filesystem: FileSystem,
+        is_live: bool,
+        is_dense: bool,
+        on_segment: Callable[[int], None] | None,
+    ) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._filesystem = filesystem
+        self._is_live = is_live
+        self._is_dense = is_dense
+        self._on_segment = on_segment
+        self._result = LogCheck(directory)
+
+    def run(self) -> LogCheck:
+        result, filesystem = self._result, self._filesystem
+        if not filesystem.exists(self._directory):
+            return result
+        # Before the list: what it speaks of is in the list then, or was removed since.
+        result.durable_end = durable = read_durable_end(
+            filesystem, self._directory, self._identity.incarnation
+        )
+        names = newest_generations(self._directory, filesystem)
+        last = names[-1] if names else None
+        if self._is_live:
+            names = _below(names, durable)
+        for name in names:
+            self._check_segment(name, is_last=name is last)
+        self._check_joints()
+        if not self._is_live:
+            self._check_end()
+            self._check_leftovers(names)
+        return result
+
+    def _check_segment(self, name: SegmentName, *, is_last: bool) -> None:
+        result, durable = self._result, self._result.durable_end
+        durable_position = 0
+        if durable is not None and durable.segment_base_offset == name.base_offset:
+            durable_position = durable.position
+        before = result.segments[-1].segment.summary if result.segments else None
+        place = SegmentPlace(
+            self._directory,
+            name,
+            durable_position if self._is_live and is_last else None,
+            durable_position if is_last else 0,
+            is_last,
+            before.last_timestamp_ns if before else 0,
+            self._is_dense,
+        )
+        facts = SegmentCheck(place, self._identity, self._filesystem, result.problems).run()
+        result.segments.append(facts)
+        if self._on_segment is not None:
+            self._on_segment(facts.segment.size_bytes)
+
+    def _check_joints(self) -> None:
+        result = self._result
+        if not result.segments:
+            return
+        result.log_start_offset = result.segments[0].segment.base_offset
+        result.log_end_offset = result.segments[-1].segment.end_offset
+        for before, after in pairwise(result.segments):
+            end = before.footer.end_offset if before.footer else before.segment.end_offset
+            start = after.segment.base_offset
+            if end < start:
+                text = f"offsets [{end}, {start}) before it are in no segment"
+                self._add("offsets-missing", after.segment.path, text, (end, start))
+            elif end > start:
+                text = f"it begins at offset {start}, the segment before it ends at {end}"
+                self._add("segments-overlap", after.segment.path, text)
+
+    def _check_end(self) -> None:
+        result, path = self._result, self._directory / END_FILE_NAME
+        durable = result.durable_end
+        if durable is None:
+            if self._filesystem.exists(path):
+                text = "no valid slot: the end is found by scanning"
+                self._add("end-unreadable", path, text, level=Level.HARMLESS)
+            return
+        if durable.recovery_point > result.log_end_offset:
+            offsets = (result.log_end_offset, durable.recovery_point)
+            text = (
+                f"the log was on the disk up to offset {durable.recovery_point}, "
+                f"and ends at {result.log_end_offset}"
+            )
+            self._add("log-too-short", path, text, offsets)
+            return
+        last = result.segments[-1].segment if result.segments else None
+        if last is None or durable.segment_base_offset != last.base_offset:
+            return
+        if durable.position > last.size_bytes:
+            text = f"{durable.position} bytes of {last.path.name} were on the disk once"
+            self._add("log-too-short", path, f"{text}, it has {last.size_bytes}")
+
+    def _check_leftovers(self, names: list[SegmentName]) -> None:
+        for name in segment_names(self._filesystem.listdir(self._directory)):
+            if name not in names:
+                text = "a generation that another one has replaced"
+                self._add(
+                    "old-generation", self._directory / name.file_name, text, level=Level.HARMLESS
+                )
+
+    def _add(
+        self,
+        kind: str,
+        path: Path,
+        text: str,
+        offsets: tuple[int, int] | None = None,
+        *,
+        level: Level = Level.DAMAGE,
+    ) -> None:
+        self._result.problems.add(Problem(level, kind, path, text, offsets=offsets))
+
+
+def _below(names: list[SegmentName], durable: DurableEnd | None) -> list[SegmentName]:
+    """Return the segments that nobody writes to any more, and the one that `end` speaks of."""
+    if durable is None:
+        return names[:-1]
+    return [name for name in names if name.base_offset <= durable.segment_base_offset]

@@ -1,0 +1,291 @@
+"""One segment against itself: header, every chunk and record, footer, index."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from appendlog.checking.chunk_records import chunk_records, contradiction
+from appendlog.checking.index_check import IndexCheck
+from appendlog.checking.problem import Level, Problem, Problems
+from appendlog.checking.segment_walk import FoundChunk, FoundFault, walk_segment
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.format import (
+    ADVANCE,
+    ADVANCE_BYTES,
+    CHUNK_HEADER_BYTES,
+    CONTROL_ADVANCE,
+    FOOTER,
+    FOOTER_BYTES,
+    FOOTER_TRAILER_BYTES,
+    REMOVED_RANGE,
+)
+from appendlog.layout.segment_header import (
+    SEGMENT_HEADER_BYTES_MAX,
+    SegmentHeader,
+    decode_segment_header,
+    segment_header_bytes,
+)
+from appendlog.layout.summary import SegmentSummary, decode_footer
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import Segment, SegmentName
+
+REMOVED_COUNT_FIELD: Final = 13
+
+
+@dataclass(slots=True)
+class SegmentFacts:
+    """What one segment holds.
+
+    Attributes:
+        segment: Names, sizes, and the sums over its chunks.
+        header: Its header; None when it is not readable.
+        footer: The sums that its footer says; None when it has none.
+        chunks: Chunks of both kinds.
+        gaps: Offsets `[start, end)` inside it that no chunk has, in order.
+        explained: Of these, those that a footer or an advance chunk tells of.
+        index_entries: In its index file.
+    """
+
+    segment: Segment
+    header: SegmentHeader | None = None
+    footer: SegmentSummary | None = None
+    chunks: int = 0
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    explained: list[tuple[int, int]] = field(default_factory=list)
+    index_entries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlace:
+    """Which segment to check, and how far.
+
+    Attributes:
+        directory: Of the log.
+        name: Of the segment.
+        end_position: Bytes to look at; None for all.
+        durable_position: Bytes of it that were on the disk once.
+        is_last: Whether no segment follows: only then may it have a torn tail and no footer.
+        previous_timestamp_ns: Last append time of the segments before.
+        is_dense: Whether every offset must be there or be explained: in durable queues.
+    """
+
+    directory: Path
+    name: SegmentName
+    end_position: int | None
+    durable_position: int
+    is_last: bool
+    previous_timestamp_ns: int
+    is_dense: bool
+
+
+class SegmentCheck:
+    """Checks one segment; reads all of it.
+
+    Args:
+        place: Which one.
+        identity: Whose log it is.
+        filesystem: Reads the files.
+        problems: Get what is found.
+    """
+
+    def __init__(
+        self,
+        place: SegmentPlace,
+        identity: LogIdentity,
+        filesystem: FileSystem,
+        problems: Problems,
+    ) -> None:
+        self._place = place
+        self._identity = identity
+        self._filesystem = filesystem
+        self._problems = problems
+        base = place.name.base_offset
+        summary = SegmentSummary(base, base, place.previous_timestamp_ns)
+        header_bytes = segment_header_bytes(identity)
+        self._segment = Segment(place.directory, place.name, header_bytes, summary)
+        self._facts = SegmentFacts(self._segment)
+
+    def run(self) -> SegmentFacts:
+        """Read the segment and return what is in it.
+
+        Raises:
+            OSError: It cannot be read.
+            UnsupportedFormatError: It is of another format version.
+        """
+        place, segment, filesystem = self._place, self._segment, self._filesystem
+        descriptors = Descriptors(1)
+        try:
+            with descriptors.borrow(filesystem, segment.path, 0) as descriptor:
+                size = filesystem.size(descriptor)
+                if place.end_position is not None:
+                    size = min(size, place.end_position)
+                segment.size_bytes = size
+                segment.is_sealed = not place.is_last
+                scan = SegmentScan(filesystem, descriptor, size, self._identity.salt)
+                self._walk(scan, size)
+        finally:
+            descriptors.close()
+        return self._facts
+
+    def _walk(self, scan: SegmentScan, size: int) -> None:
+        place, segment = self._place, self._segment
+        start = self._check_header(scan, size)
+        index = IndexCheck(self._filesystem, segment, self._identity.salt, self._problems)
+        segment.data_bytes = start
+        for found in walk_segment(scan, start, size, place.name.base_offset):
+            if isinstance(found, FoundFault):
+                self._note_fault(found, size)
+                continue
+            if self._facts.footer is not None:
+                self._add("chunk-behind-footer", "a chunk behind the footer", found.position)
+                self._facts.footer = None
+            self._note_chunk(found, index)
+        index.finish(segment.data_bytes)
+        self._facts.index_entries = index.entry_count
+        self._check_footer()
+        self._check_gaps()
+
+    def _check_header(self, scan: SegmentScan, size: int) -> int:
+        """Return where the first chunk should stand."""
+        place, segment = self._place, self._segment
+        header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
+        self._facts.header = header
+        if header is None:
+            is_torn = place.is_last and not place.durable_position and size < segment.header_bytes
+            if is_torn:
+                self._add("torn-tail", "a header cut short", 0, level=Level.HARMLESS)
+                return size
+            self._add("damaged-header", "no valid segment header", 0)
+        elif header.identity != self._identity:
+            owner = f"queue {header.identity.queue!r}, incarnation {header.identity.incarnation}"
+            self._add("foreign-segment", f"its header says {owner}", 0)
+        elif (header.base_offset, header.generation) != place.name:
+            said = SegmentName(header.base_offset, header.generation).file_name
+            self._add("damaged-header", f"its header says {said}", 0)
+        else:
+            summary = segment.summary
+            summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
+        return min(segment.header_bytes, size)
+
+    def _note_fault(self, found: FoundFault, size: int) -> None:
+        place = self._place
+        is_torn = found.is_tail and place.is_last and found.position >= place.durable_position
+        length = found.end - found.position
+        if is_torn:
+            text = f"{length} bytes of a chunk cut short"
+            self._add("torn-tail", text, found.position, level=Level.HARMLESS)
+            return
+        where = "up to the end" if found.is_tail and found.end == size else "up to the next chunk"
+        self._add("damaged-chunk", f"{length} bytes {where} hold no valid chunk", found.position)
+
+    def _note_chunk(self, found: FoundChunk, index: IndexCheck) -> None:
+        facts, summary, header = self._facts, self._segment.summary, found.header
+        facts.chunks += 1
+        expected = summary.end_offset
+        payload = found.data[CHUNK_HEADER_BYTES:]
+        if header.is_control:
+            footer = decode_footer(payload)
+            if footer is not None:
+                facts.footer = footer
+                facts.explained += _removed(payload)
+            elif len(payload) == ADVANCE_BYTES:
+                control, _, _, start = ADVANCE.unpack(payload)
+                if control == CONTROL_ADVANCE:
+                    facts.explained.append((start, header.base_offset))
+        else:
+            index.note(found.position, header, summary.last_timestamp_ns)
+            self._note_records(found)
+        if header.base_offset > expected:
+            facts.gaps.append((expected, header.base_offset))
+        if facts.footer is None:
+            summary.add(header)
+            self._segment.data_bytes = found.position + header.chunk_bytes
+
+    def _note_records(self, found: FoundChunk) -> None:
+        header = found.header
+        records = chunk_records(found.data, header, self._identity.salt)
+        wrong = "its records do not add up" if records is None else contradiction(header, records)
+        if wrong:
+            offsets = (header.base_offset, header.end_offset)
+            self._add("wrong-chunk", wrong, found.position, offsets=offsets)
+        if records is not None and header.record_count <= header.last_offset_delta:
+            self._facts.gaps += _missing(header.base_offset, records.offsets)
+
+    def _check_footer(self) -> None:
+        footer, summary, segment = self._facts.footer, self._segment.summary, self._segment
+        segment.is_sealed = footer is not None
+        if footer is None:
+            if not self._place.is_last:
+                self._add("footer-missing", "a sealed segment without a footer", segment.data_bytes)
+            return
+        has_faults = any(each.path == segment.path for each in self._problems.kept)
+        if footer != summary and not has_faults:
+            wrong = [
+                f"{name} is {getattr(footer, name)}, found {getattr(summary, name)}"
+                for name in SegmentSummary.__slots__
+                if getattr(footer, name) != getattr(summary, name)
+            ]
+            self._add("footer-wrong", "; ".join(wrong), segment.data_bytes)
+
+    def _check_gaps(self) -> None:
+        if not self._place.is_dense:
+            return
+        footer = self._facts.footer
+        end = self._segment.summary.end_offset
+        if footer is not None and footer.end_offset > end:
+            self._facts.gaps.append((end, footer.end_offset))
+        for start, stop in _uncovered(self._facts.gaps, self._facts.explained):
+            text = f"offsets [{start}, {stop}) are not in the log, and nothing tells why"
+            self._add("offsets-missing", text, None, offsets=(start, stop))
+
+    def _add(
+        self,
+        kind: str,
+        text: str,
+        position: int | None,
+        *,
+        level: Level = Level.DAMAGE,
+        offsets: tuple[int, int] | None = None,
+    ) -> None:
+        path = self._segment.path
+        self._problems.add(Problem(level, kind, path, text, position, offsets))
+
+
+def _removed(payload: bytes) -> list[tuple[int, int]]:
+    """Return the ranges that a footer says compaction removed."""
+    count = FOOTER.unpack_from(payload)[REMOVED_COUNT_FIELD]
+    stop = FOOTER_BYTES + count * REMOVED_RANGE.size
+    if stop + FOOTER_TRAILER_BYTES != len(payload):
+        return []
+    return list(REMOVED_RANGE.iter_unpack(memoryview(payload)[FOOTER_BYTES:stop]))
+
+
+def _missing(start: int, offsets: list[int]) -> list[tuple[int, int]]:
+    """Return the gaps between ascending offsets, the first of which may be behind `start`."""
+    missing = []
+    for offset in offsets:
+        if offset > start:
+            missing.append((start, offset))
+        start = offset + 1
+    return missing
+
+
+def _uncovered(
+    gaps: list[tuple[int, int]], explained: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Return what of the gaps is not explained."""
+    left = []
+    known = sorted(explained)
+    for start, end in gaps:
+        at = start
+        for low, high in known:
+            if high <= at:
+                continue
+            if low > at:
+                break
+            at = high
+        if at < end:
+            left.append((at, end))
+    return left
