@@ -58,7 +58,7 @@ class QueueRules:
         Returns:
             Whether there may be more, for the next turn; nothing should be delivered before.
         """
-        return self._expire(self._offered_end)
+        return self._expire(self._offered_end, _now_ms())
 
     def after_delivery(self) -> bool:
         """Let expire what nobody took, and drop what is too much.
@@ -66,12 +66,13 @@ class QueueRules:
         Returns:
             Whether there may be more to expire, for the next turn.
         """
-        is_more = self._expire(self._queue.ready.end)
+        now_ms = _now_ms()
+        is_more = self._expire(self._queue.ready.end, now_ms)
         self._offered_end = self._queue.ready.end
         self._keep_length()
         self.facts.deadlines.prune(self._queue.settlement)
         self.facts.forget(self._queue.settlement.ack_floor)
-        self._arm_timer()
+        self._arm_timer(now_ms)
         return is_more
 
     def came_back(self, start: int, end: int) -> None:
@@ -93,13 +94,13 @@ class QueueRules:
         self._timer = None
         self._queue.wake()
 
-    def _expire(self, end: int) -> bool:
+    def _expire(self, end: int, now_ms: int) -> bool:
         """Expire some of what is due below `end`, from anywhere; return whether to go on."""
         deadlines = self.facts.deadlines
         if not deadlines:
             return False
         queue = self._queue
-        due = deadlines.take_due(_now_ms())
+        due = deadlines.take_due(now_ms)
         for start, stop in due:
             if stop > end:
                 # Not offered yet, or not even at hand because the disk is behind.
@@ -118,10 +119,15 @@ class QueueRules:
             taken = self._queue.ready.take(count)
             self._queue.drop(taken.start, taken.end, MAXLEN)
 
-    def _arm_timer(self) -> None:
-        now_ms = _now_ms()
+    def _arm_timer(self, now_ms: int) -> None:
+        """Come back at the next deadline.
+
+        Args:
+            now_ms: When the messages were looked at. Not a moment later: what has become due
+                since then would wait for a timer that nobody sets.
+        """
         next_ms = self.facts.deadlines.next_ms
-        # A deadline that has passed already waits for something else than for time.
+        # A deadline that had passed by then waits for something else than for time.
         if next_ms is None or next_ms <= now_ms:
             return
         next_ms = min(next_ms, now_ms + int(TIMER_SECONDS_MAX * 1000))

@@ -1,0 +1,68 @@
+"""What a queue's rules wait for, with a clock that goes on while they work."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.queue_settings import QueueSettings
+from amqp_server.broker.rules import queue_rules
+from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.rules.queue_rules import QueueRules
+from offsets.settlement import Settlement
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.turn import Timer, Turn, TurnTask
+
+
+class FakeQueue:
+    """Has ready messages, and settles what it drops."""
+
+    refuses_when_full = False
+
+    def __init__(self, ready: int) -> None:
+        self.ready = PlainOrder()
+        self.ready.extend(ready)
+        self.settlement = Settlement()
+
+    def drop(self, start: int, end: int, reason: str) -> None:
+        self.settlement.settle(start, end)
+
+
+class FakeTurn:
+    """Remembers what is to happen when; nothing is cancelled."""
+
+    def __init__(self) -> None:
+        self.delays_seconds: list[float] = []
+
+    def mark_after(self, seconds: float, task: TurnTask) -> Timer:
+        self.delays_seconds.append(seconds)
+        return self
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("late_ms", range(6))
+def test_a_deadline_that_passes_while_others_expire_is_not_forgotten(
+    late_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had not come when the messages were looked at, and had when the timer was set."""
+    clock_ms = count(1_000)
+    monkeypatch.setattr(queue_rules, "_now_ms", lambda: next(clock_ms))
+    queue, turn = FakeQueue(2), FakeTurn()
+    facts = MessageFacts(QueueSettings(), 0)
+    facts.deadlines.add(0, 1, 990)
+    facts.deadlines.add(1, 2, 1_000 + late_ms)
+    rules = QueueRules(cast("Queue", queue), facts, None, cast("Turn", turn))
+
+    while rules.before_delivery() or rules.after_delivery():
+        pass
+
+    # Either it has expired, or somebody comes back for it.
+    assert queue.settlement.ack_floor == 2 or len(turn.delays_seconds) == 1
+    assert all(seconds >= 0 for seconds in turn.delays_seconds)
