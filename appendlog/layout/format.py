@@ -17,6 +17,7 @@ CHUNK_MAGIC: Final = 0x434C5141  # "AQLC"
 FOOTER_MAGIC: Final = 0x464C5141  # "AQLF"
 INDEX_MAGIC: Final = 0x494C5141  # "AQLI"
 END_MAGIC: Final = 0x454C5141  # "AQLE"
+END_SUMS_MAGIC: Final = 0x544C5141  # "AQLT"
 CHUNK_MAGIC_BYTES: Final = b"AQLC"
 
 # magic, crc32c, length, version, zero, flags, incarnation, base_offset, created_ns,
@@ -76,6 +77,11 @@ INDEX_ENTRY_BYTES: Final = 16
 END_SLOT: Final = Struct("<IIQ16sQQQII")
 END_SLOT_BYTES: Final = 64
 END_SLOT_POSITIONS: Final = (0, 512)
+# magic, crc32c, generation, chunk_count, zero, first_offset, end_offset, record_count,
+# transient_count, body_bytes, first_timestamp_ns, last_timestamp_ns, min_expiry_ns,
+# max_expiry_ns, priority_bitmap
+END_SUMS: Final = Struct("<IIQIIQQQQQqqqqQ")
+END_SUMS_BYTES: Final = 104
 
 OFFSET_MAX: Final = (1 << 62) - 1
 """No offset is greater; a greater one on disk is damage."""
@@ -91,4 +97,6 @@ assert FOOTER_TRAILER.size == FOOTER_TRAILER_BYTES
 assert ADVANCE.size == ADVANCE_BYTES
 assert INDEX_HEADER.size == INDEX_ENTRY.size == INDEX_ENTRY_BYTES
 assert END_SLOT.size == END_SLOT_BYTES
+assert END_SUMS.size == END_SUMS_BYTES
+assert END_SLOT_POSITIONS[1] >= END_SLOT_BYTES + END_SUMS_BYTES
 assert Struct("<I").pack(CHUNK_MAGIC) == CHUNK_MAGIC_BYTES

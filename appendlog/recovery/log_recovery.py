@@ -147,10 +147,14 @@ def _recover_segments(
             )
         if segment is None:
             durable_position = 0
+            known = None
             if durable is not None and durable.segment_base_offset == name.base_offset:
                 durable_position = durable.position
+                known = (
+                    durable if is_last and durable.segment_generation == name.generation else None
+                )
             segment = SegmentRecovery(
-                context, name, durable_position, is_last, previous_timestamp_ns
+                context, name, durable_position, is_last, previous_timestamp_ns, known
             ).run()
         if segment is not None:
             segments.append(segment)

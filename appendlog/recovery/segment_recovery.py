@@ -16,6 +16,7 @@ Source: docs/log-format.md, section 9.
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
@@ -28,10 +29,15 @@ from appendlog.layout.segment_header import (
     segment_header_bytes,
 )
 from appendlog.layout.summary import SegmentSummary, decode_footer
+from appendlog.recovery.known_sums import index_at_durable_end
 from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.durable_end import DurableEnd
 from appendlog.segments.index import ActiveIndex
 from appendlog.segments.scan import WINDOW_BYTES, SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
+
+_NEAR_BYTES: Final = 16 << 10
+"""Read at a time where only a few chunks are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class SegmentRecovery:
         durable_position: Bytes of it that are known to have been on the disk once.
         is_last: Only the last segment can have a torn tail.
         previous_timestamp_ns: Last append time of the segments before.
+        durable: Of the log, if it speaks of this segment.
     """
 
     def __init__(
@@ -75,11 +82,13 @@ class SegmentRecovery:
         durable_position: int,
         is_last: bool,
         previous_timestamp_ns: int,
+        durable: DurableEnd | None = None,
     ) -> None:
         self._context = context
         self._name = name
         self._durable_position = durable_position
         self._is_last = is_last
+        self._durable = durable
         self._has_damage = False
         base = name.base_offset
         summary = SegmentSummary(base, base, previous_timestamp_ns)
@@ -98,8 +107,13 @@ class SegmentRecovery:
         with context.descriptors.borrow(context.filesystem, segment.path) as descriptor:
             size = context.filesystem.size(descriptor)
             scan = SegmentScan(context.filesystem, descriptor, size, context.identity.salt)
-            position = self._after_header(scan, size)
+            near = SegmentScan(
+                context.filesystem, descriptor, size, context.identity.salt, _NEAR_BYTES
+            )
+            position = self._after_header(near, scan, size)
             if position is not None:
+                position = self._known_until(near, size) or position
+                context.report.scanned_bytes += size - position
                 end = self._scan_chunks(scan, position, size)
                 self._cut(descriptor, end, size)
         if position is None:
@@ -120,11 +134,10 @@ class SegmentRecovery:
             if not self._has_damage:
                 self._keep_damage(self._segment.size_bytes, self._segment.size_bytes)
 
-    def _after_header(self, scan: SegmentScan, size: int) -> int | None:
+    def _after_header(self, near: SegmentScan, scan: SegmentScan, size: int) -> int | None:
         """Return where the first chunk stands, or None when not even the header is whole."""
         segment, context = self._segment, self._context
-        context.report.scanned_bytes += size
-        header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
+        header = decode_segment_header(near.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
         if header is not None and header.identity == context.identity:
             summary = segment.summary
             summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
@@ -134,6 +147,28 @@ class SegmentRecovery:
             return None
         self._keep_damage(0, min(segment.header_bytes, size))
         return min(segment.header_bytes, size)
+
+    def _known_until(self, scan: SegmentScan, size: int) -> int | None:
+        """Return the durable end if the sums up to it are known, and take them."""
+        durable = self._durable
+        if durable is None or durable.summary is None or self._has_damage:
+            return None
+        index = index_at_durable_end(
+            self._context.filesystem,
+            self._segment,
+            scan,
+            size,
+            durable,
+            self._index,
+            self._context.identity.salt,
+        )
+        if index is None:
+            # What was added to it was not right.
+            self._index = ActiveIndex(self._name.base_offset, self._context.index_interval_bytes)
+            return None
+        self._index = index
+        self._segment.summary = durable.summary
+        return durable.position
 
     def _segment_chunk(self, scan: SegmentScan) -> int | None:
         base = self._name.base_offset
@@ -183,6 +218,7 @@ class SegmentRecovery:
             elif len(payload) == ADVANCE_BYTES:
                 control, _, reason, start = ADVANCE.unpack(payload)
                 if control == CONTROL_ADVANCE and reason == ADVANCE_LOST:
+                    segment.is_whole = False
                     self._context.report.add_lost(start, chunk.base_offset)
         else:
             self._index.add(chunk.base_offset, position, segment.summary.last_timestamp_ns)
@@ -192,6 +228,7 @@ class SegmentRecovery:
         """Count a damaged place and copy its bytes aside, once."""
         report = self._context.report
         self._has_damage = True
+        self._segment.is_whole = False
         report.damaged_chunks += 1
         report.damaged_bytes += stop - start
         self._copy(start, stop, f"{self._name.file_name}.{start}-{stop}.damaged")

@@ -5,7 +5,7 @@ can lag behind the data but never lead it; see docs/log-format.md, section 8.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -13,14 +13,17 @@ from crc32c import crc32c
 
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
+from appendlog.layout.end_sums import decode_sums, encode_sums
 from appendlog.layout.format import (
     CHUNK_CRC_START,
     END_MAGIC,
     END_SLOT,
     END_SLOT_BYTES,
     END_SLOT_POSITIONS,
+    END_SUMS_BYTES,
     FORMAT_VERSION,
 )
+from appendlog.layout.summary import SegmentSummary
 
 END_FILE_NAME = "end"
 
@@ -35,6 +38,7 @@ class DurableEnd:
         segment_base_offset: The segment that was active.
         position: Bytes of that segment that are on the disk.
         segment_generation: Compaction generation of that segment's file.
+        summary: Sums of that segment up to `position`, if nothing in it was ever damaged.
     """
 
     generation: int
@@ -42,6 +46,7 @@ class DurableEnd:
     segment_base_offset: int
     position: int
     segment_generation: int = 0
+    summary: SegmentSummary | None = None
 
 
 def encode_slot(end: DurableEnd, incarnation: UUID) -> bytes:
@@ -79,13 +84,19 @@ def read_durable_end(
     filesystem: FileSystem, directory: Path, incarnation: UUID
 ) -> DurableEnd | None:
     """Return the newest valid slot of a log's `end` file, or None when there is none."""
-    last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES
+    last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES + END_SUMS_BYTES
     try:
         data = filesystem.read_file(directory / END_FILE_NAME, last)
     except FileNotFoundError:
         return None
-    slots = [decode_slot(data[at : at + END_SLOT_BYTES], incarnation) for at in END_SLOT_POSITIONS]
-    return max((slot for slot in slots if slot), key=lambda slot: slot.generation, default=None)
+    found: DurableEnd | None = None
+    for at in END_SLOT_POSITIONS:
+        sums_at = at + END_SLOT_BYTES
+        slot = decode_slot(data[at:sums_at], incarnation)
+        if slot is not None and (found is None or slot.generation > found.generation):
+            sums = decode_sums(data[sums_at : sums_at + END_SUMS_BYTES], slot.generation)
+            found = replace(slot, summary=sums)
+    return found
 
 
 class DurableEndFile:
@@ -109,8 +120,17 @@ class DurableEndFile:
         recovery_point: int,
         segment_base_offset: int,
         position: int,
+        summary: SegmentSummary | None = None,
     ) -> None:
         """Publish a new end; everything below it must be on the disk already.
+
+        Args:
+            filesystem: Writes the file.
+            descriptors: Open files.
+            recovery_point: Of the slot.
+            segment_base_offset: Of the slot.
+            position: Of the slot.
+            summary: Sums of the segment up to there; None when they are not to be believed.
 
         Raises:
             OSError: The slot was not written.
@@ -120,8 +140,10 @@ class DurableEndFile:
             DurableEnd(self._generation, recovery_point, segment_base_offset, position),
             self._incarnation,
         )
+        if summary is not None:
+            slot += encode_sums(summary, self._generation)
         flags = os.O_RDWR | os.O_CREAT
         with descriptors.borrow(filesystem, self.path, flags) as descriptor:
             written = filesystem.pwrite(descriptor, slot, END_SLOT_POSITIONS[self._generation & 1])
-        if written != END_SLOT_BYTES:
-            raise OSError(f"{written} of {END_SLOT_BYTES} bytes written")
+        if written != len(slot):
+            raise OSError(f"{written} of {len(slot)} bytes written")

@@ -116,6 +116,10 @@ class IndexTable:
         """Return the last entry with only earlier records before it; -1 when none. O(log n)."""
         return bisect_left(self._times, timestamp_ns, 0, len(self._offsets)) - 1
 
+    def count_before(self, position: int) -> int:
+        """Return how many entries point before a position, if they ascend. O(log n)."""
+        return bisect_left(self._positions, position)
+
     def is_ordered(self, first_position: int, end_position: int) -> bool:
         """Tell whether all entries ascend, and point into `[first, end)` of the segment. O(n)."""
         if not len(self):
@@ -162,6 +166,18 @@ class ActiveIndex:
 
     def __len__(self) -> int:
         return self.stored_count + len(self.tail)
+
+    def resumed(self, stored_count: int, last: IndexEntry) -> Self:
+        """Return an index that goes on behind the first entries of the file.
+
+        Args:
+            stored_count: Entries of the file that count, >= 1.
+            last: The last of them.
+        """
+        index = type(self)(self._base_offset, self._interval_bytes)
+        index.stored_count = stored_count
+        index._last_position = last.position
+        return index
 
     def add(self, offset: int, position: int, max_timestamp_ns: int) -> None:
         """Note a data chunk; most are too near to the last entry to get one."""

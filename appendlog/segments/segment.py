@@ -51,6 +51,7 @@ class Segment:
         size_bytes: Size of the file.
         summary: Sums of its chunks.
         is_sealed: Nothing more is appended.
+        is_whole: Nothing in it is known to be damaged or lost.
         index: Of the active segment; None once it is sealed and stored.
     """
 
@@ -60,6 +61,7 @@ class Segment:
         "index",
         "index_path",
         "is_sealed",
+        "is_whole",
         "name",
         "path",
         "size_bytes",
@@ -77,6 +79,7 @@ class Segment:
         self.size_bytes = header_bytes
         self.summary = summary
         self.is_sealed = False
+        self.is_whole = True
         self.index: ActiveIndex | None = None
 
     @property

@@ -137,6 +137,9 @@ class SegmentWriter:
                 last, end_offset, gap_reason, self.last_timestamp_ns, self._identity.salt
             )
             self._add(advance, decode_chunk_header(advance))
+            if self.active is not None and gap_reason != ADVANCE_SKIPPED:
+                # A start has to report it again: sums would hide it.
+                self.active.is_whole = False
         self._write(sync)
         if sync:
             self.sync()
@@ -156,6 +159,7 @@ class SegmentWriter:
             segment.end_offset,
             segment.base_offset,
             segment.size_bytes,
+            segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
 
     def is_old(self, segment: Segment, now_ns: int) -> bool:

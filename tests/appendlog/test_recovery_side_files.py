@@ -12,6 +12,7 @@ from appendlog.layout.chunk import encode_advance, encode_control
 from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     END_SLOT_BYTES,
+    END_SUMS_BYTES,
     FOOTER_BYTES,
     FOOTER_MAGIC,
     FOOTER_TRAILER,
@@ -82,7 +83,7 @@ def test_one_torn_slot_leaves_the_other(tmp_path: Path) -> None:
     older = read_durable_end(FileSystem(), tmp_path, IDENTITY.incarnation)
     assert older is not None
     assert (older.generation, older.recovery_point) == (end.generation - 1, 6)
-    assert len(data) == 512 + END_SLOT_BYTES
+    assert len(data) == 512 + END_SLOT_BYTES + END_SUMS_BYTES
 
 
 @pytest.mark.parametrize("content", [None, b"", b"x" * 31, bytes(160), b"AQLI" + b"\xff" * 44])

@@ -1,0 +1,63 @@
+"""The sums of the active segment up to the durable end, which stand behind a slot of `end`.
+
+With them a log is opened without reading its active segment; they are believed like a
+footer, where the segment does not contradict them. Source: docs/log-format.md, section 8.
+"""
+
+from crc32c import crc32c
+
+from appendlog.layout.format import CHUNK_CRC_START, END_SUMS, END_SUMS_BYTES, END_SUMS_MAGIC
+from appendlog.layout.summary import SegmentSummary
+
+
+def encode_sums(summary: SegmentSummary, generation: int) -> bytes:
+    """Return the bytes behind the slot of that generation."""
+
+    def pack(crc: int) -> bytes:
+        return END_SUMS.pack(
+            END_SUMS_MAGIC,
+            crc,
+            generation,
+            summary.chunk_count,
+            0,
+            summary.first_offset,
+            summary.end_offset,
+            summary.record_count,
+            summary.transient_count,
+            summary.body_bytes,
+            summary.first_timestamp_ns,
+            summary.last_timestamp_ns,
+            summary.min_expiry_ns,
+            summary.max_expiry_ns,
+            summary.priority_bitmap,
+        )
+
+    return pack(crc32c(pack(0)[CHUNK_CRC_START:]))
+
+
+def decode_sums(data: bytes, generation: int) -> SegmentSummary | None:
+    """Return the sums behind a slot; None when they are torn, absent or another slot's."""
+    if len(data) != END_SUMS_BYTES:
+        return None
+    magic, crc, of_generation, chunk_count, _, first_offset, end_offset, *sums = END_SUMS.unpack(
+        data
+    )
+    if magic != END_SUMS_MAGIC or of_generation != generation:
+        return None
+    if crc32c(data[CHUNK_CRC_START:]) != crc:
+        return None
+    record_count, transient_count, body_bytes, first_timestamp_ns, last_timestamp_ns = sums[:5]
+    min_expiry_ns, max_expiry_ns, priority_bitmap = sums[5:]
+    return SegmentSummary(
+        first_offset=first_offset,
+        end_offset=end_offset,
+        last_timestamp_ns=last_timestamp_ns,
+        chunk_count=chunk_count,
+        record_count=record_count,
+        transient_count=transient_count,
+        body_bytes=body_bytes,
+        first_timestamp_ns=first_timestamp_ns,
+        min_expiry_ns=min_expiry_ns,
+        max_expiry_ns=max_expiry_ns,
+        priority_bitmap=priority_bitmap,
+    )
