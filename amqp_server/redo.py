@@ -81,6 +81,7 @@ def carry_out_again(log: Log, settlement: Settlement, redo: QueueRedo) -> int:
         LogError: The log cannot be read or written; repeat it all at the next start.
     """
     end = log.log_end_offset
+    _skip_what_is_gone(log, settlement, redo.publishes)
     for start, stop in redo.settled:
         if start < end:
             settlement.settle(start, min(stop, end))
@@ -119,6 +120,19 @@ def remaining(
                 )
             )
     return left
+
+
+def _skip_what_is_gone(log: Log, settlement: Settlement, publishes: Iterable[RedoPublish]) -> None:
+    """Let the log begin where the record says that it ended: a power cut took what was before.
+
+    Messages that nobody waited for can be gone. What is carried out again must not lie below
+    the hint, or the next start would not find it, and append it once more.
+    """
+    end = log.log_end_offset
+    hint = max((publish.log_end_offset for publish in publishes), default=0)
+    if end < hint:
+        log.append([], hint, sync=False)
+        settlement.settle(end, hint)
 
 
 def _append(log: Log, transaction_id: bytes, messages: list[bytes]) -> None:

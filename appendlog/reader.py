@@ -27,7 +27,7 @@ from appendlog.layout.segment_header import (
 from appendlog.layout.summary import SegmentSummary
 from appendlog.options import INDEX_INTERVAL_BYTES
 from appendlog.recovery.log_recovery import newest_generations, read_sealed
-from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
+from appendlog.segments.durable_end import DurableEnd, promises_nothing, read_durable_end
 from appendlog.segments.mapped_indexes import MappedIndexes
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
@@ -242,11 +242,11 @@ class LogReader:
     def _is_beginning(self, name: SegmentName) -> bool:
         """Tell whether the writer has just begun, or was cut off in, its first segment.
 
-        Nothing of such a log was ever on the disk, or there would be an `end`.
+        Nothing of such a log was ever on the disk, or `end` would say so.
         """
         octets = self._filesystem.read_file(self.directory / name.file_name, len(_MAGIC_OCTETS))
-        return _MAGIC_OCTETS.startswith(octets) and not self._filesystem.exists(
-            self.directory / END_FILE_NAME
+        return _MAGIC_OCTETS.startswith(octets) and promises_nothing(
+            self._filesystem, self.directory
         )
 
     def _sealed(self, name: SegmentName) -> Segment | None:

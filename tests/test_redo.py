@@ -97,3 +97,16 @@ def test_transactions_are_sorted_by_queue_in_the_order_of_their_commits() -> Non
         )
     ]
     assert remaining([first, second], lambda _: False) == []
+
+
+def test_a_log_that_lost_what_nobody_waited_for_gets_a_transaction_once(tmp_path: Path) -> None:
+    """Carried out again below the hint, it was not found by the next start, and came twice."""
+    log, _ = open_log(tmp_path / "log")
+    append(log, 0, 3)
+    queue = QueueRedo([RedoPublish(ONE, 6, messages(6, 8))])
+    appended, settlement = carried_out(log, queue)
+    assert appended == 2
+    assert settlement.unsettled_ranges(0, 8) == [(0, 3), (6, 8)]
+    assert read_all(log) == dict(enumerate(messages(0, 3))) | {6: message(6), 7: message(7)}
+    again, _ = open_log(tmp_path / "log")
+    assert carried_out(again, queue)[0] == 0

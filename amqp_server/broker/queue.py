@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
-from amqp_server.broker.orders.measured_order import MeasuredOrder
-from amqp_server.broker.orders.plain_order import PlainOrder
-from amqp_server.broker.orders.priority_order import PriorityOrder
+from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
-from amqp_server.broker.rules.length_limit import LengthLimit
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.publishing.confirms import ConfirmWaiter
     from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.rules.queue_lease import QueueLease
@@ -44,6 +40,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.config import Durability
     from amqp_server.protocol.tables import Table
 
 logger = logging.getLogger(__name__)
@@ -105,7 +102,7 @@ class Queue:
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
-        self.ready, limit = _order(self.settings, facts, end)
+        self.ready, limit = queue_order(self.settings, facts, end)
         self.delivery_counts = _delivery_counts(self.settings, opened)
         came_back = self.delivery_counts.offsets() if self.delivery_counts is not None else []
         for start, stop in self.settlement.unsettled_ranges(opened.ack_floor, end):
@@ -130,6 +127,11 @@ class Queue:
     def is_durable(self) -> bool:
         """Whether all that can be read of it is on the disk."""
         return self.store.recovery_point >= self.store.cursor
+
+    @property
+    def durability(self) -> Durability | None:
+        """What a confirm of its persistent messages means; None: nothing here survives."""
+        return self.storage_settings.durability if self.is_journaled else None
 
     @property
     def delivered_watermark(self) -> int:
@@ -385,21 +387,6 @@ class Queue:
             low = offset + 1
         if low < end:
             self.ready.give_back(low, end, redelivered=False)
-
-
-def _order(
-    settings: QueueSettings, facts: MessageFacts, cursor: int
-) -> tuple[ReadyOrder, LengthLimit | None]:
-    """Return the order that the settings ask for, with nothing ready, and its limit if any."""
-    order: ReadyOrder = PlainOrder(cursor)
-    if settings.max_priority is not None and facts.priorities is not None:
-        order = PriorityOrder(facts.priorities, settings.max_priority, cursor)
-    measured = None
-    if facts.sizes is not None:
-        order = measured = MeasuredOrder(order, facts.sizes)
-    if settings.max_length is None and measured is None:
-        return order, None
-    return order, LengthLimit(settings, order, measured)
 
 
 def _delivery_counts(settings: QueueSettings, opened: OpenedLog) -> DeliveryCounts | None:

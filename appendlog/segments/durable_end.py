@@ -99,6 +99,24 @@ def read_durable_end(
     return found
 
 
+def promises_nothing(filesystem: FileSystem, directory: Path) -> bool:
+    """Tell whether a log's `end` file is absent, or says that nothing is durable yet."""
+    last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES
+    try:
+        data = filesystem.read_file(directory / END_FILE_NAME, last)
+    except FileNotFoundError:
+        return True
+    for at in END_SLOT_POSITIONS:
+        slot = data[at : at + END_SLOT_BYTES]
+        if any(slot):
+            if len(slot) != END_SLOT_BYTES:
+                return False
+            magic, _, _, _, _, _, position, _, _ = END_SLOT.unpack(slot)
+            if magic != END_MAGIC or position:
+                return False
+    return True
+
+
 class DurableEndFile:
     """Writes the `end` file of one log.
 
@@ -112,6 +130,11 @@ class DurableEndFile:
         self.path = path
         self._incarnation = incarnation
         self._generation = generation
+
+    @property
+    def is_written(self) -> bool:
+        """Whether there is a slot that says where the log ends."""
+        return self._generation > 0
 
     def write(
         self,

@@ -234,6 +234,11 @@ class SegmentWriter:
         self.path = segment.path
         if self._new_header:
             self._directories.make(self._filesystem, self._directory)
+            if not sync and not self._end_file.is_written:
+                # Or readers would take what they find for durable, and show its offsets.
+                self._end_file.write(
+                    self._filesystem, self._descriptors, segment.base_offset, segment.base_offset, 0
+                )
             buffers.insert(0, self._new_header)
             position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
             self._is_directory_synced = False

@@ -173,3 +173,31 @@ def test_a_bad_index_without_an_end_file_costs_a_longer_scan(tmp_path: Path) -> 
     with LogReader(tmp_path) as reader:
         assert found(reader) == expected(0, 60)
         assert len(reader.summaries()) == 1
+
+
+def test_a_reader_sees_nothing_of_a_log_of_which_nothing_is_durable_yet(tmp_path: Path) -> None:
+    """It used to take what it found for durable: a power cut would have given the offsets away."""
+    log, _ = open_log(tmp_path)
+    append(log, 0, 5, sync=False)
+    reader = LogReader(tmp_path)
+    assert (reader.log_end_offset, found(reader)) == (0, {})
+    log.append([], 5, sync=True)
+    assert found(LogReader(tmp_path)) == expected(0, 5)
+
+
+def test_a_log_that_ended_before_anything_was_durable_is_recovered_whole(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 5, sync=False)
+    again, report = open_log(tmp_path)
+    assert report.is_clean
+    assert again.recovery_point == 5
+    assert found(LogReader(tmp_path)) == expected(0, 5)
+
+
+def test_a_log_whose_first_segment_is_beginning_reads_as_empty_beside_its_end_file(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path)
+    append(log, 0, 5, sync=False)
+    (tmp_path / "00000000000000000000.log").write_bytes(b"")
+    assert found(LogReader(tmp_path)) == {}

@@ -309,3 +309,24 @@ def test_a_journal_that_is_held_is_not_written_for_memory_either(bench: MakeBenc
 
     assert (queue.store.written_end, queue.ring.window_start) == (0, 0)
     queue.assert_all_readable()
+
+
+def test_a_queue_that_is_always_busy_is_synced_when_asked(bench: MakeBench) -> None:
+    """Asked while a write was under way, it used to forget: no checkpoint could follow it."""
+    queue = bench(is_durable=True, durability=Durability.WRITE)
+    queue.publish(10)
+    queue.run_turns()
+    assert queue.store.is_flushing
+    queue.store.request_sync()
+    queue.publish(10)
+    queue.settle_down()
+    assert queue.store.recovery_point == 20
+
+
+def test_a_queue_that_falls_silent_is_synced_when_asked(bench: MakeBench) -> None:
+    queue = bench(is_durable=True, durability=Durability.WRITE)
+    queue.publish(10)
+    queue.run_turns()
+    queue.store.request_sync()
+    queue.settle_down()
+    assert queue.store.recovery_point == 10

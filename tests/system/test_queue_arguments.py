@@ -102,6 +102,10 @@ FAULTS: Faults = {
         (-1, "{value_negative,-1}"),
         (TOO_LONG_MS, "{value_too_large,315360000001}"),
     ],
+    "x-durability": [
+        (1, "{unacceptable_type,byte}"),
+        ("fsnc", "\"unsupported durability 'fsnc'\""),
+    ],
     "x-compression": [
         (1, "{unacceptable_type,byte}"),
         ("lz4", "\"unsupported compression 'lz4'\""),
@@ -252,6 +256,8 @@ def test_a_quorum_queue_is_durable_shared_and_stays(
         {"x-consumer-timeout": 0, "x-retain-for": 0, "x-compression": "zstd"},
         {"x-segment-max-bytes": 65_536, "x-segment-max-age": 0},
         {"x-segment-max-bytes": 2**31, "x-segment-max-age": 315_360_000_000},
+        {"x-durability": "write"},
+        {"x-durability": "none", "x-queue-type": "quorum"},
         {"x-of-mine": -1, "another": [1]},
     ],
 )

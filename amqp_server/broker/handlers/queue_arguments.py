@@ -28,11 +28,13 @@ from amqp_server.broker.handlers.argument_values import (
 from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.storing.storage_settings import (
     COMPRESSION,
+    DURABILITY,
     RETAIN_FOR,
     SEGMENT_BYTES_MIN,
     SEGMENT_MAX_AGE,
     SEGMENT_MAX_BYTES,
 )
+from amqp_server.config import Durability
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
 from appendlog import SEGMENT_BYTES_MAX, Compression
@@ -206,6 +208,7 @@ QUEUE_ARGUMENTS = {
     "x-queue-master-locator": QueueArgument(any_value, _CLASSIC),
     "x-delivery-limit": QueueArgument(integer, _QUORUM),
     "x-consumer-timeout": QueueArgument(duration, is_compared=False),
+    DURABILITY: QueueArgument(one_of((*Durability,), otherwise="\"unsupported durability '{}'\"")),
     COMPRESSION: QueueArgument(
         one_of((*Compression,), otherwise="\"unsupported compression '{}'\""), is_compared=False
     ),

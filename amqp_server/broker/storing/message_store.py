@@ -116,6 +116,7 @@ class MessageStore:
         self._cold = self.cold_reads()
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
+        self._is_sync_due = False
         self._oldest_waiting_seconds = 0.0
 
     @property
@@ -253,21 +254,23 @@ class MessageStore:
             self._spill()
 
     def request_sync(self) -> None:
-        """Make durable what was written without waiting for the disk (transient messages)."""
-        if self.is_failed or self._is_discarded:
+        """Make durable what was written without waiting for the disk.
+
+        That is transient messages, and all of a queue with a durability below `fsync`.
+        """
+        if self.is_failed or self._is_discarded or not self._is_durable:
             return
-        if self._is_durable and self._request is None and self.recovery_point < self.written_end:
-            self._request = FlushRequest(self.log, [], self.written_end, sync=True)
-            self._flusher.submit(self._request)
+        if self._request is not None:
+            # A queue that is always busy would never be asked at the right moment.
+            self._is_sync_due = not self._request.sync
+        elif self.recovery_point < self.written_end:
+            self._submit(FlushRequest(self.log, [], self.written_end, sync=True))
 
     def request_roll(self) -> None:
         """Let the log seal its last segment, unless there is something else to write first."""
         if self.is_failed or self._is_discarded or self._request is not None:
             return
-        self._request = FlushRequest(
-            self.log, [], self.written_end, sync=self._is_durable, roll=True
-        )
-        self._flusher.submit(self._request)
+        self._submit(FlushRequest(self.log, [], self.written_end, sync=self._is_durable, roll=True))
 
     def run_journal(self, *, more_input: bool) -> bool:
         """Hand the next chunks to the flusher, if there is something to write.
@@ -287,6 +290,8 @@ class MessageStore:
             return False
         start, end = self.written_end, self.ring.cursor
         if start == end:
+            if self._is_sync_due:
+                self.request_sync()
             return False
         if more_input and self._may_wait():
             return True
@@ -362,13 +367,18 @@ class MessageStore:
         if not ranges or self._request is not None or self.is_failed:
             return
         self._oldest_waiting_seconds = 0.0
-        sync = (
+        sync = self._is_sync_due or (
             self._is_durable
             and self._settings.durability is Durability.FSYNC
             and self._persistent_end > self.recovery_point
         )
-        self._request = self._requests.make(self.ring, ranges, sync=sync)
-        self._flusher.submit(self._request)
+        self._submit(self._requests.make(self.ring, ranges, sync=sync))
+
+    def _submit(self, request: FlushRequest) -> None:
+        self._request = request
+        if request.sync:
+            self._is_sync_due = False
+        self._flusher.submit(request)
 
     def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
         if self._is_discarded:

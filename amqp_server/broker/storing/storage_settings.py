@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.config import Durability
 from amqp_server.limits import KIB
 from appendlog import Compression, LogOptions
 
 if TYPE_CHECKING:
-    from amqp_server.config import Durability, ServerConfig
+    from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
     from appendlog import DurableDirectories
 
@@ -21,6 +22,10 @@ SEGMENT_MAX_AGE: Final = "x-segment-max-age"
 """Milliseconds after its first record that a segment of the log is sealed; 0 = never."""
 SEGMENT_BYTES_MIN: Final = 64 * KIB
 """Smaller segments would be more files than messages are worth."""
+
+DURABILITY: Final = "x-durability"
+"""What a confirm of the queue's messages means: `fsync`, `write` or `none`."""
+
 COMPRESSION: Final = "x-compression"
 """How the queue's log packs what it writes: `none` or `zstd`."""
 
@@ -64,11 +69,12 @@ class StorageSettings:
 def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
     """Return what the checked arguments of a queue ask for, or else the server's settings."""
     retain_for_ms = _integer(arguments, RETAIN_FOR)
+    durability = _text(arguments, DURABILITY)
     compression = _text(arguments, COMPRESSION)
     segment_bytes = _integer(arguments, SEGMENT_MAX_BYTES)
     segment_age_ms = _integer(arguments, SEGMENT_MAX_AGE)
     return StorageSettings(
-        durability=config.durability,
+        durability=config.durability if durability is None else Durability(durability),
         retain_for_seconds=(
             config.retain_for_seconds if retain_for_ms is None else retain_for_ms / 1000
         ),

@@ -1,0 +1,30 @@
+"""Which ready order a queue has: by offset, by priority, measured where a limit needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.orders.measured_order import MeasuredOrder
+from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.priority_order import PriorityOrder
+from amqp_server.broker.rules.length_limit import LengthLimit
+
+if TYPE_CHECKING:
+    from amqp_server.broker.orders.ready_order import ReadyOrder
+    from amqp_server.broker.queue_settings import QueueSettings
+    from amqp_server.broker.rules.message_facts import MessageFacts
+
+
+def queue_order(
+    settings: QueueSettings, facts: MessageFacts, cursor: int
+) -> tuple[ReadyOrder, LengthLimit | None]:
+    """Return the order that the settings ask for, with nothing ready, and its limit if any."""
+    order: ReadyOrder = PlainOrder(cursor)
+    if settings.max_priority is not None and facts.priorities is not None:
+        order = PriorityOrder(facts.priorities, settings.max_priority, cursor)
+    measured = None
+    if facts.sizes is not None:
+        order = measured = MeasuredOrder(order, facts.sizes)
+    if settings.max_length is None and measured is None:
+        return order, None
+    return order, LengthLimit(settings, order, measured)

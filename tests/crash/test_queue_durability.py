@@ -1,0 +1,154 @@
+"""Durability queue by queue: what each level keeps through SIGKILL and through a power cut."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Queue
+
+from amqp_server.config import Durability
+from appendlog import LogReader
+from tests.amqp_client import connect
+from tests.crash.messages import channel_to, drain, publish_confirmed
+from tests.crash.power import Power
+from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
+
+pytestmark = pytest.mark.crash
+
+LEVELS = ["fsync", "write", "none"]
+
+
+@pytest.fixture
+def power(tmp_path: Path) -> Power:
+    """Return the file system of a data directory; the directory is there."""
+    root = tmp_path / "data"
+    root.mkdir()
+    return Power(root)
+
+
+def bodies(taken: list[tuple[bytes, bool]]) -> list[int]:
+    """Return the numbers of messages."""
+    return [int(body) for body, _ in taken]
+
+
+def test_each_queue_confirms_as_it_promises(power: Power) -> None:
+    """While the disk takes nothing, only the queue that promises the disk waits for it."""
+    with ThreadedServer(power.root, power) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.open_channel(2, confirms=True)
+        for level in LEVELS:
+            client.declare(level, arguments={"x-durability": level})
+            publish_confirmed(client, level, range(1))
+        queues = server.server.broker.vhosts["/"].queues
+        assert [queues[level].durability for level in LEVELS] == list(Durability)
+        power.sync_gate.clear()
+        publish_confirmed(client, "none", range(1, 10))
+        publish_confirmed(client, "write", range(1, 10))
+        client.publish(b"1", "fsync", channel=2)
+        assert power.sync_waiting.wait(10)
+        publish_confirmed(client, "none", range(10, 20))
+        power.sync_gate.set()
+        client.expect_confirmed(2)
+
+
+def test_a_queue_without_its_own_word_has_the_servers(power: Power) -> None:
+    with (
+        ThreadedServer(power.root, power, durability=Durability.WRITE) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        client.declare("plain")
+        client.declare("safe", arguments={"x-durability": "fsync"})
+        client.call(Queue.Declare(queue="transient"), Queue.DeclareOk)
+        queues = server.server.broker.vhosts["/"].queues
+        found = {name: queue.durability for name, queue in queues.items()}
+        assert found == {"plain": "write", "safe": "fsync", "transient": None}
+
+
+def test_declared_again_it_must_be_the_same(tmp_path: Path) -> None:
+    with RunningServer(tmp_path) as server:
+        server.start()
+        with connect(server.address) as client:
+            client.open_channel()
+            client.declare("q", arguments={"x-durability": "write"})
+            server.kill()
+        server.restart()
+        with connect(server.address) as client:
+            client.open_channel()
+            client.declare("q", arguments={"x-durability": "write"})
+            client.send(Queue.Declare(queue="q", durable=True, arguments={"x-durability": "none"}))
+            assert client.expect_channel_close(406).reply_text == (
+                "PRECONDITION_FAILED - inequivalent arg 'x-durability' for queue 'q' in vhost '/': "
+                "received 'none' but current is 'write'"
+            )
+
+
+def test_what_the_kernel_has_survives_sigkill(tmp_path: Path) -> None:
+    with RunningServer(tmp_path, "--offset-checkpoint-interval", "0") as server:
+        server.start()
+        with channel_to(server) as client:
+            for level in ("fsync", "write"):
+                client.declare(level, arguments={"x-durability": level})
+                publish_confirmed(client, level, range(300))
+        server.kill()
+        server.restart()
+        with channel_to(server) as client:
+            for level in ("fsync", "write"):
+                assert bodies(drain(client, level)) == list(range(300))
+
+
+@pytest.mark.parametrize("seed", [None, *range(4)])
+def test_a_power_cut_takes_what_came_last_and_no_more(power: Power, seed: int | None) -> None:
+    """Whatever was shown to other processes is there, and its offsets are what they were."""
+    with ThreadedServer(power.root, power, offset_checkpoint_interval_seconds=0) as server:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            for level in LEVELS:
+                client.declare(level, arguments={"x-durability": level})
+                publish_confirmed(client, level, range(100))
+            queues = server.server.broker.vhosts["/"].queues
+            for _ in range(10):
+                for level in LEVELS:
+                    assert client.get(level) is not None
+            server.wait_until(lambda: all(queues[x].settlement.ack_floor == 10 for x in LEVELS))
+            for _ in range(2):
+                # The first asks for the syncs that the second may speak of.
+                server.run(server.server.checkpointer.write_round)
+                server.wait_until(lambda: all(not queues[x].store.is_flushing for x in LEVELS))
+            for level in LEVELS:
+                publish_confirmed(client, level, range(100, 200))
+                drain(client, level)
+            server.wait_until(lambda: all(queues[x].settlement.ack_floor == 200 for x in LEVELS))
+            server.run(server.server.checkpointer.write_round)
+            shown = {level: shown_of(power.root, level) for level in LEVELS}
+            power.unplug()
+        server.abandon()
+    power.lose(None if seed is None else random.Random(seed))
+    with ThreadedServer(power.root) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        queues = server.server.broker.vhosts["/"].queues
+        for level in LEVELS:
+            store = queues[level].store
+            assert store.recovery_point >= len(shown[level])
+            assert queues[level].settlement.ack_floor <= store.recovery_point
+            again = shown_of(power.root, level)
+            assert shown[level].items() <= again.items()
+            left = bodies(drain(client, level))
+            assert left == sorted(set(left))
+            assert set(left) <= set(range(10, 200))
+            # What is behind an ack that a checkpoint told of is still there, or was new.
+            publish_confirmed(client, level, range(500, 520))
+            assert bodies(drain(client, level)) == list(range(500, 520))
+        assert len(shown["fsync"]) == 200
+
+
+def shown_of(root: Path, queue: str) -> dict[int, bytes]:
+    """Return what another process sees of a queue, by offset."""
+    shown: dict[int, bytes] = {}
+    for directory in root.glob(f"logs/*/{queue}/*"):
+        for batch in LogReader(directory).read():
+            shown.update(zip(batch.offsets, batch.messages, strict=True))
+    return shown
