@@ -49,6 +49,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."
         ),
+        "inspect": LazyCommand(
+            "cli.inspect", "inspect", "Show what stands in the files of a data directory."
+        ),
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without serving, or try to."
         ),

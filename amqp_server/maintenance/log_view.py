@@ -1,0 +1,299 @@
+"""The files of one log, row by row: records, chunks, segments, index, durable end.
+
+Safe beside a running server: records stop at the durable end, and a file that retention removes
+meanwhile is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server.maintenance.record_view import record_view
+from amqp_server.maintenance.values import octets_json, time_text
+from appendlog import FileSystem, LogError, LogReader, OffsetOutOfRangeError
+from appendlog.checking.segment_walk import FoundFault, walk_segment
+from appendlog.files.descriptors import Descriptors
+from appendlog.layout.format import (
+    ADVANCE,
+    ADVANCE_BYTES,
+    CHUNK_HEADER_BYTES,
+    CONTROL_ADVANCE,
+    FLAG_TRANSACTION,
+    INDEX_ENTRY,
+    INDEX_ENTRY_BYTES,
+    INDEX_HEADER,
+    INDEX_MAGIC,
+    TRANSACTION_ID_BYTES,
+)
+from appendlog.layout.segment_header import (
+    SEGMENT_HEADER_BYTES_MAX,
+    SegmentHeader,
+    decode_segment_header,
+    segment_header_bytes,
+)
+from appendlog.layout.summary import SegmentSummary, decode_footer
+from appendlog.recovery.log_recovery import newest_generations, read_sealed
+from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
+from appendlog.segments.scan import SegmentScan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from appendlog.layout.chunk import ChunkHeader
+
+INDEX_BYTES_MAX: Final = 256 * 1024 * 1024
+"""More than an index ever has."""
+ATTEMPTS_MAX: Final = 5
+"""How often a log is opened when files of it vanish meanwhile."""
+_KINDS: Final = ("data", "control")
+
+
+def record_rows(
+    directory: Path, start: int | None, until: int | None, body_bytes_max: int | None
+) -> Iterator[dict[str, Any]]:
+    """Return the records of a log from an offset on, up to another, or to the durable end.
+
+    Damage becomes a row with `lost`: the offsets that are not readable.
+
+    Args:
+        directory: Of the log.
+        start: Lowest offset; None for the log's start.
+        until: Exclusive; None for the durable end.
+        body_bytes_max: Of each body; None for all.
+
+    Raises:
+        LogError: No segment of it is readable.
+        OSError: A file cannot be read.
+    """
+    attempts = ATTEMPTS_MAX
+    next_offset = start or 0
+    while True:
+        try:
+            for row, behind in _read_on(directory, next_offset, until, body_bytes_max):
+                yield row
+                next_offset = behind
+        except (FileNotFoundError, OffsetOutOfRangeError):
+            # Retention or compaction was faster: look again, from where we are.
+            attempts -= 1
+            if not attempts:
+                raise
+        else:
+            return
+
+
+def _read_on(
+    directory: Path, start: int, until: int | None, body_bytes_max: int | None
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """Return rows, each with the offset to go on at."""
+    with LogReader(directory, skip_damage=True) as reader:
+        first = max(start, reader.log_start_offset)
+        last = reader.log_end_offset if until is None else min(until, reader.log_end_offset)
+        if first >= last:
+            return
+        for batch in reader.read(first, last):
+            lost = batch.lost[::-1]
+            rows = zip(batch.offsets, batch.timestamps_ns, batch.messages, strict=True)
+            for offset, timestamp_ns, message in rows:
+                while lost and lost[-1][0] < offset:
+                    yield _lost_row(*lost.pop())
+                yield record_view(offset, timestamp_ns, message, body_bytes_max), offset + 1
+            while lost:
+                yield _lost_row(*lost.pop())
+
+
+def _lost_row(start: int, end: int) -> tuple[dict[str, Any], int]:
+    return {"lost": [start, end]}, end
+
+
+def read_header(path: Path) -> SegmentHeader:
+    """Return the header of a segment.
+
+    Raises:
+        LogError: It has no valid one, or is of another format version.
+        OSError: It cannot be read.
+    """
+    header = decode_segment_header(FileSystem().read_file(path, SEGMENT_HEADER_BYTES_MAX), path)
+    if header is None:
+        raise LogError(f"{path}: no valid segment header")
+    return header
+
+
+def chunk_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Return the chunks of one segment; bytes that hold none are rows with `fault`.
+
+    Raises:
+        LogError: The segment has no valid header.
+        OSError: It cannot be read.
+    """
+    identity = read_header(path).identity
+    filesystem, descriptors = FileSystem(), Descriptors(1)
+    try:
+        with descriptors.borrow(filesystem, path, os.O_RDONLY) as descriptor:
+            size = filesystem.size(descriptor)
+            scan = SegmentScan(filesystem, descriptor, size, identity.salt)
+            for found in walk_segment(scan, segment_header_bytes(identity), size, 0):
+                if isinstance(found, FoundFault):
+                    yield {
+                        "position": found.position,
+                        "fault": "no valid chunk",
+                        "bytes": found.end - found.position,
+                        "is_tail": found.is_tail,
+                    }
+                else:
+                    yield _chunk_row(found.position, found.header, found.data)
+    finally:
+        descriptors.close()
+
+
+def _chunk_row(position: int, header: ChunkHeader, data: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "position": position,
+        "kind": _KINDS[header.kind],
+        "bytes": header.chunk_bytes,
+        "crc": f"{header.crc:08x}",
+        "is_crc_right": True,
+        "version": header.version,
+        "flags": header.flags,
+        "base_offset": header.base_offset,
+        "end_offset": header.end_offset,
+        "record_count": header.record_count,
+        "transient_count": header.transient_count,
+        "body_bytes": header.body_bytes,
+        "first_timestamp": time_text(header.first_timestamp_ns),
+        "last_timestamp": time_text(header.last_timestamp_ns),
+        "min_expiry": time_text(header.min_expiry_ns),
+        "max_expiry": time_text(header.max_expiry_ns),
+        "priority_bitmap": header.priority_bitmap,
+    }
+    payload = data[CHUNK_HEADER_BYTES:]
+    if header.flags & FLAG_TRANSACTION:
+        row["transaction_id"] = payload[:TRANSACTION_ID_BYTES].hex()
+    if header.is_control:
+        row |= _control_row(header, payload)
+    return row
+
+
+def _control_row(header: ChunkHeader, payload: bytes) -> dict[str, Any]:
+    footer = decode_footer(payload)
+    if footer is not None:
+        return {"control": "footer", "sums": summary_view(footer)}
+    if len(payload) == ADVANCE_BYTES:
+        control, _, reason, start = ADVANCE.unpack(payload)
+        if control == CONTROL_ADVANCE:
+            missing = [start, header.base_offset]
+            return {"control": "advance", "reason": reason, "not_in_the_log": missing}
+    return {"control": "unknown"}
+
+
+def summary_view(summary: SegmentSummary) -> dict[str, Any]:
+    """Return the sums of a segment."""
+    return {
+        "chunk_count": summary.chunk_count,
+        "first_offset": summary.first_offset,
+        "end_offset": summary.end_offset,
+        "record_count": summary.record_count,
+        "transient_count": summary.transient_count,
+        "body_bytes": summary.body_bytes,
+        "first_timestamp": time_text(summary.first_timestamp_ns),
+        "last_timestamp": time_text(summary.last_timestamp_ns),
+        "min_expiry": time_text(summary.min_expiry_ns),
+        "max_expiry": time_text(summary.max_expiry_ns),
+        "priority_bitmap": summary.priority_bitmap,
+    }
+
+
+def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
+    """Return the segments of a log in order: headers and footers; chunks are not read.
+
+    Raises:
+        LogError: A segment is of another format version.
+        OSError: The directory or a file cannot be read.
+    """
+    filesystem, descriptors = FileSystem(), Descriptors(1)
+    for name in newest_generations(directory, filesystem):
+        path = directory / name.file_name
+        row: dict[str, Any] = {
+            "file": path.name,
+            "base_offset": name.base_offset,
+            "generation": name.generation,
+        }
+        try:
+            row["bytes"] = path.stat().st_size
+            try:
+                header = read_header(path)
+            except LogError as error:
+                yield {**row, "error": str(error)}
+                continue
+            row["created"] = time_text(header.created_ns)
+            sealed = read_sealed(
+                directory, header.identity, name, filesystem, descriptors, os.O_RDONLY
+            )
+            row["is_sealed"] = sealed is not None
+            if sealed is not None:
+                row |= summary_view(sealed.summary)
+            row["index_entries"] = _index_entry_count(directory / name.index_name)
+        except FileNotFoundError:
+            # Retention removed it since the directory was listed.
+            continue
+        finally:
+            descriptors.close()
+        yield row
+
+
+def _index_entry_count(path: Path) -> int | None:
+    try:
+        return max(path.stat().st_size // INDEX_ENTRY_BYTES - 1, 0)
+    except FileNotFoundError:
+        return None
+
+
+def index_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Return the entries of an index file as they are; nothing is compared with the segment.
+
+    Raises:
+        LogError: It is no index file.
+        OSError: It cannot be read.
+    """
+    data = FileSystem().read_file(path, INDEX_BYTES_MAX)
+    if len(data) < INDEX_ENTRY_BYTES:
+        raise LogError(f"{path}: {len(data)} bytes, an index has at least {INDEX_ENTRY_BYTES}")
+    magic, salt, base_offset = INDEX_HEADER.unpack_from(data)
+    if magic != INDEX_MAGIC:
+        raise LogError(f"{path}: not an index")
+    yield {"salt": f"{salt:08x}", "base_offset": base_offset, "file_bytes": len(data)}
+    whole = len(data) // INDEX_ENTRY_BYTES * INDEX_ENTRY_BYTES
+    entries = INDEX_ENTRY.iter_unpack(memoryview(data)[INDEX_ENTRY_BYTES:whole])
+    for relative_offset, position, timestamp_ns in entries:
+        yield {
+            "offset": base_offset + relative_offset,
+            "position": position,
+            "max_timestamp": time_text(timestamp_ns),
+        }
+
+
+def end_view(directory: Path) -> dict[str, Any]:
+    """Return what the `end` file of a log says.
+
+    Raises:
+        LogError: No slot of it is valid, or no segment says whose log it is.
+        OSError: A file cannot be read.
+    """
+    names = newest_generations(directory, FileSystem())
+    if not names:
+        raise LogError(f"{directory}: no segment, so nobody knows whose `end` it is")
+    identity = read_header(directory / names[0].file_name).identity
+    end = read_durable_end(FileSystem(), directory, identity.incarnation)
+    if end is None:
+        raise LogError(f"{directory / END_FILE_NAME}: missing, or no valid slot")
+    return {
+        **octets_json("vhost", identity.vhost.encode("utf-8", "surrogateescape")),
+        **octets_json("queue", identity.queue.encode("utf-8", "surrogateescape")),
+        "incarnation": str(identity.incarnation),
+        "generation": end.generation,
+        "recovery_point": end.recovery_point,
+        "segment_base_offset": end.segment_base_offset,
+        "segment_generation": end.segment_generation,
+        "position": end.position,
+    }

@@ -1,0 +1,134 @@
+"""Checkpoints and the redo journal, row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from amqp_server.maintenance.values import text_json
+from appendlog import FileSystem
+from offsets import decode_checkpoint, read_checkpoint, read_redo_journal
+from offsets.checkpoint_round import decode_round, find_round
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from amqp_server.maintenance.stored_queues import StoredQueue
+    from offsets import QueueCheckpoint
+
+RANGES_MAX: Final = 1000
+CHECKPOINT_BYTES_MAX: Final = 1 << 32
+
+
+def checkpoint_rows(
+    offsets_directory: Path, names: dict[UUID, StoredQueue]
+) -> Iterator[dict[str, Any]]:
+    """Return what all checkpoint files together say: a row of them, then one for each queue.
+
+    Args:
+        offsets_directory: The `offsets` directory.
+        names: The queues that exist, by incarnation.
+
+    Raises:
+        OffsetsError: It cannot be read.
+    """
+    found = read_checkpoint(offsets_directory, FileSystem())
+    yield {
+        "generation": found.generation,
+        "rounds": found.rounds,
+        "is_clean_stop": found.was_clean,
+        "torn_bytes": found.torn_bytes,
+        "sources": [path.name for path in found.sources],
+        "damaged_files": [path.name for path in found.damaged_files],
+        "queues": len(found.entries),
+    }
+    for entry in found.entries.values():
+        checkpoint = decode_checkpoint(entry)
+        yield _checkpoint_row(checkpoint, names.get(checkpoint.incarnation))
+
+
+def _checkpoint_row(checkpoint: QueueCheckpoint, queue: StoredQueue | None) -> dict[str, Any]:
+    named = (
+        {}
+        if queue is None
+        else {**text_json("vhost", queue.vhost), **text_json("queue", queue.name)}
+    )
+    ranges = checkpoint.acked_ranges
+    counts = sorted(checkpoint.redelivery_counts.items())
+    return {
+        **named,
+        "incarnation": str(checkpoint.incarnation),
+        "is_known": queue is not None,
+        "ack_floor": checkpoint.ack_floor,
+        "delivered_watermark": checkpoint.delivered_watermark,
+        "range_count": len(ranges),
+        "acked_ranges": [list(each) for each in ranges[:RANGES_MAX]],
+        "redelivery_count": len(counts),
+        "redelivery_counts": [list(each) for each in counts[:RANGES_MAX]],
+    }
+
+
+def round_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Return the rounds of one checkpoint file; bytes that hold none are rows with `fault`.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    data = FileSystem().read_file(path, CHECKPOINT_BYTES_MAX)
+    position = 0
+    while position < len(data):
+        found = decode_round(data, position)
+        if found is None:
+            begin = find_round(data, position + 1)
+            end = len(data) if begin < 0 else begin
+            yield {"position": position, "fault": "no valid round", "bytes": end - position}
+            position = end
+            continue
+        yield {
+            "position": position,
+            "bytes": found.end - position,
+            "generation": found.generation,
+            "number": found.number,
+            "is_base": found.is_base,
+            "is_clean_stop": found.is_clean,
+            "queues": len(found.entries),
+            "removed": len(found.removed),
+        }
+        position = found.end
+
+
+def redo_rows(directory: Path) -> Iterator[dict[str, Any]]:
+    """Return the redo journal: a row of its files, then one for each transaction.
+
+    Raises:
+        OffsetsError: It cannot be read.
+    """
+    found = read_redo_journal(directory, FileSystem())
+    yield {
+        "files": [path.name for path in found.files],
+        "transactions": len(found.transactions),
+        "torn_bytes": found.torn_bytes,
+        "damaged_files": [path.name for path in found.damaged_files],
+    }
+    for transaction in found.transactions:
+        yield {
+            "transaction_id": transaction.transaction_id.hex(),
+            "messages": len(transaction.messages),
+            "message_bytes": sum(map(len, transaction.messages)),
+            "targets": [
+                {
+                    "incarnation": str(target.incarnation),
+                    "log_end_offset": target.log_end_offset,
+                    "messages": len(transaction.messages_of(target)),
+                }
+                for target in transaction.targets
+            ],
+            "settled": [
+                {
+                    "incarnation": str(settled.incarnation),
+                    "ranges": [list(each) for each in settled.ranges[:RANGES_MAX]],
+                }
+                for settled in transaction.settled
+            ],
+        }
