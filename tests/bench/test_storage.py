@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from appendlog import Compression
 from bench.storage.command import find_benchmarks, main
 from bench.storage.comparison import Comparison
 from bench.storage.made_log import make_log, segment_files
+from bench.storage.overhead import SENT_BYTES, stored_bytes
 from bench.storage.read import read_log, read_with_reader
 
 SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
@@ -63,3 +65,24 @@ def test_a_ratio_above_one_means_faster_than_what_it_is_compared_with(
     comparison.round(lambda: None, lambda: None)
 
     assert comparison.ratio == 2.0
+
+
+def test_a_message_in_a_batch_costs_less_than_24_bytes_beside_what_was_sent(
+    tmp_path: Path,
+) -> None:
+    bodies = [b"%0128d" % number for number in range(10_000)]
+
+    stored = stored_bytes(tmp_path, bodies, 1_000, Compression.NONE)
+
+    assert stored / len(bodies) - 128 - SENT_BYTES <= 24
+
+
+def test_the_room_of_a_message_is_told_by_the_size_of_its_batch(tmp_path: Path) -> None:
+    arguments = ["overhead", "--count", "2000", "--lone-count", "50", "--data-dir", str(tmp_path)]
+    result = CliRunner().invoke(main, arguments)
+
+    assert result.exit_code == 0, result.output
+    line = r"(?m)^(.+?) +[0-9.]+ B a message +([-+][0-9.]+) B beyond"
+    beyond = {name: float(each) for name, each in re.findall(line, result.output)}
+    assert len(beyond) == 5
+    assert beyond["1,000 a chunk, zstd"] < 0 < beyond["1,000 a chunk"] < beyond["alone"]
