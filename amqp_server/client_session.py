@@ -1,7 +1,7 @@
 """One client's session: from frames to channels, and from errors to closes.
 
-Events are handled in the order of arrival. Where a handler must wait for the disk, nothing
-further of this client is handled until it is done, and its socket is not read meanwhile.
+Events are handled in the order of arrival. Where a handler must wait for the disk, only what may
+wait with it is handled until it is done (`answer_line`), and then the socket is not read.
 Soft errors end a channel, hard ones the connection, as the specification asks.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from amqp_server.answer_line import AnswerLine
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.frame_errors import (
@@ -19,7 +21,7 @@ from amqp_server.frame_errors import (
     check_opens_channel,
     connection_close,
     misplaced_publish,
-    undecodable,
+    told_of,
     unexpected_frame,
 )
 from amqp_server.parked_publishes import ParkedPublishes
@@ -30,7 +32,6 @@ from amqp_server.protocol.errors import (
     AmqpError,
     CommandInvalid,
     ConnectionForced,
-    FieldSyntaxError,
     FrameError,
     HardError,
     InternalError,
@@ -46,13 +47,14 @@ from amqp_server.protocol.methods import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from amqp_server.client_connection import ClientConnection
     from amqp_server.server import Server
 
 logger = logging.getLogger(__name__)
 
+_SEE_LOG = "internal error, see the server's log"
 _PUBLISH_ID = b"\x00\x3c\x00\x28"
 _CHANNEL_CLOSE_ID = b"\x00\x14\x00\x28"
 _CHANNEL_CLOSE_OK_ID = b"\x00\x14\x00\x29"
@@ -87,7 +89,7 @@ class ClientSession:
         )
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
-        self._waiting: asyncio.Future[None] | None = None
+        self._answers = AnswerLine(self._handle_events)
         self._is_handling = False
         self.heed_alarms()
         self.write(method_frame(0, machine.greeting))
@@ -112,6 +114,10 @@ class ClientSession:
     def write(self, octets: bytes) -> None:
         """Send frames."""
         self._connection.write(octets)
+
+    def tell_in_turn(self, tell: Callable[[], None]) -> None:
+        """Answer a method when all methods before it are answered."""
+        self._answers.put(tell)
 
     def pause_reading(self, reason: object) -> None:
         """Stop reading until every reason is lifted."""
@@ -219,21 +225,23 @@ class ClientSession:
     def _handle_events(self) -> None:
         """Handle events in order until one has to wait, or nobody reads the answers."""
         self._is_handling = True
-        while self._events and self._waiting is None and not self._connection.is_clogged:
-            event = self._events.popleft()
+        answers, events = self._answers, self._events
+        while events and answers.admits(events[0]) and not self._connection.is_clogged:
+            event = events.popleft()
             try:
                 self._handle(event)
             except SoftError as error:
-                self.close_channel(event[1], error)
-            except FieldSyntaxError as error:
-                is_method = event[0] == framing.METHOD
-                self._fail(undecodable(event[2], error) if is_method else error)
+                answers.end_with(partial(self.close_channel, event[1], error))
             except HardError as error:
-                self._fail(error)
+                answers.end_with(partial(self._fail, told_of(event, error)))
             except Exception:
                 logger.exception("internal error peer=%s", self.name)
-                self._fail(InternalError("internal error, see the server's log"))
+                answers.end_with(partial(self._fail, InternalError(_SEE_LOG)))
         self._is_handling = False
+        if events and answers.is_waiting:
+            self.pause_reading("waiting")
+        else:
+            self.resume_reading("waiting")
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]
@@ -346,41 +354,36 @@ class ClientSession:
         if not method.is_utf8:
             raise FrameError("Malformed UTF-8 in shortstr")
         try:
-            waiting = self._call_handler(channel, method)
+            reply = self._call_handler(channel, method)
         except AmqpError as error:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
-        if waiting is not None:
-            self._wait_for(channel, method, waiting)
+        if reply is not None:
+            waiting = asyncio.ensure_future(reply)
+            self._answers.wait(waiting, partial(self._finish, channel, method, waiting))
 
-    def _call_handler(self, channel: Channel, method: Method) -> Awaitable[None] | None:
+    def _call_handler(self, channel: Channel, method: Method) -> Awaitable[Method | None] | None:
         handler = HANDLERS.get(type(method))
         if handler is None:
             # A method that only a server sends, or one that belongs on channel 0.
             raise CommandInvalid("unimplemented method")
         return handler(channel, method)
 
-    def _wait_for(self, channel: Channel, method: Method, waiting: Awaitable[None]) -> None:
-        """Handle nothing more of this client until `waiting` is done."""
-        self.pause_reading("waiting")
-        self._waiting = asyncio.ensure_future(waiting)
-
-        def done(future: asyncio.Future[None]) -> None:
-            self._waiting = None
-            error = future.exception() if not future.cancelled() else None
-            if isinstance(error, SoftError):
-                self.close_channel(
-                    channel.number, error.with_method(method.class_id, method.method_id)
-                )
-            elif error is not None:
-                logger.error(
-                    "method failed peer=%s method=%s", self.name, method.name, exc_info=error
-                )
-                self._fail(InternalError("internal error, see the server's log"))
-            self._handle_events()
-            if self._waiting is None:
-                self.resume_reading("waiting")
-
-        self._waiting.add_done_callback(done)
+    def _finish(
+        self, channel: Channel, method: Method, done: asyncio.Future[Method | None]
+    ) -> None:
+        """Answer a method that has waited, or tell what became of it."""
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            reply = done.result()
+            if reply is not None and not channel.is_closed:
+                channel.send(reply)
+        elif isinstance(error, SoftError):
+            self.close_channel(channel.number, error.with_method(method.class_id, method.method_id))
+        else:
+            logger.error("method failed peer=%s method=%s", self.name, method.name, exc_info=error)
+            self._fail(InternalError(_SEE_LOG))
 
     def close_channel(self, number: int, error: SoftError) -> None:
         """End a channel with an error; its frames are ignored until close-ok."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.protocol import framing
-from amqp_server.protocol.errors import ChannelError, FrameError, UnexpectedFrame
+from amqp_server.protocol.errors import ChannelError, FieldSyntaxError, FrameError, UnexpectedFrame
 from amqp_server.protocol.frame_text import binary_text, frame_text
 from amqp_server.protocol.methods import (
     BasicAck,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.channel import Channel
     from amqp_server.protocol.connection_machine import ConnectionMachine
-    from amqp_server.protocol.errors import AmqpError, FieldSyntaxError, SoftError
+    from amqp_server.protocol.errors import AmqpError, HardError, SoftError
 
 _METHOD_FRAME = b"\x01"
 _PUBLISH_ID = b"\x00\x3c\x00\x28"
@@ -116,8 +116,10 @@ def connection_close(error: AmqpError) -> ConnectionClose:
     )
 
 
-def undecodable(payload: bytes, cause: FieldSyntaxError) -> FrameError:
-    """Return the error for a method whose arguments break their grammar."""
-    error = FrameError(f"cannot decode {binary_text(payload[4:])}")
+def told_of(event: tuple[Any, ...], cause: HardError) -> AmqpError:
+    """Return what the peer is told: a method whose arguments break their grammar is shown."""
+    if not isinstance(cause, FieldSyntaxError) or event[0] != framing.METHOD:
+        return cause
+    error = FrameError(f"cannot decode {binary_text(event[2][4:])}")
     error.__cause__ = cause
     return error.with_method(cause.class_id, cause.method_id)

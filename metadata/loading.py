@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from metadata.bounded_tasks import for_each
 from metadata.document import Document, decode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
+from metadata.file_workers import FileWorkers
 from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, document_path
 
 logger: Final = logging.getLogger(__name__)
@@ -57,66 +57,81 @@ class _Place(NamedTuple):
     file_name: str
 
 
-async def load_documents(root: Path, files: DocumentFiles) -> LoadReport:
-    """Read all documents below `root`, and remove what a crash left half-written.
+def load_documents(
+    root: Path, files: DocumentFiles, workers: FileWorkers | None = None
+) -> LoadReport:
+    """Read all documents below `root`, and remove what a crash left half-written; blocks.
 
     Files that are neither documents nor temporary are left alone and not reported.
+
+    Args:
+        root: The `metadata` directory.
+        files: The file operations.
+        workers: In one of whose threads this runs; None reads one file after another.
     """
-    loading = _Loading(root, files)
-    await loading.run()
+    loading = _Loading(root, files, workers)
+    loading.run()
     return loading.report
 
 
 class _Loading:
-    def __init__(self, root: Path, files: DocumentFiles) -> None:
+    def __init__(self, root: Path, files: DocumentFiles, workers: FileWorkers | None) -> None:
         self.report = LoadReport()
         self._root = root
         self._files = files
+        self._workers = workers
+        # Several threads add to these, one whole step of the interpreter at a time.
         self._found: dict[_Place, Document] = {}
+        self._removed: list[Path] = []
 
-    async def run(self) -> None:
-        places = await self._places()
-        await for_each(places, self._visit)
+    def run(self) -> None:
+        places = self._places()
+        if self._workers is None:
+            for place in places:
+                self._visit(place)
+        else:
+            self._workers.share_out(places, self._visit)
         self.report.documents = [self._found[place] for place in places if place in self._found]
+        self.report.removed_temporaries = len(self._removed)
         self.report.unreadable.sort(key=lambda unreadable: unreadable.path)
 
-    async def _places(self) -> list[_Place]:
+    def _places(self) -> list[_Place]:
         return [
             _Place(kind, vhost, file_name)
-            for kind in await self._list(_Place("", "", ""))
-            for vhost in await self._list(_Place(kind, "", ""))
-            for file_name in await self._list(_Place(kind, vhost, ""))
+            for kind in self._list(_Place("", "", ""))
+            for vhost in self._list(_Place(kind, "", ""))
+            for file_name in self._list(_Place(kind, vhost, ""))
         ]
 
-    async def _list(self, place: _Place) -> list[str]:
+    def _list(self, place: _Place) -> list[str]:
         try:
-            return await self._files.list_names(self._root.joinpath(*place))
+            return self._files.list_names(self._root.joinpath(*place))
         except NotADirectoryError:
             return []
         except OSError as cause:
             self._report_unreadable(place, str(cause))
             return []
 
-    async def _visit(self, place: _Place) -> None:
+    def _visit(self, place: _Place) -> None:
         if place.file_name.endswith(TEMPORARY_SUFFIX):
-            await self._remove_temporary(place)
+            self._remove_temporary(place)
         elif place.file_name.endswith(DOCUMENT_SUFFIX):
-            await self._read(place)
+            self._read(place)
 
-    async def _remove_temporary(self, place: _Place) -> None:
+    def _remove_temporary(self, place: _Place) -> None:
         path = self._root.joinpath(*place)
         try:
-            await self._files.remove(path)
+            self._files.remove(path)
         except OSError as cause:
             # Harmless where it is: the next write of that document overwrites it.
             logger.warning("cannot remove temporary file path=%s cause=%s", path, cause)
         else:
-            self.report.removed_temporaries += 1
+            self._removed.append(path)
 
-    async def _read(self, place: _Place) -> None:
+    def _read(self, place: _Place) -> None:
         path = self._root.joinpath(*place)
         try:
-            document = decode_document(await self._files.read(path))
+            document = decode_document(self._files.read(path))
         except (OSError, DocumentFormatError) as cause:
             self._report_unreadable(place, str(cause))
             return

@@ -13,6 +13,7 @@ from pathlib import Path
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
+from metadata.file_workers import FileWorkers
 from metadata.loading import LoadReport, load_documents
 from metadata.names import encode_name
 from metadata.paths import document_path
@@ -35,7 +36,8 @@ class MetadataStore:
         """
         self._root = root
         self._files = DocumentFiles() if files is None else files
-        self._rounds = WriteRounds(root, self._files)
+        self._workers = FileWorkers()
+        self._rounds = WriteRounds(root, self._files, self._workers)
 
     async def load(self) -> LoadReport:
         """Read every document; call it once, before the first change.
@@ -45,7 +47,7 @@ class MetadataStore:
         Returns:
             The documents, and what could not be read.
         """
-        return await load_documents(self._root, self._files)
+        return await self._workers.run(self._load, self._workers)
 
     def put(self, document: Document) -> Coroutine[None, None, None]:
         """Begin to create or replace a document; what is returned, awaited, makes sure of it.
@@ -88,26 +90,35 @@ class MetadataStore:
             DocumentWriteError: The disk refused; some of the documents may still be there.
         """
         assert encoded_vhost != encode_name(""), "what belongs to no virtual host is not cleared"
+        await self._workers.run(self._clear_vhost, encoded_vhost)
+
+    async def close(self) -> None:
+        """Return when every change submitted so far is durable or has failed; the last call."""
+        await self._rounds.drain()
+        self._workers.close()
+
+    # In a worker thread
+
+    def _load(self, workers: FileWorkers) -> LoadReport:
+        return load_documents(self._root, self._files, workers)
+
+    def _clear_vhost(self, encoded_vhost: str) -> None:
         directory = self._root
         try:
-            for kind in await self._files.list_names(self._root):
+            for kind in self._files.list_names(self._root):
                 directory = self._root / kind / encoded_vhost
-                await self._clear_directory(directory)
+                self._clear_directory(directory)
         except OSError as cause:
             raise DocumentWriteError(directory, cause) from cause
 
-    async def close(self) -> None:
-        """Return when every change submitted so far is durable or has failed."""
-        await self._rounds.drain()
-
-    async def _clear_directory(self, directory: Path) -> None:
+    def _clear_directory(self, directory: Path) -> None:
         try:
-            await self._files.remove_directory(directory)
+            self._files.remove_directory(directory)
         except NotADirectoryError:
             # A file of somebody else's beside the kinds; loading passes over it too.
             return
         self._rounds.forget_directory(directory)
-        await self._files.sync_directory(directory.parent)
+        self._files.sync_directory(directory.parent)
 
 
 async def _refused(error: UnstorableDocumentError) -> None:

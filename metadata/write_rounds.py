@@ -1,8 +1,9 @@
 """Make many changes durable together.
 
-Whatever arrives while a round is at work waits for the next one, which writes its files side by
-side and syncs each directory once. A document is never twice in one round: a later change takes
-the place of the one that waits, and both callers return when it is durable.
+Whatever arrives while a round is at work waits for the next one, which goes to a worker thread as
+a whole, writes its files side by side and syncs each directory once. A document is never twice in
+one round: a later change takes the place of the one that waits, and both callers return when it
+is durable.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Final
 
-from metadata.bounded_tasks import for_each
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError
+from metadata.file_workers import FileWorkers
 from metadata.paths import temporary_path
 
 logger: Final = logging.getLogger(__name__)
@@ -27,10 +28,11 @@ ROUND_CHANGES_MAX: Final = 256
 class WriteRounds:
     """Applies changes in rounds, in one task that lives while there is work."""
 
-    def __init__(self, root: Path, files: DocumentFiles) -> None:
+    def __init__(self, root: Path, files: DocumentFiles, workers: FileWorkers) -> None:
         """Prepare for changes below `root`; nothing is touched on the disk."""
         self._root = root
         self._files = files
+        self._workers = workers
         self._waiting: dict[Path, _Change] = {}
         self._durable_directories: set[Path] = set()
         self._task: asyncio.Task[None] | None = None
@@ -71,7 +73,9 @@ class WriteRounds:
             while self._waiting:
                 paths = list(self._waiting)[:ROUND_CHANGES_MAX]
                 changes = [self._waiting.pop(path) for path in paths]
-                await self._run_round(changes)
+                await self._workers.run(self._apply_round, changes)
+                for change in changes:
+                    change.finish()
         except asyncio.CancelledError as error:
             self._abandon(changes, error)
             raise
@@ -88,41 +92,50 @@ class WriteRounds:
             change.abandon(error)
         self._waiting.clear()
 
-    async def _run_round(self, changes: list[_Change]) -> None:
-        await for_each(changes, self._apply)
+    # In a worker thread
+
+    def _apply_round(self, changes: list[_Change]) -> None:
         by_directory: dict[Path, list[_Change]] = {}
         for change in changes:
             by_directory.setdefault(change.path.parent, []).append(change)
         for directory, changed in by_directory.items():
-            await self._sync(directory, changed)
-        for change in changes:
-            change.finish()
+            self._make_directories(directory, changed)
+        self._workers.share_out(changes, self._apply)
+        self._workers.share_out(list(by_directory.items()), self._sync)
 
-    async def _apply(self, change: _Change) -> None:
-        directory = change.path.parent
+    def _make_directories(self, directory: Path, changes: list[_Change]) -> None:
+        """Make a directory that is not known to be durable, if anything is to be written in it."""
+        written = [change for change in changes if change.content is not None]
+        if not written or directory in self._durable_directories:
+            return
+        try:
+            for path in (self._root, directory.parent, directory):
+                self._files.make_directory(path)
+                self._files.sync_directory(path.parent)
+        except OSError as cause:
+            for change in written:
+                change.error = cause
+        else:
+            self._durable_directories.add(directory)
+
+    def _apply(self, change: _Change) -> None:
+        if change.error is not None:
+            return
         try:
             if change.content is None:
-                await self._files.remove(change.path)
+                self._files.remove(change.path)
                 return
-            await self._make_directories(directory)
             temporary = temporary_path(change.path)
-            await self._files.write(temporary, change.content)
-            await self._files.rename(temporary, change.path)
+            self._files.write(temporary, change.content)
+            self._files.rename(temporary, change.path)
         except OSError as cause:
-            self._durable_directories.discard(directory)
+            self._durable_directories.discard(change.path.parent)
             change.error = cause
 
-    async def _make_directories(self, directory: Path) -> None:
-        if directory in self._durable_directories:
-            return
-        for path in (self._root, directory.parent, directory):
-            await self._files.make_directory(path)
-            await self._files.sync_directory(path.parent)
-        self._durable_directories.add(directory)
-
-    async def _sync(self, directory: Path, changes: list[_Change]) -> None:
+    def _sync(self, changed: tuple[Path, list[_Change]]) -> None:
+        directory, changes = changed
         try:
-            await self._files.sync_directory(directory)
+            self._files.sync_directory(directory)
         except OSError as cause:
             for change in changes:
                 is_moot = change.content is None and isinstance(cause, FileNotFoundError)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.queue_lease import QueueLease
+from amqp_server.broker.saving import Saving
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.delay_queue import (
     end_delay_queues,
@@ -49,6 +48,7 @@ class Broker:
         spawn: Runs a coroutine in the background, owned and awaited at shutdown.
 
     Attributes:
+        saving: Definitions on their way to the disk.
         write_checkpoint: Writes what is settled to the disk; set by the server.
         removed_incarnations: What the next checkpoint is to forget; none that it never knew, so
             that there are never more of them than it has entries.
@@ -75,7 +75,7 @@ class Broker:
         self.commit: Callable[[Commit], Awaitable[None]]
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
-        self._saving: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}
+        self.saving = Saving(self, spawn)
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
@@ -158,40 +158,6 @@ class Broker:
         vhost.delay_queues[exchange] = queue
         return queue
 
-    def save_queue(self, queue: Queue) -> Awaitable[None]:
-        """Make a journaled queue durable, then let its journal begin.
-
-        Until then nothing of it is confirmed: a message must not be safer than its queue.
-        """
-        return self._save_once(
-            queue, partial(self.definitions.save_queue, queue), partial(self._save_queue, queue)
-        )
-
-    def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
-        """Make an exchange durable; one that cannot be is gone."""
-        return self._save_once(
-            exchange,
-            partial(
-                self.definitions.save_exchange,
-                vhost.name,
-                exchange,
-                vhost.delay_queues.get(exchange),
-            ),
-            partial(self._save_exchange, vhost, exchange),
-        )
-
-    def save_binding(self, vhost: VirtualHost, binding: Binding) -> Awaitable[None]:
-        """Make a binding durable; one that cannot be is gone."""
-        return self._save_once(
-            binding,
-            partial(self.definitions.save_binding, vhost.name, binding),
-            partial(self._save_binding, vhost, binding),
-        )
-
-    def is_saving(self, entity: Exchange | Binding) -> bool:
-        """Return whether an entity is on its way to the disk: no answer may be sooner."""
-        return entity in self._saving
-
     def delete_queue(self, queue: Queue) -> Awaitable[None]:
         """Remove a queue, its bindings and its messages now; done when that is durable."""
         return self._finish_deletion(queue, self._begin_deletion(queue))
@@ -219,11 +185,6 @@ class Broker:
             self._end_queue(queue)
             queue.stop_leaving()
         return queues + end_delay_queues(vhost, list(vhost.delay_queues))
-
-    async def until_saved(self) -> None:
-        """Return when all that is on its way to the disk now is there, or has failed."""
-        if self._saving:
-            await asyncio.wait(list(self._saving.values()))
 
     def delete_unused(self, queue: Queue) -> None:
         """Delete a queue that nobody needs now; its files follow in the background.
@@ -265,75 +226,13 @@ class Broker:
         await queue.store.make_durable()
         await self.write_checkpoint()
 
-    def _save_once(
-        self,
-        entity: Queue | Exchange | Binding,
-        submit: Callable[[], Awaitable[None]],
-        finish: Callable[[Awaitable[None]], Coroutine[None, None, None]],
-    ) -> Awaitable[None]:
-        """Begin to save an entity, or join whoever has begun: all of them see one outcome.
-
-        It is submitted before this returns: what another client changes in the same turn of
-        the loop, such as deleting it, must come after it on the disk as well.
-        """
-        saving = self._saving.get(entity)
-        if saving is None:
-            saving = self._saving[entity] = asyncio.ensure_future(finish(submit()))
-            saving.add_done_callback(lambda _: self._saving.pop(entity))
-        return saving
-
-    async def _save_queue(self, queue: Queue, written: Awaitable[None]) -> None:
-        try:
-            await written
-        except BaseException:
-            self._withdraw(queue)
-            raise
-        queue.store.is_held = False
-        queue.wake()
-
-    async def _save_exchange(
-        self, vhost: VirtualHost, exchange: Exchange, written: Awaitable[None]
-    ) -> None:
-        try:
-            await written
-        except BaseException:
-            if vhost.exchanges.get(exchange.name) is exchange:
-                vhost.remove_exchange(exchange)
-                for queue in end_delay_queues(vhost, [exchange]):
-                    queue.refuse_waiting()
-                    self.discard(queue)
-            raise
-        delay_queue = vhost.delay_queues.get(exchange)
-        if delay_queue is not None:
-            delay_queue.store.is_held = False
-            delay_queue.wake()
-
-    async def _save_binding(
-        self, vhost: VirtualHost, binding: Binding, written: Awaitable[None]
-    ) -> None:
-        try:
-            await written
-        except BaseException:
-            vhost.unbind(
-                binding.source, binding.destination, binding.routing_key, binding.arguments
-            )
-            raise
-
-    def _withdraw(self, queue: Queue) -> None:
-        """Take back a queue that could not be saved: it must not look as if it would stay."""
-        if queue.is_deleted:
-            return
-        self._remove_queue(queue)
-        queue.refuse_waiting()
-        self.discard(queue)
-
     def _begin_deletion(self, queue: Queue) -> Awaitable[None]:
         """Remove a queue, and submit the removal of its definitions before anything else.
 
         The name is free now: if the same queue is declared again in this turn of the loop, its
         new definition must come after this on the disk.
         """
-        bindings, exchanges = self._remove_queue(queue)
+        bindings, exchanges = self.remove_queue(queue)
         return self._remove_definitions(queue.virtual_host, exchanges, bindings, [queue])
 
     def _remove_definitions(
@@ -366,7 +265,12 @@ class Broker:
         await queue.until_left()
         self.discard(queue)
 
-    def _remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
+    def remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
+        """Remove a queue from what there is, not from the disk.
+
+        Returns:
+            The bindings and the unused exchanges that went with it.
+        """
         self._end_queue(queue)
         vhost = queue.virtual_host
         bindings = vhost.remove_queue(queue)

@@ -6,6 +6,7 @@ What arrives in runs (publishes, acknowledgements) is handled a run at a time, p
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
@@ -74,6 +75,14 @@ class Channel:
     def send(self, method: Method) -> None:
         """Send a method without content on this channel."""
         self.client.write(method_frame(self.number, method))
+
+    def reply(self, method: Method) -> None:
+        """Answer a method without content, after those before it on the same connection."""
+        self.client.tell_in_turn(partial(self._reply, method))
+
+    def _reply(self, method: Method) -> None:
+        if not self.is_closed:
+            self.send(method)
 
     def deliver(
         self, consumer: Consumer, first_offset: int, messages: list[bytes], *, redelivered: bool

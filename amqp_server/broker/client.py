@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from amqp_server.broker.channel import Channel
     from amqp_server.protocol.errors import SoftError
 
@@ -32,6 +34,9 @@ class Client(Protocol):
 
     def write(self, octets: bytes) -> None:
         """Send frames; never blocks."""
+
+    def tell_in_turn(self, tell: Callable[[], None]) -> None:
+        """Answer a method, at once or when all methods before it are answered."""
 
     def pause_reading(self, reason: object) -> None:
         """Stop reading until `reason`, and every other one given, has been lifted."""

@@ -6,7 +6,6 @@ documents are read on file operations that change nothing.
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 from dataclasses import dataclass, field
@@ -96,7 +95,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
     check_data_directory(storage_path)
     with DryRunFileSystem() as filesystem:
         files = DocumentFiles(filesystem)
-        report = asyncio.run(load_documents(storage_path / "metadata", files))
+        report = load_documents(storage_path / "metadata", files)
     stored = StoredQueues(storage_path, _is_live(storage_path), report)
     for document in filter(names_queue, report.documents):
         try:

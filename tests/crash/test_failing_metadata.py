@@ -1,6 +1,5 @@
 """Definitions that the disk refuses: told to the client, and nothing half-made left behind."""
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,21 +119,22 @@ class FailsOnce:
 
     def __init__(self, server: ThreadedServer) -> None:
         self.is_writing = threading.Event()
-        self._server = server
-        self._gate = server.call(asyncio.Event)
-        files = server.server._metadata._rounds._files
+        self._gate = threading.Event()
+        self._first = threading.Lock()
+        files = server.server._metadata._files
         self._write = files.write
-        server.call(lambda: setattr(files, "write", self._first))
-        self._files = files
+        server.call(lambda: setattr(files, "write", self._fail_first))
 
     def fail(self) -> None:
         """Let the write that waits fail."""
-        self._server.call(self._gate.set)
+        self._gate.set()
 
-    async def _first(self, path: Path, content: bytes) -> None:
-        setattr(self._files, "write", self._write)  # noqa: B010 - a method of an instance
+    def _fail_first(self, path: Path, content: bytes) -> None:
+        if not self._first.acquire(blocking=False):
+            self._write(path, content)
+            return
         self.is_writing.set()
-        await self._gate.wait()
+        assert self._gate.wait(10)
         raise OSError(28, "No space left on device")
 
 
@@ -165,6 +165,31 @@ def test_two_who_declare_the_same_get_the_same_answer(
         expect_refusal(first)
         expect_refusal(second)
     assert not list((tmp_path / "metadata").rglob("name*"))
+
+
+def test_what_was_bound_to_a_queue_that_cannot_be_saved_does_not_bind_its_successor(
+    tmp_path: Path,
+) -> None:
+    """The binding's own definition was written, and waited for a queue of that name."""
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as first,
+        connect(server.address) as second,
+    ):
+        first.open_channel()
+        second.open_channel()
+        disk = FailsOnce(server)
+        first.send(Queue.Declare(queue="q", durable=True))
+        assert disk.is_writing.wait(10)
+        first.send(Queue.Bind(queue="q", exchange="amq.fanout"))
+        fanout = server.server.broker.vhosts["/"].exchanges["amq.fanout"]
+        server.wait_until(lambda: bool(fanout.bindings))
+        disk.fail()
+        expect_refusal(first)
+        second.declare("q")
+    with ThreadedServer(tmp_path) as server:
+        exchanges = server.server.broker.vhosts["/"].exchanges
+        assert not server.call(lambda: dict(exchanges["amq.fanout"].bindings))
 
 
 def test_a_commit_to_an_exchange_that_is_being_saved_waits_for_it_and_saves_nothing_else(

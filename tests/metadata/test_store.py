@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,20 +47,24 @@ class HeldFiles(DocumentFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self.writing = asyncio.Event()
-        self.released = asyncio.Event()
+        self.released = threading.Event()
         self.written: list[bytes] = []
         self.synced: list[Path] = []
+        self._writing = threading.Event()
 
-    async def write(self, path: Path, content: bytes) -> None:
-        self.writing.set()
-        await self.released.wait()
+    async def until_writing(self) -> None:
+        """Return when a write has begun."""
+        assert await asyncio.to_thread(self._writing.wait, 10)
+
+    def write(self, path: Path, content: bytes) -> None:
+        self._writing.set()
+        assert self.released.wait(10)
         self.written.append(content)
-        await super().write(path, content)
+        super().write(path, content)
 
-    async def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, path: Path) -> None:
         self.synced.append(path)
-        await super().sync_directory(path)
+        super().sync_directory(path)
 
 
 def queue(name: str, number: int = 0) -> Document:
@@ -150,7 +155,7 @@ async def test_the_body_may_change_once_put_has_been_called(tmp_path: Path) -> N
     document = queue("q", 1)
     async with asyncio.TaskGroup() as group:
         group.create_task(store.put(document))
-        await files.writing.wait()
+        await files.until_writing()
         document.body["number"] = 2
         files.released.set()
     assert await load(tmp_path) == [queue("q", 1)]
@@ -161,7 +166,7 @@ async def test_the_last_of_many_changes_of_one_document_stays(tmp_path: Path) ->
     store = MetadataStore(tmp_path, files)
     async with asyncio.TaskGroup() as group:
         group.create_task(store.put(queue("q", 0)))
-        await files.writing.wait()
+        await files.until_writing()
         for number in range(1, 100):
             group.create_task(store.put(queue("q", number)))
         group.create_task(store.delete("queues", "/", "q"))
@@ -197,13 +202,13 @@ async def test_a_file_is_synced_before_its_rename_and_the_directory_after_it(
         sync(descriptor)
 
     class Recording(DocumentFiles):
-        async def rename(self, source: Path, target: Path) -> None:
+        def rename(self, source: Path, target: Path) -> None:
             events.append("rename")
-            await super().rename(source, target)
+            super().rename(source, target)
 
-        async def remove(self, path: Path) -> None:
+        def remove(self, path: Path) -> None:
             events.append("remove")
-            await super().remove(path)
+            super().remove(path)
 
     store = MetadataStore(tmp_path, Recording())
     await store.put(queue("first"))
@@ -232,7 +237,7 @@ async def test_a_cancelled_put_is_still_written_and_close_waits_for_it(tmp_path:
     files = HeldFiles()
     store = MetadataStore(tmp_path, files)
     putting = asyncio.create_task(store.put(queue("q")))
-    await files.writing.wait()
+    await files.until_writing()
     putting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await putting
@@ -256,7 +261,7 @@ async def test_callers_are_cancelled_with_the_task_that_works_for_them(tmp_path:
     files = HeldFiles()
     store = MetadataStore(tmp_path, files)
     putting = [asyncio.create_task(store.put(queue("a")))]
-    await files.writing.wait()
+    await files.until_writing()
     putting += [asyncio.create_task(store.put(queue("a"))), asyncio.create_task(store.close())]
     await asyncio.sleep(0)
     putting[0].cancel()
@@ -317,10 +322,10 @@ async def test_a_directory_in_a_documents_place_is_reported(tmp_path: Path) -> N
 
 async def test_a_directory_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:
     class Unlistable(DocumentFiles):
-        async def list_names(self, directory: Path) -> list[str]:
+        def list_names(self, directory: Path) -> list[str]:
             if directory.name == "queues":
                 raise PermissionError(13, "Permission denied")
-            return await super().list_names(directory)
+            return super().list_names(directory)
 
     store = MetadataStore(tmp_path, Unlistable())
     await store.put(queue("a"))
@@ -357,14 +362,14 @@ async def test_clearing_a_vhost_removes_all_that_is_in_it_and_nothing_else(tmp_p
         Document("bindings", "a/b", "b", {}),
     ]:
         await store.put(document)
-    await DocumentFiles().write(tmp_path / "queues" / "a%2fb" / "bad.json", b"{")
-    await DocumentFiles().write(tmp_path / "a file beside the kinds", b"")
+    DocumentFiles().write(tmp_path / "queues" / "a%2fb" / "bad.json", b"{")
+    DocumentFiles().write(tmp_path / "a file beside the kinds", b"")
 
     await store.clear_vhost("a%2fb")
 
     assert sorted(await load(tmp_path), key=lambda each: each.kind) == kept
     for kind in ("queues", "bindings"):
-        assert "a%2fb" not in await DocumentFiles().list_names(tmp_path / kind)
+        assert "a%2fb" not in DocumentFiles().list_names(tmp_path / kind)
     again = Document("queues", "a/b", "q", {"again": True})
     await store.put(again)
     assert again in await load(tmp_path)

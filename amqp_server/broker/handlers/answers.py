@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def answer(
     channel: Channel, reply: Method | None, after: Awaitable[None] | None = None
-) -> Awaitable[None] | None:
+) -> Awaitable[Method | None] | None:
     """Send a reply, unless the client asked for none.
 
     Args:
@@ -22,16 +22,16 @@ def answer(
         after: What must be done first, or None.
 
     Returns:
-        What the connection has to wait for, or None when the reply is sent.
+        What the connection has to wait for, with the reply that is due then; None when there is
+        nothing to wait for.
     """
     if after is not None:
-        return _answer_after(channel, reply, after)
+        return _answer_after(reply, after)
     if reply is not None:
-        channel.send(reply)
+        channel.reply(reply)
     return None
 
 
-async def _answer_after(channel: Channel, reply: Method | None, after: Awaitable[None]) -> None:
+async def _answer_after(reply: Method | None, after: Awaitable[None]) -> Method | None:
     await after
-    if reply is not None and not channel.is_closed:
-        channel.send(reply)
+    return reply

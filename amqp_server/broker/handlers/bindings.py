@@ -25,7 +25,7 @@ def make_binding(
     key: str,
     arguments: Table,
     reply: Method | None,
-) -> Awaitable[None] | None:
+) -> Awaitable[Method | None] | None:
     """Bind and answer; the same binding twice is one.
 
     Raises:
@@ -34,10 +34,11 @@ def make_binding(
     """
     source.matcher.check_binding(key, arguments)
     vhost, broker = channel.virtual_host, channel.broker
+    saving = broker.saving
     existing = source.bindings.get(binding_identity(source, destination, key, arguments))
     if existing is not None:
-        saving = broker.save_binding(vhost, existing) if broker.is_saving(existing) else None
-        return answer(channel, reply, saving)
+        after = saving.save_binding(vhost, existing) if saving.is_under_way(existing) else None
+        return answer(channel, reply, after)
     check_room(
         f"bind '{destination.name}' to '{source.name}'",
         f"binding limit in vhost '{vhost.name}'",
@@ -45,5 +46,5 @@ def make_binding(
         broker.config.limits.bindings_max,
     )
     binding = vhost.bind(source, destination, key, arguments)
-    saving = broker.save_binding(vhost, binding) if binding and binding.is_durable else None
-    return answer(channel, reply, saving)
+    after = saving.save_binding(vhost, binding) if binding and binding.is_durable else None
+    return answer(channel, reply, after)

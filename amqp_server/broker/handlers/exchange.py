@@ -30,15 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.protocol.methods import Method
 
 
-def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None:
+def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | None] | None:
     """Create an exchange, or check that the one there is like the one asked for."""
     if not method.passive:
         _check_type(method.type)
     name = clean_name(method.exchange)
     refuse_default(name)
-    vhost = channel.virtual_host
+    vhost, saving = channel.virtual_host, channel.broker.saving
     reply = None if method.no_wait else ExchangeDeclareOk()
     if method.passive:
         find_exchange(vhost, name)
@@ -46,8 +47,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
     exchange = vhost.exchanges.get(name)
     if exchange is not None:
         check_equivalent_exchange(vhost, exchange, method)
-        if channel.broker.is_saving(exchange):
-            return answer(channel, reply, channel.broker.save_exchange(vhost, exchange))
+        if saving.is_under_way(exchange):
+            return answer(channel, reply, saving.save_exchange(vhost, exchange))
         return answer(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
@@ -70,7 +71,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[None] | None
     if exchange.type == DELAYED_KIND:
         channel.broker.create_delay_queue(vhost, exchange)
     if exchange.durable:
-        return answer(channel, reply, channel.broker.save_exchange(vhost, exchange))
+        return answer(channel, reply, saving.save_exchange(vhost, exchange))
     return answer(channel, reply)
 
 
@@ -80,7 +81,7 @@ def _check_type(kind: str) -> None:
         raise PreconditionFailed(f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
 
 
-def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[None] | None:
+def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None] | None:
     """Delete an exchange; one that is not there counts as deleted."""
     name = clean_name(method.exchange)
     refuse_default(name)
@@ -98,7 +99,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[None] | None:
     return answer(channel, reply, channel.broker.delete_exchange(vhost, exchange))
 
 
-def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
+def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | None:
     """Bind an exchange to another."""
     vhost = channel.virtual_host
     source_name, destination_name = _ends(method)
@@ -109,7 +110,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[None] | None:
     return make_binding(channel, source, destination, method.routing_key, method.arguments, reply)
 
 
-def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[None] | None:
+def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None] | None:
     """Unbind an exchange from another; what is not there counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     source_name, destination_name = _ends(method)

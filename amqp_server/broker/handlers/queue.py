@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.methods import Method
 
 logger = logging.getLogger(__name__)
 
 
-def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
+def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] | None:
     """Create a queue, or check that the one there is like the one asked for."""
     if is_reply_name(method.queue):
         ok = reply_declare_ok(channel, clean_name(method.queue))
@@ -74,7 +75,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
         channel.last_queue_name = name
         if existing.store.is_held:
             # Its definition is on its way to the disk; this answer must not be sooner.
-            return declared(channel, existing, method, channel.broker.save_queue(existing))
+            return declared(existing, method, channel.broker.saving.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
     check_not_damaged(vhost, name)
     check_queue_arguments(name, vhost.name, method)
@@ -94,17 +95,14 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[None] | None:
     )
     channel.last_queue_name = name
     if queue.is_journaled:
-        return declared(channel, queue, method, channel.broker.save_queue(queue))
+        return declared(queue, method, channel.broker.saving.save_queue(queue))
     return answer(channel, None if method.no_wait else declare_ok(queue))
 
 
-async def declared(
-    channel: Channel, queue: Queue, method: QueueDeclare, saving: Awaitable[None]
-) -> None:
-    """Answer a declare when the definition is durable."""
+async def declared(queue: Queue, method: QueueDeclare, saving: Awaitable[None]) -> Method | None:
+    """Return the answer to a declare when the definition is durable."""
     await saving
-    if not method.no_wait and not channel.is_closed:
-        channel.send(declare_ok(queue))
+    return None if method.no_wait else declare_ok(queue)
 
 
 def declare_ok(queue: Queue) -> QueueDeclareOk:
@@ -120,7 +118,7 @@ def generated_name() -> str:
     return "amq.gen-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
 
 
-def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
+def bind(channel: Channel, method: QueueBind) -> Awaitable[Method | None] | None:
     """Bind a queue to an exchange."""
     name = queue_name(channel, method.queue)
     exchange_name = clean_name(method.exchange)
@@ -136,7 +134,7 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[None] | None:
     return make_binding(channel, exchange, queue, key, method.arguments, reply)
 
 
-def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
+def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | None:
     """Unbind a queue from an exchange; what is not there counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     queue = vhost.queues.get(queue_name(channel, method.queue))
@@ -156,7 +154,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[None] | None:
     return answer(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
 
 
-def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
+def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | None:
     """Drop the ready messages; for a journaled queue the answer waits for the checkpoint."""
     queue = find_queue(channel, method.queue)
     queue.bring_up_to_date()
@@ -167,7 +165,7 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[None] | None:
     return answer(channel, reply)
 
 
-def delete(channel: Channel, method: QueueDelete) -> Awaitable[None] | None:
+def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | None:
     """Delete a queue; one that is not there counts as deleted."""
     vhost = channel.virtual_host
     name = queue_name(channel, method.queue)

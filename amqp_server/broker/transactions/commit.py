@@ -78,7 +78,7 @@ class Commit:
         targets = [queue for _, queues in self._journaled_publishes() for queue in queues]
         if any(queue.store.is_held for queue in targets):
             # Whoever declares one hears why it could not be saved; here it is just gone.
-            await self._channel.broker.until_saved()
+            await self._channel.broker.saving.until_done()
         for run in self._journaled_runs():
             if run.queue.store.recovery_point < run.end_offset:
                 await run.queue.store.make_durable()
