@@ -17,8 +17,10 @@ from amqp_server.broker.transfers.delay_queue import (
     make_delay_queue,
 )
 from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import BasicCancel
 from appendlog import LogIdentity
+from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -222,9 +224,28 @@ class Broker:
         queue.store_moved()
 
     async def make_settlement_durable(self, queue: Queue) -> None:
-        """Return when nothing that is settled in `queue` now can come back after a crash."""
+        """Return when nothing that is settled in `queue` now can come back after a crash.
+
+        Raises:
+            PreconditionFailed: The disk refused: some of it may come back.
+        """
+        end = queue.store.end_offset
+        if queue.store.is_held:
+            # It writes nothing before its definition is there. Should that fail, it is gone.
+            await self.saving.until_done()
         await queue.store.make_durable()
-        await self.write_checkpoint()
+        if queue.is_deleted:
+            return
+        try:
+            if queue.store.recovery_point >= end:
+                await self.write_checkpoint()
+                return
+        except OffsetsError as error:
+            logger.error("settlement not durable queue=%s error=%s", queue.name, error)  # noqa: TRY400 - one line says it all
+        raise PreconditionFailed(
+            f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' is purged, but the disk "
+            "refused to keep that: messages may come back after a restart"
+        )
 
     def _begin_deletion(self, queue: Queue) -> Awaitable[None]:
         """Remove a queue, and submit the removal of its definitions before anything else.
