@@ -87,9 +87,20 @@ class Channel:
     def deliver(
         self, consumer: Consumer, first_offset: int, messages: list[bytes], *, redelivered: bool
     ) -> None:
-        """Send a run of neighbouring messages to a consumer of this channel."""
+        """Send a run of neighbouring messages to a consumer of this channel.
+
+        Whatever it raises, it raises before it has taken note of anything.
+        """
         count = len(messages)
         first_tag = self._delivered_tag + 1
+        octets = encode_deliveries(
+            messages,
+            self.number,
+            consumer.tag_octets,
+            first_tag,
+            redelivered,
+            self.client.frame_max,
+        )
         self._delivered_tag += count
         queue = consumer.queue
         if consumer.no_ack:
@@ -99,16 +110,7 @@ class Channel:
             self.unacked.add(first_tag, count, queue, first_offset, consumer)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
-        self.client.write(
-            encode_deliveries(
-                messages,
-                self.number,
-                consumer.tag_octets,
-                first_tag,
-                redelivered,
-                self.client.frame_max,
-            )
-        )
+        self.client.write(octets)
 
     def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
         """Send direct replies; nobody acknowledges them."""
@@ -120,15 +122,19 @@ class Channel:
             )
         )
 
-    def hand_over(self, queue: Queue, offset: int, *, no_ack: bool) -> int:
-        """Count one message taken with `basic.get` and return its delivery tag."""
+    @property
+    def next_tag(self) -> int:
+        """The delivery tag of the next message."""
+        return self._delivered_tag + 1
+
+    def hand_over(self, queue: Queue, offset: int, *, no_ack: bool) -> None:
+        """Count one message taken with `basic.get`; it goes with `next_tag`."""
         self._delivered_tag += 1
         if no_ack:
             queue.settle(offset, offset + 1)
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
             self._got_unacked += 1
-        return self._delivered_tag
 
     def settle_ranges(self, ranges: list[int]) -> None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.

@@ -8,7 +8,7 @@ from amqp_server.broker.transfers.departures import Copy, Departures
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.turn import Turn
+    from amqp_server.broker.turn import Turn, TurnTask
 
 
 class Store:
@@ -20,8 +20,11 @@ class Store:
     def cold_reads(self) -> None:
         """Give nothing: no message has left the memory."""
 
+    def __init__(self) -> None:
+        self.messages = [b"message"] * 1000
+
     def read(self, start: int, end: int, cold: object) -> list[bytes]:
-        return [b"message"] * (end - start)
+        return self.messages[start:end]
 
 
 class FakeQueue:
@@ -30,6 +33,7 @@ class FakeQueue:
     refuses_when_full = False
     is_journaled = False
     is_deleted = False
+    name = "q"
 
     def __init__(self) -> None:
         self.store = Store()
@@ -46,6 +50,17 @@ class FakeQueue:
 
     def wake(self) -> None:
         self.wake_count += 1
+
+
+class RoomyQueue(FakeQueue):
+    """Takes all it gets, unless it fails."""
+
+    fails = False
+
+    def publish(self, messages: list[bytes], flags: int) -> int:
+        if self.fails:
+            raise LookupError("a mistake")
+        return 0
 
 
 class ToOne:
@@ -77,3 +92,60 @@ def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_le
     target.store.is_stalled = False
     departures.release_confirms()
     assert source.wake_count == woken + 1
+
+
+class FailsAt(ToOne):
+    """Cannot forward one of the messages: a mistake of ours."""
+
+    def __init__(self, queue: FakeQueue, message: bytes) -> None:
+        super().__init__(queue)
+        self.message = message
+
+    def forward(self, message: bytes, reason: str) -> Copy:
+        if message == self.message:
+            raise LookupError("a mistake")
+        return super().forward(message, reason)
+
+
+class FakeTurn:
+    """Remembers what is to happen later."""
+
+    def __init__(self) -> None:
+        self.later: list[TurnTask] = []
+
+    def mark_after(self, seconds: float, task: TurnTask) -> None:
+        self.later.append(task)
+
+
+def test_a_message_that_cannot_be_forwarded_stays_and_is_tried_again_and_the_others_leave() -> None:
+    source, target = FakeQueue(), RoomyQueue()
+    forwarding = FailsAt(target, b"3")
+    turn = FakeTurn()
+    departures = Departures(cast("Queue", source), forwarding, cast("Turn", turn))
+    source.store.messages = [b"%d" % number for number in range(10)]
+    departures.add(0, 10, "rejected")
+    for _ in range(3):
+        departures.run_turn()
+    assert source.settled_count == 9
+
+    forwarding.message = b""
+    turn.later.pop().run_turn()
+    for _ in range(3):
+        departures.run_turn()
+    assert source.settled_count == 10
+
+
+def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
+    source, target = FakeQueue(), RoomyQueue()
+    turn = FakeTurn()
+    departures = Departures(cast("Queue", source), ToOne(target), cast("Turn", turn))
+    target.fails = True
+    departures.add(0, 10, "rejected")
+    departures.run_turn()
+    assert source.settled_count == 0
+
+    target.fails = False
+    turn.later.pop().run_turn()
+    for _ in range(2):
+        departures.run_turn()
+    assert source.settled_count == 10

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -268,3 +269,35 @@ def test_every_message_goes_once_in_order_as_far_as_credit_reaches(
     taken = sorted(each for consumer in consumers for each in consumer.taken)
     assert taken == wanted[: sum(allowances)]
     assert all(consumer.taken == sorted(consumer.taken) for consumer in consumers)
+
+
+@dataclass(eq=False)
+class FailingConsumer(TakingConsumer):
+    """Cannot be sent anything: a mistake of ours."""
+
+    def deliver(self, first_offset: int, messages: list[bytes], *, redelivered: bool) -> None:
+        raise LookupError("a mistake")
+
+
+def test_what_could_not_be_sent_is_ready_as_it_was() -> None:
+    queue = ready_queue(10, FailingConsumer(credit=4))
+    queue.ready.take(2)
+    queue.ready.give_back(0, 2)
+    with pytest.raises(LookupError):
+        queue.dispatch()
+    ready = [(part.start, part.end, part.redelivered) for part in queue.ready.take_all()]
+    assert ready == [(0, 2, True), (2, 10, False)]
+
+
+def test_what_could_not_be_made_ready_for_sending_stays() -> None:
+    queue = ready_queue(10, TakingConsumer(credit=4))
+    queue.ready.take(2)
+    queue.ready.give_back(0, 2)
+
+    def fail(start: int, messages: list[bytes]) -> list[bytes]:
+        raise LookupError("a mistake")
+
+    queue.as_delivered = fail  # type: ignore[method-assign]
+    with pytest.raises(LookupError):
+        queue.dispatch()
+    assert len(queue.ready) == 10

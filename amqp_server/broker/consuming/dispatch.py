@@ -74,11 +74,16 @@ def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:
         if not messages:
             return False
         messages = up_to(messages, RUN_BYTES_MAX)
+        if ready.redelivered:
+            messages = queue.as_delivered(ready.start, messages)
         taken = queue.ready.take(len(messages))
         queue.consumers.serve(consumer)
-        if taken.redelivered:
-            messages = queue.as_delivered(taken.start, messages)
-        consumer.deliver(taken.start, messages, redelivered=taken.redelivered)
+        try:
+            consumer.deliver(taken.start, messages, redelivered=taken.redelivered)
+        except Exception:
+            # It did not begin. A mistake of ours must not keep them from being anywhere (I8).
+            queue.ready.give_back(taken.start, taken.end, redelivered=taken.redelivered)
+            raise
         if len(messages) < len(ready):
             return True
         # Ranges can be short; one turn a range would starve a long list of them.

@@ -184,15 +184,17 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 
 
 def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:
+    ready = queue.ready.peek()
+    assert ready is not None, "it was read just now"
+    if ready.redelivered:
+        message = queue.as_delivered(ready.start, [message])[0]
+    head = _GET_OK_HEAD + pack(">QB", channel.next_tag, ready.redelivered)
+    count = pack(">I", len(queue.ready) - 1)
+    # Nothing is taken before it can be sent: what is taken and lost is nowhere (I8).
+    octets = encode_content(message, channel.number, head, count, channel.client.frame_max)
     taken = queue.ready.take(1)
-    if taken.redelivered:
-        message = queue.as_delivered(taken.start, [message])[0]
-    tag = channel.hand_over(queue, taken.start, no_ack=no_ack)
-    head = _GET_OK_HEAD + pack(">QB", tag, taken.redelivered)
-    count = pack(">I", len(queue.ready))
-    channel.client.write(
-        encode_content(message, channel.number, head, count, channel.client.frame_max)
-    )
+    channel.hand_over(queue, taken.start, no_ack=no_ack)
+    channel.client.write(octets)
 
 
 def ack(channel: Channel, method: BasicAck) -> None:

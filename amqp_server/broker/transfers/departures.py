@@ -9,6 +9,7 @@ redelivered; it loses nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
+
+logger = logging.getLogger(__name__)
 
 UNDER_WAY_MAX = 8192
 """Runs of messages that may wait for the disks of their new queues."""
@@ -226,7 +229,20 @@ class Departures:
         return self._queue.store.read(start, end, self._cold)
 
     def _send(self, departure: _Departure, messages: list[bytes]) -> None:
-        copies = [self._forwarding.forward(message, departure.reason) for message in messages]
+        """Let messages that wait no more be under way, kept or settled, whatever happens (I8)."""
+        try:
+            copies = [self._forwarding.forward(message, departure.reason) for message in messages]
+        except Exception:
+            if len(messages) == 1:
+                logger.exception(
+                    "not forwarded queue=%s offset=%d", self._queue.name, departure.start
+                )
+                self._keep(departure, ())
+                return
+            # A mistake of ours with one of them must not keep the others.
+            for at, message in enumerate(messages, departure.start):
+                self._send(departure._replace(start=at, end=at + 1), [message])
+            return
         start = departure.start
         for (queues, flags), group in groupby(copies, key=_way):
             run = [copy.message for copy in group]
@@ -244,7 +260,13 @@ class Departures:
     def _enqueue(
         self, departure: _Departure, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
     ) -> None:
-        barriers, refusing = enqueue(queues, messages, flags)
+        try:
+            barriers, refusing = enqueue(queues, messages, flags)
+        except Exception:
+            # Some of the queues may have them: to have them twice is better than not at all.
+            logger.exception("not taken queue=%s offset=%d", self._queue.name, departure.start)
+            self._keep(departure, ())
+            return
         if refusing and not self._forwarding.keeps_unroutable:
             # No room is an answer; a disk that failed is not: the message must not be lost by it.
             refusing = [queue for queue in refusing if queue.store.is_failed]
