@@ -30,6 +30,7 @@ SEGMENT_HEADER_BYTES: Final = 64
 # last_timestamp_ns, min_expiry_ns, max_expiry_ns, priority_bitmap
 CHUNK_HEADER: Final = Struct("<IIIBBHIIQIIQqqqqQ")
 CHUNK_HEADER_BYTES: Final = 88
+CHUNK_PLACE: Final = Struct("<I9xB2xI4xQ16xq")  # magic, kind, salt, base_offset, first_timestamp_ns
 CHUNK_PREFIX: Final = Struct("<III")  # magic, crc32c, length
 CHUNK_PREFIX_BYTES: Final = 12  # the bytes before what `length` counts
 CHUNK_CRC_START: Final = 8  # the CRC covers everything from here

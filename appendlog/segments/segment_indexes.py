@@ -13,8 +13,13 @@ from typing import Final
 
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
-from appendlog.layout.chunk import ChunkHeader
-from appendlog.layout.format import CHUNK_HEADER_BYTES, INDEX_ENTRY_BYTES
+from appendlog.layout.format import (
+    CHUNK_HEADER_BYTES,
+    CHUNK_MAGIC,
+    CHUNK_PLACE,
+    INDEX_ENTRY_BYTES,
+    KIND_DATA,
+)
 from appendlog.layout.segment_header import SEGMENT_HEADER_BYTES_MAX, decode_segment_header
 from appendlog.segments.index import (
     ActiveIndex,
@@ -98,11 +103,10 @@ class SegmentIndexes:
             OSError: The segment cannot be read.
         """
         for _ in range(2):
-            tables = self._tables(segment)
-            entry = next(_at_or_before(tables, offset), None)
+            entry = _at_or_before(self._tables(segment), offset)
             if entry is None:
                 return segment.header_bytes
-            if self._chunk_at(segment, entry) is not None:
+            if self._first_timestamp_ns(segment, entry) is not None:
                 return entry.position
             if not self._rebuild(segment):
                 break
@@ -121,12 +125,12 @@ class SegmentIndexes:
             is_right = True
             entries = _before_time(self._tables(segment), timestamp_ns, segment.data_bytes)
             for steps, entry in enumerate(entries):
-                chunk = self._chunk_at(segment, entry)
-                if chunk is not None and chunk.first_timestamp_ns < timestamp_ns:
+                first_ns = self._first_timestamp_ns(segment, entry)
+                if first_ns is not None and first_ns < timestamp_ns:
                     return entry.position
                 # The last entry before that time may itself stand at a later chunk; then the
                 # one before does not.
-                is_right = chunk is not None and steps < _STEPS_BACK_MAX
+                is_right = first_ns is not None and steps < _STEPS_BACK_MAX
                 if not is_right:
                     break
             if is_right or not self._rebuild(segment):
@@ -213,16 +217,22 @@ class SegmentIndexes:
                 position += chunk.chunk_bytes
         return False
 
-    def _chunk_at(self, segment: Segment, entry: IndexEntry) -> ChunkHeader | None:
-        """Return the header of the chunk that an entry speaks of; None if it is not there."""
+    def _first_timestamp_ns(self, segment: Segment, entry: IndexEntry) -> int | None:
+        """Return when the chunk that an entry speaks of begins; None if it is not there.
+
+        Only what tells the place is compared, because this is all that most lookups do; whoever
+        reads the chunk checks all of it.
+        """
+        if entry.position + CHUNK_HEADER_BYTES > segment.data_bytes:
+            return None
         with self._descriptors.borrow(
             self._filesystem, segment.path, self._open_flags
         ) as descriptor:
-            scan = self._scan(segment, descriptor, CHUNK_HEADER_BYTES)
-            chunk = scan.header_at(entry.position, entry.offset)
-        if chunk is None or chunk.base_offset != entry.offset or chunk.is_control:
+            data = self._filesystem.pread(descriptor, CHUNK_HEADER_BYTES, entry.position)
+        if len(data) < CHUNK_HEADER_BYTES:
             return None
-        return chunk
+        found: tuple[int, ...] = CHUNK_PLACE.unpack_from(data)
+        return found[4] if found[:4] == (CHUNK_MAGIC, KIND_DATA, self._salt, entry.offset) else None
 
     def _rebuild(self, segment: Segment) -> bool:
         """Build an index anew that was caught; return whether that may help."""
@@ -317,11 +327,12 @@ def add_chunks(
         found += chunk.chunk_bytes
 
 
-def _at_or_before(tables: tuple[IndexTable, ...], offset: int) -> Iterator[IndexEntry]:
+def _at_or_before(tables: tuple[IndexTable, ...], offset: int) -> IndexEntry | None:
     for table in reversed(tables):
         at = table.at_or_before(offset)
         if at >= 0:
-            yield table[at]
+            return table[at]
+    return None
 
 
 def _before_time(

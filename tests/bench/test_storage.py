@@ -17,7 +17,8 @@ SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
 
 
 def test_the_storage_rooms_have_their_benchmarks() -> None:
-    assert {"append", "checkpoint", "read", "recover", "settlement"} <= set(find_benchmarks())
+    names = {"append", "checkpoint", "index", "opening", "read", "recover", "settlement"}
+    assert names <= set(find_benchmarks())
 
 
 @pytest.mark.parametrize("name", ["append", "read", "recover"])
@@ -28,6 +29,25 @@ def test_a_storage_benchmark_ends_each_line_with_a_ratio(name: str, tmp_path: Pa
     lines = result.output.splitlines()
     assert lines
     assert all(re.search(r"MB/s   ratio \d+\.\d\d$", line) for line in lines), result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["index", *SMALL],
+        ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1"],
+        ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1", "--priorities"],
+    ],
+    ids=lambda options: " ".join(options[:1] + options[7:]),
+)
+def test_a_benchmark_of_a_bar_says_whether_it_is_reached(
+    options: list[str], tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(main, [*options, "--data-dir", str(tmp_path)])
+
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"bar .*: (reached|MISSED)$", result.output, re.MULTILINE)
     assert list(tmp_path.iterdir()) == []
 
 
