@@ -55,6 +55,7 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without serving, or try to."
         ),
+        "stats": LazyCommand("cli.stats", "stats", "Show what each queue holds."),
         "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
         "verify": LazyCommand(
             "cli.verify", "verify", "Check every byte of a data directory; changes nothing."

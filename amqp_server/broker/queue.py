@@ -100,7 +100,7 @@ class Queue:
         self._had_consumer = False
         self._is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
-        end = opened.log.log_end_offset
+        end = self.opened_end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
         self.ready, limit = queue_order(self.settings, facts, end)
         self.delivery_counts = _delivery_counts(self.settings, opened)

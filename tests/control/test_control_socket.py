@@ -135,7 +135,11 @@ def test_a_server_that_cannot_have_one_serves_without_it(
         (b'{"command":"status","arguments":[]}', "bad_request", '"arguments"'),
         (b'{"command":"status","argument":{}}', "bad_request", "unknown fields argument"),
         (b'{"version":2,"command":"status"}', "unsupported_version", "version 2"),
-        (b'{"command":"reboot"}', "unknown_command", "known are checkpoint, status, "),
+        (
+            b'{"command":"reboot"}',
+            "unknown_command",
+            "known are checkpoint, queues.stats, status, ",
+        ),
         (b'{"command":"vhosts.add"}', "invalid_argument", "'name' is missing"),
         (b'{"command":"vhosts.add","arguments":{"name":7}}', "invalid_argument", "must be text"),
         (b'{"command":"status","arguments":{"x":1}}', "invalid_argument", "unknown argument 'x'"),

@@ -1,0 +1,153 @@
+"""The command `queues.stats`: what each queue holds, in memory and on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Command
+from amqp_server.maintenance.values import text_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amqp_server.broker.queue import Queue
+    from amqp_server.server import Server
+
+PAGE_QUEUES_MAX: Final = 500
+"""Queues in one answer; more are asked for with `after`, so that no turn of the loop is long."""
+
+
+async def stats(
+    server: Server, vhost: str, queue: str, after: str, limit: int
+) -> dict[str, object]:
+    """Return a page of the queues by virtual host and name, each with what it holds.
+
+    Args:
+        server: The server.
+        vhost: Only queues of this virtual host; empty for all.
+        queue: Only queues of this name; empty for all.
+        after: `next` of the page before; empty for the first.
+        limit: Queues at most, 1 to `PAGE_QUEUES_MAX`.
+
+    Raises:
+        ControlError: The limit is out of range, or the virtual host does not exist.
+    """
+    if not 1 <= limit <= PAGE_QUEUES_MAX:
+        reason = f"queues.stats: limit is {limit}, must be 1 to {PAGE_QUEUES_MAX}"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    if vhost and vhost not in server.broker.vhosts:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
+    behind = _place_from(after)
+    chosen = (each for each in _queues(server, vhost, queue) if _place(each) > behind)
+    page = heapq.nsmallest(limit + 1, chosen, key=_place)
+    more = len(page) > limit
+    del page[limit:]
+    rows = [queue_stats(each) for each in page]
+    if queue:
+        # A look at files: not for thousands of queues.
+        for each, row in zip(page, rows, strict=True):
+            row |= await asyncio.to_thread(_index_stats, each)
+    return {"queues": rows, "next": _place_text(page[-1]) if more else ""}
+
+
+def _queues(server: Server, vhost: str, name: str) -> Iterator[Queue]:
+    broker = server.broker
+    for host in [broker.vhosts[vhost]] if vhost else list(broker.vhosts.values()):
+        if name:
+            if name in host.queues:
+                yield host.queues[name]
+        else:
+            yield from host.queues.values()
+
+
+def queue_stats(queue: Queue) -> dict[str, Any]:
+    """Return what one queue holds. Costs microseconds; looks at no file."""
+    store, settlement, log = queue.store, queue.settlement, queue.store.log
+    settings, kept = queue.settings, queue.storage_settings
+    end, ready = store.end_offset, len(queue.ready)
+    unsettled = store.cursor - settlement.ack_floor - settlement.settled_above_floor
+    segments = log.summaries()
+    counts = queue.delivery_counts
+    return {
+        **text_json("vhost", queue.virtual_host.name),
+        **text_json("name", queue.name),
+        "type": settings.type.value,
+        "state": _state(queue),
+        "failed": str(log.failed) if log.failed else None,
+        "is_durable": queue.durable,
+        "is_exclusive": queue.exclusive_owner is not None,
+        "durability": kept.durability.value if queue.is_journaled else "none",
+        "incarnation": str(queue.incarnation),
+        "consumers": len(queue.consumers),
+        "ready": ready,
+        "unacked": max(unsettled - ready, 0),
+        "published": end - queue.opened_end,
+        "delivered_end": queue.delivered_watermark,
+        "redelivered_offsets": None if counts is None else len(counts.offsets()),
+        "ack_floor": settlement.ack_floor,
+        "settled_above_floor": settlement.settled_above_floor,
+        "checkpointed_floor": queue.checkpointed_floor if queue.is_journaled else None,
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": end,
+        "recovery_point": store.recovery_point if queue.is_journaled else None,
+        "segments": len(segments),
+        "segment_records": sum(summary.record_count for summary in segments),
+        "disk_bytes": log.size_bytes,
+        "damaged_places": len(log.damaged),
+        "ring_messages": len(store.ring),
+        "ring_bytes": store.ring.held_bytes,
+        "ring_fill": round(store.ring.fill, 4),
+        "is_stalled": store.is_stalled,
+        "retain_for_seconds": kept.retain_for_seconds,
+        "segment_bytes": kept.segment_bytes,
+        "segment_age_seconds": kept.segment_age_seconds,
+        "compression": kept.compression.value,
+    }
+
+
+def _state(queue: Queue) -> str:
+    if queue.store.is_failed:
+        return "failed"
+    return "waiting for the disk" if queue.store.is_stalled else "running"
+
+
+def _index_stats(queue: Queue) -> dict[str, int]:
+    found = queue.store.log.index_statistics()
+    return {
+        "index_entries": found.entries,
+        "index_bytes": found.size_bytes,
+        "index_interval_bytes": found.interval_bytes,
+        "indexes_rebuilt": found.rebuilt,
+    }
+
+
+def _place(queue: Queue) -> tuple[bytes, bytes]:
+    """Return what queues are sorted by: octets, since names may be no UTF-8."""
+    return _octets(queue.virtual_host.name), _octets(queue.name)
+
+
+def _octets(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _place_text(queue: Queue) -> str:
+    return ".".join(octets.hex() for octets in _place(queue))
+
+
+def _place_from(text: str) -> tuple[bytes, bytes]:
+    if not text:
+        return b"", b""
+    try:
+        vhost, name = text.split(".")
+        return bytes.fromhex(vhost), bytes.fromhex(name)
+    except ValueError:
+        reason = "queues.stats: 'after' is not what an answer gave as 'next'"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason) from None
+
+
+QUEUES_STATS = Command(
+    "queues.stats", stats, {"vhost": str, "queue": str, "after": str, "limit": int}
+)

@@ -1,0 +1,181 @@
+"""The command `amqp-server stats`: what each queue holds."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from amqp_server.control.client import ControlError, UnreachableError, ask
+from amqp_server.maintenance.stored_queues import load_stored_queues
+from amqp_server.maintenance.stored_stats import stored_stats
+from cli.data_directory import (
+    EXIT_FAILED,
+    HELP,
+    CommandFailedError,
+    data_directory_option,
+    refusals,
+    shown,
+    shown_bytes,
+)
+
+PAGE_QUEUES: Final = 500
+LIMIT_DEFAULT: Final = 100
+SORTS: Final = ("name", "ready", "unacked", "disk_bytes", "segments")
+COLUMNS: Final = (
+    ("READY", "ready", 10),
+    ("UNACKED", "unacked", 9),
+    ("FLOOR", "checkpointed_floor", 10),
+    ("END", "log_end_offset", 10),
+    ("SEGMENTS", "segments", 9),
+    ("DISK", "disk_bytes", 11),
+)
+
+Row = dict[str, Any]
+
+
+@click.command(
+    context_settings=HELP,
+    epilog=(
+        "Examples: amqp-server stats --sort ready --limit 10; amqp-server stats --queue orders; "
+        "amqp-server stats --json. Exit codes: 0 shown, 2 refused or not found, 1 anything else."
+    ),
+)
+@click.option("--queue", help="Only this queue, with everything that is known of it.")
+@click.option("--vhost", help="Only queues of this virtual host.  [default: all; / with --queue]")
+@click.option("--match", help="Only queues with this in their names.")
+@click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Order.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Queues at most.  [default: 100; all with --json]"
+)
+@click.option(
+    "--watch",
+    "watch_seconds",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Show it again and again.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line, one a queue.")
+@data_directory_option
+def stats(
+    storage_path: Path,
+    queue: str | None,
+    vhost: str | None,
+    match: str | None,
+    sort: str,
+    limit: int | None,
+    watch_seconds: float | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Show what each queue holds: messages, offsets, segments, disk, memory.
+
+    The running server is asked; where none runs, the files tell as much as they can.
+    """
+    while True:
+        with refusals():
+            rows = _rows(storage_path, vhost, queue, match)
+            if sort != "name":
+                # Numbers downwards, and what is not known last.
+                rows = iter(sorted(rows, key=lambda row: -(row.get(sort) or 0)))
+            _write(rows, limit, is_one=queue is not None, as_json=as_json)
+        if watch_seconds is None:
+            return 0
+        time.sleep(watch_seconds)
+        if not as_json:
+            click.echo()
+
+
+def _rows(
+    storage_path: Path, vhost: str | None, queue: str | None, match: str | None
+) -> Iterator[Row]:
+    if queue is not None and vhost is None:
+        vhost = "/"
+    try:
+        first = _ask(storage_path, vhost, queue, "")
+    except UnreachableError:
+        rows = _stored(storage_path, vhost, queue)
+    else:
+        rows = _pages(storage_path, vhost, queue, first)
+    if match is not None:
+        rows = (row for row in rows if match in row.get("name", ""))
+    if queue is not None:
+        found = list(rows)
+        if not found:
+            raise CommandFailedError(f"no queue '{shown(queue)}' in vhost '{shown(vhost or '')}'")
+        return iter(found)
+    return rows
+
+
+def _pages(
+    storage_path: Path, vhost: str | None, queue: str | None, page: dict[str, Any]
+) -> Iterator[Row]:
+    while True:
+        yield from page["queues"]
+        if not page["next"]:
+            return
+        page = _ask(storage_path, vhost, queue, page["next"])
+
+
+def _ask(storage_path: Path, vhost: str | None, queue: str | None, after: str) -> dict[str, Any]:
+    try:
+        page: dict[str, Any] = ask(
+            storage_path,
+            "queues.stats",
+            vhost=vhost or "",
+            queue=queue or "",
+            after=after,
+            limit=PAGE_QUEUES,
+        )
+    except ControlError as error:
+        raise CommandFailedError(error.reason, EXIT_FAILED) from error
+    return page
+
+
+def _stored(storage_path: Path, vhost: str | None, queue: str | None) -> Iterator[Row]:
+    stored = load_stored_queues(storage_path)
+    if stored.is_live:
+        raise CommandFailedError(f"the server on {storage_path} cannot be asked: no control socket")
+    chosen = [
+        each
+        for each in stored.queues
+        if (vhost is None or each.vhost == vhost)
+        and (queue is None or each.name == queue)
+        and not each.is_delay_queue
+    ]
+    return stored_stats(stored, chosen)
+
+
+def _write(rows: Iterator[Row], limit: int | None, *, is_one: bool, as_json: bool) -> None:
+    if as_json:
+        for row in itertools.islice(rows, limit):
+            click.echo(orjson.dumps(row))
+        return
+    if is_one:
+        for name, value in next(rows).items():
+            click.echo(f"{name.replace('_', ' '):<24}{_value(name, value)}")
+        return
+    click.echo("".join(f"{title:>{width}}" for title, _, width in COLUMNS) + "  STATE     QUEUE")
+    for row in itertools.islice(rows, limit or LIMIT_DEFAULT):
+        cells = (f"{_value(field, row.get(field)):>{width}}" for _, field, width in COLUMNS)
+        name = f"{_name(row, 'name')} in {_name(row, 'vhost')}"
+        click.echo(f"{''.join(cells)}  {row['state']:<8}  {name}")
+    more = sum(1 for _ in rows)
+    if more:
+        click.echo(f"... and {more} more: --limit, --match, --sort", err=True)
+
+
+def _value(field: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if field.endswith("_bytes") and isinstance(value, int):
+        return shown_bytes(value)
+    return shown(str(value))
+
+
+def _name(row: Row, field: str) -> str:
+    name = row.get(field)
+    return shown(name) if name is not None else f"base64:{row[f'{field}_base64']}"
