@@ -30,7 +30,7 @@ from metadata.names import encode_name
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from uuid import UUID
 
@@ -332,6 +332,24 @@ def _log_report(document: Document, report: RecoveryReport) -> None:
         report.lost,
         report.seconds,
     )
+
+
+def leading_incarnations(
+    checkpoints: Mapping[UUID, QueueCheckpoint], queues: Iterable[Queue]
+) -> set[UUID]:
+    """Return the queues whose checkpoint settles what their log never had, or has lost.
+
+    What was read of it was clipped to the log's end. The checkpoint on the disk has to be
+    replaced before the log grows again: it would hide new messages after a crash.
+    """
+    leading: set[UUID] = set()
+    for queue in queues:
+        state = checkpoints.get(queue.incarnation)
+        if state is not None:
+            settled = max([state.ack_floor, *(end for _, end in state.acked_ranges)])
+            if settled > queue.opened_end:
+                leading.add(queue.incarnation)
+    return leading
 
 
 def remove_unknown_logs(

@@ -29,7 +29,7 @@ from amqp_server.gate import Gate
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.protocol.connection_machine import ConnectionMachine
-from amqp_server.recovery import recover, remove_unknown_logs
+from amqp_server.recovery import leading_incarnations, recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_properties import server_properties
@@ -276,7 +276,13 @@ class Server:
         )
         # The first round revokes the clean stop, before anything is delivered.
         gone = [each for each in checkpoints if each not in known] if knows_all else []
-        redone = [checkpoint_of(each) for each in self.broker.queues() if each.incarnation in redo]
+        # And the checkpoint of a log that has lost its end: new messages would be hidden (I4).
+        leading = leading_incarnations(checkpoints, self.broker.queues())
+        redone = [
+            checkpoint_of(each)
+            for each in self.broker.queues()
+            if each.incarnation in redo or each.incarnation in leading
+        ]
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         try:
             await asyncio.to_thread(self._checkpoints.write_round, redone, gone)
