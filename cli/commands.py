@@ -55,6 +55,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without serving, or try to."
         ),
+        "repair": LazyCommand(
+            "cli.repair", "repair", "Mend what verify finds; nothing is removed without a copy."
+        ),
         "stats": LazyCommand("cli.stats", "stats", "Show what each queue holds."),
         "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
         "verify": LazyCommand(

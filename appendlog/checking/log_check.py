@@ -162,7 +162,7 @@ class _Check:
             start = after.segment.base_offset
             if end < start:
                 text = f"offsets [{end}, {start}) before it are in no segment"
-                self._add("offsets-missing", after.segment.path, text, (end, start))
+                self._add("segment-gap", after.segment.path, text, (end, start))
             elif end > start:
                 text = f"it begins at offset {start}, the segment before it ends at {end}"
                 self._add("segments-overlap", after.segment.path, text)

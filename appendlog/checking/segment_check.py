@@ -184,17 +184,11 @@ class SegmentCheck:
         facts, summary, header = self._facts, self._segment.summary, found.header
         facts.chunks += 1
         expected = summary.end_offset
-        payload = found.data[CHUNK_HEADER_BYTES:]
-        if header.is_control:
-            footer = decode_footer(payload)
-            if footer is not None:
-                facts.footer = footer
-                facts.explained += _removed(payload)
-            elif len(payload) == ADVANCE_BYTES:
-                control, _, _, start = ADVANCE.unpack(payload)
-                if control == CONTROL_ADVANCE:
-                    facts.explained.append((start, header.base_offset))
-        else:
+        ranges, is_footer = explained_ranges(found)
+        facts.explained += ranges
+        if is_footer:
+            facts.footer = decode_footer(found.data[CHUNK_HEADER_BYTES:])
+        elif not header.is_control:
             index.note(found.position, header, summary.last_timestamp_ns)
             self._note_records(found)
         if header.base_offset > expected:
@@ -236,7 +230,7 @@ class SegmentCheck:
         end = self._segment.summary.end_offset
         if footer is not None and footer.end_offset > end:
             self._facts.gaps.append((end, footer.end_offset))
-        for start, stop in _uncovered(self._facts.gaps, self._facts.explained):
+        for start, stop in uncovered(self._facts.gaps, self._facts.explained):
             text = f"offsets [{start}, {stop}) are not in the log, and nothing tells why"
             self._add("offsets-missing", text, None, offsets=(start, stop))
 
@@ -251,6 +245,20 @@ class SegmentCheck:
     ) -> None:
         path = self._segment.path
         self._problems.add(Problem(level, kind, path, text, position, offsets))
+
+
+def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
+    """Return the offsets that a control chunk says are missing, and whether it is a footer."""
+    payload = found.data[CHUNK_HEADER_BYTES:]
+    if not found.header.is_control:
+        return [], False
+    if decode_footer(payload) is not None:
+        return _removed(payload), True
+    if len(payload) == ADVANCE_BYTES:
+        control, _, _, start = ADVANCE.unpack(payload)
+        if control == CONTROL_ADVANCE:
+            return [(start, found.header.base_offset)], False
+    return [], False
 
 
 def _removed(payload: bytes) -> list[tuple[int, int]]:
@@ -272,7 +280,7 @@ def _missing(start: int, offsets: list[int]) -> list[tuple[int, int]]:
     return missing
 
 
-def _uncovered(
+def uncovered(
     gaps: list[tuple[int, int]], explained: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
     """Return what of the gaps is not explained."""

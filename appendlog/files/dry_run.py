@@ -190,6 +190,15 @@ class DryRunFileSystem(FileSystem):
             size = self._open[descriptor].size
             return super().size(descriptor) if size is None else size
 
+    def file_size(self, path: Path) -> int:
+        """Return the size that the file would have."""
+        with self._lock:
+            if not self.exists(path):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            file = self._files.get(path)
+            size = file.size if file is not None else None
+            return super().file_size(path) if size is None else size
+
     def rename(self, source: Path, target: Path) -> None:
         """Remember a file under another name."""
         with self._lock:

@@ -1,0 +1,239 @@
+"""Mending a data directory on which no server runs. Nothing is removed without a copy.
+
+The check tells what is wrong, each pass mends what it can, and the next check may find what was
+hidden before. At the end stands the recovery that a start of the server does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.errors import StartupError
+from amqp_server.maintenance.directory_check import DirectoryCheck, check_directory
+from amqp_server.maintenance.quarantine import Quarantine
+from amqp_server.maintenance.repair_plan import Remedy, Step, plan_repair
+from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queues
+from amqp_server.offline_recovery import recover_directory
+from amqp_server.storage_lock import lock_storage
+from appendlog import FileSystem
+from appendlog.recovery.log_recovery import newest_generations
+from appendlog.repairing.index_rebuild import rebuild_index
+from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment
+from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
+from appendlog.segments.segment import SegmentName, segment_names
+from offsets import QueueCheckpoint, Settlement
+from offsets.checkpoint import CheckpointStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from uuid import UUID
+
+    from amqp_server.maintenance.directory_check import QueueCheck
+
+PASSES_MAX: Final = 4
+"""How often what was found is mended; a pass that changes nothing is the last."""
+
+
+@dataclass(slots=True)
+class Repair:
+    """What was done.
+
+    Attributes:
+        done: Steps, in order.
+        left: What could not be mended.
+        lost: Offsets `[start, end)` that were given up, by queue.
+        quarantine: Where the copies are; None when nothing was taken out.
+        check: What the directory is like now.
+    """
+
+    done: list[Step] = field(default_factory=list)
+    left: list[Step] = field(default_factory=list)
+    lost: list[tuple[StoredQueue, int, int]] = field(default_factory=list)
+    quarantine: Path | None = None
+    check: DirectoryCheck | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """What the operator asks for; see `plan_repair`."""
+
+    drop_definitions: bool = False
+    drop_checkpoints: bool = False
+
+    def plan(self, check: DirectoryCheck) -> list[Step]:
+        """Return what to do about what was found."""
+        return plan_repair(
+            check,
+            drop_definitions=self.drop_definitions,
+            drop_checkpoints=self.drop_checkpoints,
+        )
+
+
+def repair_directory(
+    storage_path: Path, options: RepairOptions, say: Callable[[str], None]
+) -> Repair:
+    """Mend a data directory.
+
+    Args:
+        storage_path: A data directory on which no server runs.
+        options: What may be given up.
+        say: Told each step in a line, before it is done.
+
+    Raises:
+        StartupError: A server runs on it, or it cannot be used.
+        OSError: A file operation failed; what was done before it stays, and may be gone on with.
+        LogError: The same.
+        OffsetsError: The same.
+    """
+    repair = Repair()
+    lock = lock_storage(storage_path, FileSystem())
+    try:
+        _Mending(storage_path, options, repair, say).run()
+    finally:
+        lock.release()
+    say("recover as a start does")
+    try:
+        recover_directory(storage_path, is_dry_run=False)
+    except StartupError as error:
+        say(f"not recovered: {error.message}")
+    repair.check = check_directory(load_stored_queues(storage_path))
+    repair.left = [step for step in options.plan(repair.check) if step.remedy is Remedy.NONE]
+    return repair
+
+
+class _Mending:
+    def __init__(
+        self,
+        storage_path: Path,
+        options: RepairOptions,
+        repair: Repair,
+        say: Callable[[str], None],
+    ) -> None:
+        self._storage_path = storage_path
+        self._options = options
+        self._repair = repair
+        self._say = say
+        self._filesystem = FileSystem()
+        self._quarantine = Quarantine(storage_path, self._filesystem)
+        self._lost: dict[UUID, list[tuple[int, int]]] = {}
+
+    def run(self) -> None:
+        for _ in range(PASSES_MAX):
+            stored = load_stored_queues(self._storage_path)
+            # The lock is ours: nobody writes.
+            stored.is_live = False
+            check = check_directory(stored)
+            steps = [
+                step
+                for step in self._options.plan(check)
+                if step.remedy not in (Remedy.NONE, Remedy.RECOVER)
+            ]
+            if not steps:
+                break
+            checks = {each.queue.incarnation: each for each in check.queues}
+            for step in steps:
+                self._say(f"{step.remedy.value} {step.path}: {step.reason}")
+                queue_check = checks[step.queue.incarnation] if step.queue else None
+                self._do(step, queue_check)
+                self._repair.done.append(step)
+        self._settle_lost()
+        if self._quarantine.moved:
+            self._repair.quarantine = self._quarantine.path
+
+    def _do(self, step: Step, check: QueueCheck | None) -> None:
+        if not self._filesystem.exists(step.path):
+            return
+        if check is not None and step.remedy is Remedy.REWRITE:
+            self._rewrite(step.path, check)
+        elif check is not None and step.remedy is Remedy.REBUILD_INDEX:
+            self._rebuild_index(step.path, check)
+        elif step.path.suffix == ".json":
+            self._drop_definition(step.path)
+        elif step.path.name == "offsets":
+            for path in sorted(step.path.glob("checkpoint-*.log")):
+                self._quarantine.take(path)
+        else:
+            self._quarantine.take(step.path)
+
+    def _rewrite(self, path: Path, check: QueueCheck) -> None:
+        directory, filesystem, queue = check.queue.directory, self._filesystem, check.queue
+        names = newest_generations(directory, filesystem)
+        at = [name.file_name for name in names].index(path.name)
+        is_last = at + 1 == len(names)
+        end_offset = 0 if is_last else names[at + 1].base_offset
+        end = read_durable_end(filesystem, directory, queue.incarnation)
+        if is_last and end is not None:
+            # No offset that was given out is given out again, and `end` speaks of the old file.
+            end_offset = end.recovery_point
+        if end is not None and end.segment_base_offset == names[at].base_offset:
+            self._quarantine.take(directory / END_FILE_NAME)
+        before = check.log.segments[at - 1].segment.summary if at else None
+        rewritten = rewrite_segment(
+            directory,
+            names[at],
+            queue.identity,
+            filesystem,
+            end_offset=end_offset,
+            previous_timestamp_ns=before.last_timestamp_ns if before else 0,
+        )
+        self._quarantine.take(path)
+        index = path.with_suffix(".index")
+        if filesystem.exists(index):
+            self._quarantine.take(index)
+        (name,) = segment_names([rewritten.path.name])
+        rebuild_index(directory, name, queue.identity, filesystem)
+        self._note_lost(queue, rewritten)
+
+    def _note_lost(self, queue: StoredQueue, rewritten: RewrittenSegment) -> None:
+        for start, end in rewritten.lost:
+            self._repair.lost.append((queue, start, end))
+            self._lost.setdefault(queue.incarnation, []).append((start, end))
+
+    def _rebuild_index(self, path: Path, check: QueueCheck) -> None:
+        directory = check.queue.directory
+        names = newest_generations(directory, self._filesystem)
+        by_index: dict[str, SegmentName] = {name.index_name: name for name in names}
+        if self._filesystem.exists(path):
+            self._quarantine.take(path)
+        if path.name in by_index:
+            rebuild_index(directory, by_index[path.name], check.queue.identity, self._filesystem)
+
+    def _drop_definition(self, path: Path) -> None:
+        """Set a definition aside, with the logs that a start would remove with it."""
+        logs = self._storage_path / "logs" / path.parent.name / path.stem
+        if path.parent.parent.name == "queues" and self._filesystem.exists(logs):
+            self._quarantine.take(logs)
+        self._quarantine.take(path)
+
+    def _settle_lost(self) -> None:
+        """Let the checkpoint say that nobody is to wait for what was lost."""
+        if not self._lost:
+            return
+        store, states, was_clean = CheckpointStore.open(
+            self._storage_path / "offsets", self._filesystem
+        )
+        settled: list[QueueCheckpoint] = []
+        for incarnation, ranges in self._lost.items():
+            state = states.get(incarnation, QueueCheckpoint(incarnation, 0))
+            settlement = Settlement(state.ack_floor, state.acked_ranges)
+            for start, end in ranges:
+                settlement.settle(start, end)
+            settled.append(
+                QueueCheckpoint(
+                    incarnation,
+                    settlement.ack_floor,
+                    settlement.ranges(),
+                    state.delivered_watermark,
+                    {
+                        offset: count
+                        for offset, count in state.redelivery_counts.items()
+                        if not settlement.is_settled(offset)
+                    },
+                )
+            )
+        try:
+            store.write_round(settled, clean=was_clean)
+        finally:
+            store.close()

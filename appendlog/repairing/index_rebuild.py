@@ -1,0 +1,50 @@
+"""An index made from the chunks of its segment."""
+
+from pathlib import Path
+
+from appendlog.checking.segment_walk import FoundChunk, walk_segment
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.segment_header import (
+    SEGMENT_HEADER_BYTES_MAX,
+    decode_segment_header,
+    segment_header_bytes,
+)
+from appendlog.options import LogOptions
+from appendlog.segments.index import IndexEntry, IndexTable, index_header, replace_index
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import SegmentName
+
+
+def rebuild_index(
+    directory: Path, name: SegmentName, identity: LogIdentity, filesystem: FileSystem
+) -> int:
+    """Write the index of a segment anew, and return how many entries it has.
+
+    Raises:
+        OSError: A file operation failed; the index is as it was.
+    """
+    path = directory / name.file_name
+    table = IndexTable.empty(name.base_offset)
+    interval_bytes = LogOptions().index_interval_bytes
+    descriptors = Descriptors(1)
+    try:
+        with descriptors.borrow(filesystem, path, 0) as descriptor:
+            size = filesystem.size(descriptor)
+            scan = SegmentScan(filesystem, descriptor, size, identity.salt)
+            header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), path)
+            time_ns = header.previous_timestamp_ns if header else 0
+            last = -interval_bytes
+            start = min(segment_header_bytes(identity), size)
+            for found in walk_segment(scan, start, size, name.base_offset):
+                if isinstance(found, FoundChunk) and not found.header.is_control:
+                    if found.position - last >= interval_bytes:
+                        last = found.position
+                        table.append(IndexEntry(found.header.base_offset, last, time_ns))
+                    time_ns = max(time_ns, found.header.last_timestamp_ns)
+    finally:
+        descriptors.close()
+    header_bytes = index_header(identity.salt, name.base_offset)
+    replace_index(filesystem, directory / name.index_name, table, header_bytes)
+    return len(table)

@@ -1,0 +1,178 @@
+"""A damaged segment written anew: its valid chunks, a note where something is lost, a footer.
+
+The new file is the next generation of the same segment. It has its name before the old one is
+moved away, and the newest valid generation counts, so a crash at any point leaves one whole log.
+
+Source: docs/log-format.md, sections 1, 6 and 9.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from appendlog.checking.chunk_records import chunk_records, contradiction
+from appendlog.checking.segment_check import explained_ranges, uncovered
+from appendlog.checking.segment_walk import FoundChunk, walk_segment
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.chunk import decode_chunk_header, encode_advance
+from appendlog.layout.format import ADVANCE_LOST
+from appendlog.layout.segment_header import (
+    SEGMENT_HEADER_BYTES_MAX,
+    SegmentHeader,
+    decode_segment_header,
+    encode_segment_header,
+    segment_header_bytes,
+)
+from appendlog.layout.summary import SegmentSummary, encode_footer
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.segment import SegmentName
+
+NEW_SUFFIX = ".new"
+
+
+@dataclass(slots=True)
+class RewrittenSegment:
+    """What became of a segment.
+
+    Attributes:
+        path: The new file.
+        lost: Offsets `[start, end)` that are not in it, and were not known to be missing.
+        chunks: Chunks taken over.
+        dropped: Chunks left out though their CRC was right: their records contradict them.
+        end_offset: Where it ends.
+    """
+
+    path: Path
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    chunks: int = 0
+    dropped: int = 0
+    end_offset: int = 0
+
+
+def rewrite_segment(
+    directory: Path,
+    name: SegmentName,
+    identity: LogIdentity,
+    filesystem: FileSystem,
+    *,
+    end_offset: int,
+    previous_timestamp_ns: int,
+) -> RewrittenSegment:
+    """Write the next generation of a segment, sealed; the old file stays as it is.
+
+    On the disk, with its name, when this returns. The caller then moves the old file away.
+
+    Args:
+        directory: Of the log.
+        name: Of the segment.
+        identity: Of the log.
+        filesystem: All file calls go through it.
+        end_offset: Where the segment has to end at least: the next one's base offset, or the
+            last offset that was given out.
+        previous_timestamp_ns: Last append time of the segments before; used when the segment
+            does not tell.
+
+    Raises:
+        OSError: A file operation failed; at worst a file without the name of a segment is left.
+    """
+    path = directory / name.file_name
+    target = directory / SegmentName(name.base_offset, name.generation + 1).file_name
+    temporary = target.with_name(f"{target.name}{NEW_SUFFIX}")
+    descriptors = Descriptors(1)
+    out = filesystem.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    try:
+        with descriptors.borrow(filesystem, path, os.O_RDONLY) as descriptor:
+            scan = SegmentScan(filesystem, descriptor, filesystem.size(descriptor), identity.salt)
+            old = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), path)
+            writer = _Writer(filesystem, out, identity, name, old, previous_timestamp_ns, target)
+            size = filesystem.size(descriptor)
+            start = min(segment_header_bytes(identity), size)
+            for found in walk_segment(scan, start, size, name.base_offset):
+                if isinstance(found, FoundChunk):
+                    writer.take(found)
+        rewritten = writer.finish(end_offset)
+        filesystem.fsync(out)
+    finally:
+        filesystem.close(out)
+        descriptors.close()
+    filesystem.rename(temporary, target)
+    filesystem.sync_directory(directory)
+    return rewritten
+
+
+class _Writer:
+    """Writes one segment, chunk by chunk."""
+
+    def __init__(
+        self,
+        filesystem: FileSystem,
+        descriptor: int,
+        identity: LogIdentity,
+        name: SegmentName,
+        old: SegmentHeader | None,
+        previous_timestamp_ns: int,
+        target: Path,
+    ) -> None:
+        if old is not None and old.identity == identity:
+            previous_timestamp_ns = old.previous_timestamp_ns
+        self._filesystem = filesystem
+        self._descriptor = descriptor
+        self._salt = identity.salt
+        base = name.base_offset
+        self._summary = SegmentSummary(base, base, previous_timestamp_ns)
+        self._explained: list[tuple[int, int]] = []
+        self._gaps: list[tuple[int, int]] = []
+        self._result = RewrittenSegment(target)
+        created_ns = old.created_ns if old is not None else time.time_ns()
+        header = SegmentHeader(
+            identity, base, created_ns, previous_timestamp_ns, name.generation + 1
+        )
+        self._position = 0
+        self._write(encode_segment_header(header))
+
+    def take(self, found: FoundChunk) -> None:
+        """Take over a chunk, unless its records contradict it; a footer is made anew."""
+        header = found.header
+        ranges, is_footer = explained_ranges(found)
+        self._explained += ranges
+        if is_footer:
+            return
+        if not header.is_control:
+            records = chunk_records(found.data, header, self._salt)
+            if records is None or contradiction(header, records):
+                self._result.dropped += 1
+                return
+        starts = ranges[0][0] if header.is_control and ranges else header.base_offset
+        if starts > self._summary.end_offset:
+            # Noted before the chunk, so that a reader sees it in its place.
+            self._lose(starts)
+        self._write(found.data)
+        self._summary.add(header)
+        self._result.chunks += 1
+
+    def finish(self, end_offset: int) -> RewrittenSegment:
+        """Write the end and the footer."""
+        if end_offset > self._summary.end_offset:
+            self._lose(end_offset)
+        self._write(encode_footer(self._summary, self._salt))
+        result = self._result
+        result.lost = uncovered(self._gaps, self._explained)
+        result.end_offset = self._summary.end_offset
+        return result
+
+    def _lose(self, end: int) -> None:
+        summary = self._summary
+        self._gaps.append((summary.end_offset, end))
+        advance = encode_advance(
+            summary.end_offset, end, ADVANCE_LOST, summary.last_timestamp_ns, self._salt
+        )
+        self._write(advance)
+        summary.add(decode_chunk_header(advance))
+
+    def _write(self, data: bytes) -> None:
+        self._position = self._filesystem.write_all(
+            self._descriptor, [data], self._position, sync=False
+        )

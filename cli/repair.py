@@ -1,0 +1,167 @@
+"""The command `amqp-server repair`: mends what a start only goes past; nothing without a copy."""
+
+import logging
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from amqp_server.maintenance.directory_check import check_directory
+from amqp_server.maintenance.repair import Repair, RepairOptions, repair_directory
+from amqp_server.maintenance.repair_plan import Remedy, Step
+from amqp_server.maintenance.stored_queues import load_stored_queues
+from appendlog.checking.problem import Level
+from cli.data_directory import (
+    EXIT_CODES,
+    EXIT_FAILED,
+    HELP,
+    CommandFailedError,
+    as_text,
+    data_directory_option,
+    refusals,
+    shown,
+)
+from cli.verify import OUTCOMES, check_json
+from metadata.reading_lock import reading_lock
+
+EXIT_TO_MEND: Final = 3
+EXIT_LEFT: Final = 4
+
+
+@click.command(
+    context_settings=HELP,
+    epilog=(
+        "Examples: amqp-server repair --dry-run; amqp-server repair --yes. Exit codes: 0 nothing "
+        "is wrong (any more), 3 only a dry run: all of it can be mended, 4 damage is left or would "
+        "be, 5 a queue or definition that cannot be opened is left or would be, 2 refused, "
+        "1 anything else."
+    ),
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done; change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
+@click.option(
+    "--drop-definitions",
+    is_flag=True,
+    help="Set unreadable definitions aside, with the logs of their queues.",
+)
+@click.option(
+    "--drop-checkpoints",
+    is_flag=True,
+    help="Set an unreadable checkpoint aside: settled messages come again.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
+@data_directory_option
+def repair(
+    storage_path: Path,
+    *,
+    dry_run: bool,
+    yes: bool,
+    drop_definitions: bool,
+    drop_checkpoints: bool,
+    as_json: bool,
+) -> int:
+    """Mend what `verify` finds, on a data directory on which no server runs.
+
+    Damaged segments are written anew without what is damaged, wrong indexes and ends are made
+    again, and what is taken out goes to DATA/quarantine/<time>, at the same path. It ends with the
+    recovery of a start, and says what it could not mend.
+    """
+    options = RepairOptions(drop_definitions, drop_checkpoints)
+    with refusals():
+        with reading_lock(storage_path) if storage_path.is_dir() else nullcontext():
+            check = check_directory(load_stored_queues(storage_path))
+        steps = options.plan(check)
+        if dry_run or not steps:
+            return _tell_plan(steps, as_json=as_json)
+        if not as_json:
+            _print_steps(steps)
+        if not yes:
+            _ask_first(storage_path)
+        # The steps say it all.
+        logging.disable(logging.ERROR)
+        try:
+            say = _silent if as_json else _say
+            done = repair_directory(storage_path, options, say)
+        finally:
+            logging.disable(logging.NOTSET)
+    assert done.check is not None
+    _tell_done(done, as_json=as_json)
+    worst = done.check.worst
+    return 0 if worst is Level.HARMLESS else EXIT_CODES[OUTCOMES[worst]]
+
+
+def _say(text: str) -> None:
+    click.echo(shown(text))
+
+
+def _silent(_text: str) -> None:
+    """Say nothing: the object at the end says it."""
+
+
+def _ask_first(storage_path: Path) -> None:
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody can be asked here: write --yes to mend without a question")
+    if not click.confirm(f"Mend {storage_path}?", err=True):
+        raise CommandFailedError("nothing was changed", EXIT_FAILED)
+
+
+def _tell_plan(steps: list[Step], *, as_json: bool) -> int:
+    if as_json:
+        plan = {"is_dry_run": True, "steps": [_step_json(step) for step in steps]}
+        click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2))
+    elif steps:
+        _print_steps(steps)
+    else:
+        click.echo("nothing to mend")
+    if any(step.remedy is Remedy.NONE for step in steps):
+        return EXIT_LEFT
+    return EXIT_TO_MEND if steps else 0
+
+
+def _print_steps(steps: list[Step]) -> None:
+    for step in steps:
+        click.echo(f"{step.remedy.value}: {shown(str(step.path))}: {shown(step.reason)}")
+
+
+def _tell_done(done: Repair, *, as_json: bool) -> None:
+    assert done.check is not None
+    if as_json:
+        click.echo(orjson.dumps(_done_json(done), option=orjson.OPT_INDENT_2))
+        return
+    for queue, start, end in done.lost:
+        click.echo(f"lost: offsets [{start}, {end}) of {shown(queue.name)} in {shown(queue.vhost)}")
+    for step in done.left:
+        click.echo(f"{step.remedy.value}: {shown(str(step.path))}: {shown(step.reason)}")
+    if done.quarantine is not None:
+        click.echo(f"what was taken out is in {shown(str(done.quarantine))}")
+    click.echo(f"{OUTCOMES[done.check.worst].value} now; {len(done.done)} steps were done")
+
+
+def _done_json(done: Repair) -> dict[str, Any]:
+    assert done.check is not None
+    return {
+        "is_dry_run": False,
+        "steps": [_step_json(step) for step in done.done],
+        "left": [_step_json(step) for step in done.left],
+        "lost": [
+            {
+                "vhost": as_text(queue.vhost),
+                "name": as_text(queue.name),
+                "offsets": [start, end],
+            }
+            for queue, start, end in done.lost
+        ],
+        "quarantine": None if done.quarantine is None else as_text(str(done.quarantine)),
+        "check": check_json(done.check),
+    }
+
+
+def _step_json(step: Step) -> dict[str, Any]:
+    return {
+        "remedy": step.remedy.value,
+        "path": as_text(str(step.path)),
+        "reason": as_text(step.reason),
+    }
