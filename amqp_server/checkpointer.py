@@ -6,10 +6,12 @@ import asyncio
 import logging
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.loop_share import LoopShare
 from appendlog import RemoveSettledRequest
+from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.committer import Committer
     from appendlog import Flusher
+    from offsets import QueueCheckpoint
     from offsets.checkpoint import CheckpointStore
 
 logger = logging.getLogger(__name__)
@@ -240,3 +243,8 @@ def checkpoint_of(queue: Queue) -> QueueSnapshot:
         queue.delivered_watermark,
         queue.known_delivery_counts(durable_end),
     )
+
+
+def all_delivered(checkpoint: QueueCheckpoint) -> QueueCheckpoint:
+    """Return a checkpoint that says that all there is may have been delivered before."""
+    return replace(checkpoint, delivered_watermark=OFFSET_MAX)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -373,8 +374,13 @@ def remove_unknown_logs(
         if not may_remove:
             logger.error("log of unknown queue kept path=%s", directory)
             continue
-        filesystem.remove_tree(directory)
-        removed += 1
+        try:
+            filesystem.remove_tree(directory)
+        except OSError as error:
+            # Nobody reads it; what is left of it is tried again by the next start.
+            logger.warning("log of unknown queue not removed path=%s error=%s", directory, error)
+        else:
+            removed += 1
     _remove_empty_directories(logs, filesystem)
     return removed
 
@@ -382,4 +388,5 @@ def remove_unknown_logs(
 def _remove_empty_directories(logs: Path, filesystem: FileSystem) -> None:
     for directory in (*logs.glob("*/*"), *logs.glob("*")):
         if directory.is_dir() and not filesystem.listdir(directory):
-            filesystem.rmdir(directory)
+            with suppress(OSError):
+                filesystem.rmdir(directory)

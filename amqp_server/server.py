@@ -20,7 +20,7 @@ from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.vhost_changes import VhostChanges
-from amqp_server.checkpointer import Checkpointer, checkpoint_of
+from amqp_server.checkpointer import Checkpointer, all_delivered, checkpoint_of
 from amqp_server.client_connection import ClientConnection
 from amqp_server.committer import Committer
 from amqp_server.control.listener import ControlListener
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
     from appendlog import FlushResult, ReadResult
     from metadata.directory_lock import DirectoryLock
+    from offsets.queue_checkpoint import QueueState
 
 logger = logging.getLogger(__name__)
 
@@ -277,15 +278,17 @@ class Server:
         # The first round revokes the clean stop, before anything is delivered.
         gone = [each for each in checkpoints if each not in known] if knows_all else []
         # And the checkpoint of a log that has lost its end: new messages would be hidden (I4).
-        leading = leading_incarnations(checkpoints, self.broker.queues())
-        redone = [
-            checkpoint_of(each)
-            for each in self.broker.queues()
-            if each.incarnation in redo or each.incarnation in leading
+        again = redo.keys() | leading_incarnations(checkpoints, self.broker.queues())
+        states: list[QueueState] = [
+            checkpoint_of(each) for each in self.broker.queues() if each.incarnation in again
         ]
+        if not was_clean and not knows_all:
+            # Nobody will know at the next start that this one came after a crash.
+            missed = [state for each, state in checkpoints.items() if each not in known]
+            states += map(all_delivered, missed)
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         try:
-            await asyncio.to_thread(self._checkpoints.write_round, redone, gone)
+            await asyncio.to_thread(self._checkpoints.write_round, states, gone)
             # All that was committed is in the logs and in a checkpoint now.
             await asyncio.to_thread(self._journal.finish_recovery, left)
         except OffsetsError as error:

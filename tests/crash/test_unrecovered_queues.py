@@ -1,6 +1,7 @@
 """Queues that one start cannot bring back: nobody takes their names, and the next start can."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pamqp.commands import Exchange, Queue
 from amqp_server.errors import StartupError
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
+from tests.crash.power import Power
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
@@ -163,3 +165,57 @@ def test_a_binding_of_a_queue_that_could_not_be_recovered_stays(tmp_path: Path) 
     with ThreadedServer(tmp_path) as server:
         exchanges = server.server.broker.vhosts["/"].exchanges
         assert len(server.call(lambda: dict(exchanges["amq.fanout"].bindings))) == 1
+
+
+class UndeletableLogs(FileSystem):
+    """A disk that removes no log."""
+
+    def unlink(self, path: Path) -> None:
+        """Refuse log files."""
+        if "logs" in path.parts:
+            raise OSError(5, "Input/output error")
+        super().unlink(path)
+
+
+def test_a_log_of_no_queue_that_cannot_be_removed_keeps_nothing_from_starting(
+    tmp_path: Path,
+) -> None:
+    """The server ended with a traceback, and so did every start after it."""
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        fill(client, "q")
+    (log,) = tmp_path.glob("logs/*/*/*")
+    unknown = log.with_name("00000000-0000-0000-0000-000000000000")
+    shutil.copytree(log, unknown)
+    with (
+        ThreadedServer(tmp_path, UndeletableLogs()) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        assert client.ready_count("q") == 1
+    assert unknown.exists()
+    with ThreadedServer(tmp_path):
+        pass
+    assert not unknown.exists()
+
+
+def test_a_queue_missed_by_the_start_after_a_crash_is_marked_by_the_one_after_that(
+    tmp_path: Path,
+) -> None:
+    """The stop in between was clean, and so its messages came as if they were new."""
+    power = Power(tmp_path)
+    with ThreadedServer(tmp_path, power) as server, connect(server.address) as client:
+        fill(client, "q")
+        client.publish(b"later", "q")
+        client.expect_confirmed()
+        assert client.get("q") is not None
+        server.run(server.server.checkpointer.write_round)
+        assert client.get("q", no_ack=False) is not None
+        power.unplug()
+        server.abandon()
+    with ThreadedServer(tmp_path, UnreadableLogs()):
+        pass
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        message = client.get("q")
+        assert message is not None
+        assert message.redelivered
