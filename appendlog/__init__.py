@@ -30,7 +30,7 @@ from appendlog.log import Log
 from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
 from appendlog.reader import LogReader, Split
 from appendlog.recovery.recovery_report import RecoveryReport
-from appendlog.segments.read_result import ReadResult, Records
+from appendlog.segments.segment_reader import ReadResult
 
 __all__ = [
     "COMPILED",
@@ -54,7 +54,6 @@ __all__ = [
     "MessageView",
     "OffsetOutOfRangeError",
     "ReadResult",
-    "Records",
     "RecoveryReport",
     "RemoveSettledRequest",
     "SegmentSummary",

@@ -57,6 +57,7 @@ class Disk:
         self._durable: dict[Path, int] = {}
         self._files: list[_File] = []
         self._pending: dict[Path, list[_NameChange]] = {}
+        self._directories: set[Path] = set()
 
     # What programs do
 
@@ -66,6 +67,8 @@ class Disk:
         if content is not None:
             number = len(self._files)
             self._files.append(_File(bytearray(content), bytearray(content)))
+        else:
+            self._directories.add(path)
         self.entries[path] = self._durable[path] = number
 
     def create(self, path: Path) -> None:
@@ -75,6 +78,7 @@ class Disk:
 
     def make_directory(self, path: Path) -> None:
         """Make an empty directory."""
+        self._directories.add(path)
         self._change({path: _DIRECTORY})
 
     def rename(self, source: Path, target: Path) -> None:
@@ -137,7 +141,7 @@ class Disk:
         found: Survivors = {}
         for path in sorted(names):
             parent = path.parent
-            if parent in self.entries and names.get(parent) != _DIRECTORY:
+            if parent in self._directories and names.get(parent) != _DIRECTORY:
                 names[path] = len(self._files)  # what is in it is lost with it
             elif names[path] == _DIRECTORY:
                 found[path] = None

@@ -55,7 +55,7 @@ class FaultyFileSystem(FileSystem):
         fail_at: Number of the changing operation (0-based) that fails; None fails none.
         error: errno of the failure, or what is raised.
         has_dsync: False makes writers use fdatasync.
-        is_lasting: Whether all later operations fail too.
+        failing_operations: How many operations fail, one behind the other; None is all.
         written_bytes: How much a failing write leaves; None is half of it.
 
     Attributes:
@@ -73,14 +73,14 @@ class FaultyFileSystem(FileSystem):
         error: int | Exception = errno.EIO,
         has_dsync: bool = True,
         *,
-        is_lasting: bool = True,
+        failing_operations: int | None = None,
         written_bytes: int | None = None,
     ) -> None:
         self.root = root
         self.fail_at = fail_at
         self.error = error
         self.has_dsync = has_dsync and FileSystem.has_dsync
-        self.is_lasting = is_lasting
+        self.failing_operations = failing_operations
         self.written_bytes = written_bytes
         self.operations: list[str] = []
         self.changes: list[Change] | None = None
@@ -265,7 +265,7 @@ class FaultyFileSystem(FileSystem):
             self.operations.append(name)
         if self.fail_at is None or number < self.fail_at:
             return
-        if number > self.fail_at and not self.is_lasting:
+        if self.failing_operations is not None and number >= self.fail_at + self.failing_operations:
             return
         if number == self.fail_at and descriptor >= 0:
             data = b"".join(buffers)

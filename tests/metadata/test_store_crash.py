@@ -98,7 +98,7 @@ async def test_a_disk_error_at_any_operation_fails_that_call_and_later_ones_succ
         root = top / "metadata"
         top.mkdir()
         filesystem = FaultyFileSystem(
-            top, fault_at, errno.ENOSPC, is_lasting=False, written_bytes=5
+            top, fault_at, errno.ENOSPC, failing_operations=1, written_bytes=5
         )
         store = MetadataStore(root, DocumentFiles(filesystem))
         failures = []

@@ -77,7 +77,7 @@ def test_after_a_disk_error_at_any_operation_the_next_round_saves_everything(
             fault_at,
             fault,
             has_dsync,
-            is_lasting=False,
+            failing_operations=1,
             written_bytes=written_bytes,
         )
         store, _, _ = open_store(directory, filesystem, compaction_bytes_min=300)

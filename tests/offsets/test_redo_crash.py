@@ -74,7 +74,7 @@ def test_a_disk_error_at_any_operation_is_told_and_leaves_no_refused_transaction
         directory = tmp_path / str(fault_at)
         fault = OSError(errno.EIO, "Input/output error")
         filesystem = FaultyFileSystem(
-            tmp_path, fault_at, fault, has_dsync, is_lasting=False, written_bytes=written_bytes
+            tmp_path, fault_at, fault, has_dsync, failing_operations=1, written_bytes=written_bytes
         )
         journal = open_journal(directory, filesystem)
         committed: list[RedoTransaction] = []

@@ -1,0 +1,155 @@
+"""An event loop on which everything happens in one thread and always in the same order.
+
+What the server gives to worker threads is done at once, and answered after some turns of the
+loop; how many is decided by a seed. So the operations on the disk have numbers that mean the same
+in every run, and another seed gives another interleaving.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
+
+from appendlog.flushing.carrying_out import carry_out
+from appendlog.flushing.flusher import grouped
+from appendlog.flushing.requests import FlushRequest, FlushResult, Request
+
+TURNS_MAX = 3
+"""Most turns of the loop that an answer takes."""
+
+
+class InlineLoop(asyncio.SelectorEventLoop):
+    """See the module.
+
+    Args:
+        seed: Decides when answers come.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.chance = random.Random(seed)
+        self.passed_seconds = 0.0
+        self._time_ns = time.time_ns
+
+    def time(self) -> float:
+        """Return the time, with what `pass_time` added."""
+        return super().time() + self.passed_seconds
+
+    def pass_time(self, seconds: float) -> None:
+        """Let all clocks that the server looks at go on."""
+        self.passed_seconds += seconds
+
+    def clocks(self) -> Any:  # noqa: ANN401 - what mock.patch returns
+        """Return a context in which the wall clock follows `pass_time`, too."""
+        return mock.patch("time.time_ns", self._wall_clock_ns)
+
+    def run_in_executor(
+        self, executor: object, func: Callable[..., Any], *args: object
+    ) -> asyncio.Future[Any]:
+        """Call the function now; the future is done some turns later."""
+        future = self.create_future()
+        try:
+            result = func(*args)
+        except BaseException as error:  # noqa: BLE001 - whoever awaits it gets it
+            self.after_turns(_settle, future, None, error)
+        else:
+            self.after_turns(_settle, future, result, None)
+        return future
+
+    def after_turns(self, function: Callable[..., object], *args: object) -> None:
+        """Call a function after a number of turns."""
+        self._wait_turns(self.chance.randrange(TURNS_MAX), function, args)
+
+    def run_some_turns(self) -> None:
+        """Run for a few turns, or none: so what is sent next comes while something goes on."""
+        for _ in range(self.chance.randrange(2 * TURNS_MAX)):
+            self.run_until_complete(asyncio.sleep(0))
+
+    def settle(self) -> None:
+        """Run until nothing is left to do but to wait for a timer or a peer."""
+        self.run_until_complete(self._until_quiet())
+
+    def _wall_clock_ns(self) -> int:
+        return self._time_ns() + int(self.passed_seconds * 1e9)
+
+    async def _until_quiet(self) -> None:
+        for _ in range(3):
+            while self._ready:  # type: ignore[attr-defined]  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    def _wait_turns(
+        self, turns: int, function: Callable[..., object], args: tuple[object, ...]
+    ) -> None:
+        if turns:
+            self.call_soon(self._wait_turns, turns - 1, function, args)
+        else:
+            self.call_soon(function, *args)
+
+
+class InlineFlusher:
+    """Carries out requests on the loop, a round some turns after its first request.
+
+    Args:
+        on_round: As that of `ThreadFlusher`.
+    """
+
+    def __init__(self, on_round: Callable[[list[FlushResult]], None]) -> None:
+        self._on_round = on_round
+        self._waiting: list[Request] = []
+        self._is_started = False
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._is_started = True
+        self._plan()
+
+    def submit(self, request: Request) -> None:
+        """Take a request."""
+        if self._is_closed:
+            raise RuntimeError("flusher is closed")
+        self._waiting.append(request)
+        if len(self._waiting) == 1:
+            self._plan()
+
+    def close(self) -> None:
+        """Do what was submitted."""
+        self._is_closed = True
+        self._run()
+
+    def _plan(self) -> None:
+        if self._is_started and self._waiting:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, InlineLoop), "another loop"
+            loop.after_turns(self._run)
+
+    def _run(self) -> None:
+        requests, self._waiting = self._waiting, []
+        appends = [request for request in requests if isinstance(request, FlushRequest)]
+        results: list[FlushResult] = []
+        for group in grouped(appends).values():
+            results += _results(group)
+        if results:
+            self._on_round(results)
+        for request in requests:
+            if not isinstance(request, FlushRequest):
+                self._on_round(_results([request]))
+
+
+def _results(group: Sequence[Request]) -> list[FlushResult]:
+    error, freed_bytes = carry_out(list(group))
+    return [FlushResult(request, error, freed_bytes) for request in group]
+
+
+def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,133 @@
+"""The whole server on a disk that fails, or loses power, at operation 0, 1, 2, ... of a story.
+
+`FAULT_OUTCOMES` is how many outcomes each power cut is looked at in, and `FAULT_STRIDE` which
+operations fail: every one with 1, every 12th with 12. CI takes a part, always the same.
+"""
+
+import errno
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.disk import Disk, Survivors, restore
+from tests.faults.faulty_filesystem import Change, FaultyFileSystem
+from tests.faults.judge import judge
+from tests.faults.story import Story, tell
+
+OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
+STRIDE = int(os.environ.get("FAULT_STRIDE", "12"))
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 * OUTCOMES + 3000 // STRIDE)]
+
+
+def told(root: Path, seed: int) -> tuple[Story, list[Change]]:
+    """Tell the story on a good disk; return what the disk was asked for."""
+    root.mkdir()
+    filesystem = FaultyFileSystem(root)
+    filesystem.keep_changes()
+    story = Story(root / "data", filesystem, seed)
+    assert tell(story), "a clean stop on a good disk"
+    assert filesystem.changes
+    return story, filesystem.changes
+
+
+def crashes(changes: list[Change], seed: int) -> Iterator[tuple[int, str, Survivors]]:
+    """Yield each operation with what a crash in it may leave: number, which outcome, files."""
+    disk = Disk()
+    waiting = iter(changes)
+    change = next(waiting, None)
+    for number in range(changes[-1].operation + 1):
+        syncs: list[Change] = []
+        while change is not None and change.operation <= number:
+            # In the middle of an operation: it may be done, and nothing of it is sure.
+            (syncs.append if change.is_sync else lambda each: each.apply(disk))(change)
+            change = next(waiting, None)
+        for outcome in range(OUTCOMES):
+            # Of every four operations one loses all, one keeps all, and two are in between.
+            way = (number + outcome) % 4
+            if way == 0 and outcome < 4:
+                yield number, "nothing unsynced", disk.survivors(None)
+            elif way == 1 and outcome < 4:
+                yield number, "everything", disk.written()
+            else:
+                chance = f"{seed} {number} {outcome}"
+                yield number, chance, disk.survivors(random.Random(chance))
+        for sync in syncs:
+            sync.apply(disk)
+
+
+def leave(survivors: Survivors, told: Path, root: Path) -> None:
+    """Write what is left of one root below another one."""
+    shutil.copytree(told / "data", root / "data", ignore=_all_but_format)
+    restore({root / path.relative_to(told): content for path, content in survivors.items()})
+
+
+def _all_but_format(_: str, names: list[str]) -> list[str]:
+    # It is on the disk before the file system is asked for anything.
+    return [name for name in names if name != "FORMAT"]
+
+
+@pytest.mark.parametrize("seed", range(max(1, OUTCOMES // 2)))
+def test_a_power_cut_in_any_operation_breaks_no_promise(tmp_path: Path, seed: int) -> None:
+    story, changes = told(tmp_path / "told", seed)
+    count = 0
+    for number, outcome, survivors in crashes(changes, seed):
+        root = tmp_path / f"{number} {count}"
+        root.mkdir()
+        leave(survivors, tmp_path / "told", root)
+        try:
+            judge(root / "data", story.books, number)
+        except Exception as error:
+            error.add_note(
+                f"seed={seed} operation={number} {story.filesystem.operations[number]} "
+                f"outcome={outcome} left in {root}"
+            )
+            raise
+        count += 1
+    print(f"power cuts={count} operations={changes[-1].operation + 1} seed={seed}")
+    assert count > 150
+
+
+@pytest.mark.parametrize(
+    ("error", "failing_operations"),
+    [(errno.EIO, 1), (errno.ENOSPC, 1), (errno.ENOSPC, 8), (errno.EIO, None)],
+    ids=["EIO", "ENOSPC", "full for a while", "dead"],
+)
+def test_an_error_at_any_operation_breaks_no_promise(
+    tmp_path: Path, error: int, failing_operations: int | None
+) -> None:
+    for number in range(error % STRIDE, 100_000, STRIDE):
+        root = tmp_path / str(number)
+        root.mkdir()
+        filesystem = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
+        story = Story(root / "data", filesystem)
+        try:
+            is_clean = tell(story)
+            if number >= len(filesystem.operations):
+                assert is_clean
+                break
+            filesystem.end_process()
+            judge(root / "data", story.books, story.now())
+        except Exception as failure:
+            names = filesystem.operations[number : number + 1]
+            failure.add_note(f"operation={number} {names} left in {root}")
+            raise
+    assert number > 150
+
+
+def test_the_story_is_the_same_each_time(tmp_path: Path) -> None:
+    first, _ = told(tmp_path / "first", 3)
+    second, _ = told(tmp_path / "second", 3)
+    assert first.filesystem.operations == second.filesystem.operations
+    other, _ = told(tmp_path / "other", 4)
+    assert other.filesystem.operations != first.filesystem.operations
+
+
+def test_a_clean_stop_keeps_everything_exactly(tmp_path: Path) -> None:
+    story, _ = told(tmp_path / "told", 0)
+    assert len(list((tmp_path / "told").rglob("*.log"))) > 8, "no segment was rolled"
+    judge(tmp_path / "told" / "data", story.books, story.now(), is_exact=True)
