@@ -174,7 +174,7 @@ class Checkpointer:
                 queue.store.request_sync()
                 # The last word names every queue: it also tells what was delivered.
                 if queue.is_journaled and (queue.is_checkpoint_due or is_last):
-                    dirty.append((queue, checkpoint_of(queue)))
+                    dirty.append((queue, checkpoint_of(queue, is_last=is_last)))
                     self._note_taken(queue)
                 await share.breathe()
             if dirty or removed or is_last:
@@ -232,16 +232,24 @@ class Checkpointer:
         return swept
 
 
-def checkpoint_of(queue: Queue) -> QueueSnapshot:
-    """Return what a checkpoint may say of a queue now."""
+def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
+    """Return what a checkpoint may say of a queue now.
+
+    Args:
+        queue: The queue.
+        is_last: Nothing will happen to it any more, so that redelivered flags can be exact.
+    """
     durable_end = queue.store.recovery_point
     settled = queue.settlement.snapshot(durable_end)
     assert queue.checkpointed_floor <= settled.ack_floor, "I1: a checkpoint went back"
+    redeliveries = queue.redeliveries(durable_end)
+    if is_last:
+        redeliveries += [(start, end, 0) for start, end in queue.marked()]
     return QueueSnapshot(
         queue.incarnation,
         settled,
         queue.delivered_watermark,
-        queue.known_delivery_counts(durable_end),
+        redeliveries,
     )
 
 

@@ -285,14 +285,18 @@ def _open_queue(
             settlement.settle(start, min(stop, end))
     if redo is not None and carry_out_again(log, settlement, redo) and not was_clean:
         delivered_watermark = log.log_end_offset
-    counts = checkpoint.redelivery_counts if checkpoint is not None else {}
+    runs = checkpoint.redeliveries if checkpoint is not None else []
     opened = OpenedLog(
         log,
         settings,
         settlement.ack_floor,
         settlement.ranges(),
         delivered_watermark,
-        {offset: count for offset, count in counts.items() if not settlement.is_settled(offset)},
+        [
+            (low, high, count)
+            for start, stop, count in runs
+            for low, high in settlement.unsettled_ranges(start, max(start, min(stop, end)))
+        ],
         _read_facts(log, definition, settlement),
     )
     return opened, report

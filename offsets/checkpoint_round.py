@@ -11,8 +11,10 @@ from typing import Final
 from offsets.queue_checkpoint import checkpoint_bytes
 from offsets.round_frame import UnknownVersionError, encode_front, find_content, find_front
 
-VERSION: Final = 1
-"""The only version written and read so far."""
+VERSION: Final = 2
+"""The version that is written."""
+_READ_VERSIONS: Final = (1, 2)
+"""In version 1 no entry has redelivery runs; entries of both may stand in a round of version 2."""
 
 MAGIC: Final = b"AQCP"
 
@@ -85,7 +87,7 @@ def decode_round(data: bytes, position: int) -> Round | None:
     version, flags, _, entry_count, removed_count, number, generation, _ = _TAIL.unpack_from(
         data, content.start
     )
-    if version != VERSION:
+    if version not in _READ_VERSIONS:
         raise UnknownVersionError(version)
     parts = _split(data, content.start + _TAIL.size, content.stop, entry_count, removed_count)
     if parts is None:

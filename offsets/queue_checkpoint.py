@@ -17,7 +17,9 @@ assert _FIXED.size == 48
 
 _RUN: Final = struct.Struct("<QQ")
 _RUN_BYTES: Final = _RUN.size
-_REDELIVERY_BYTES: Final = 12
+_REDELIVERY: Final = struct.Struct("<QII")
+_REDELIVERY_BYTES_V1: Final = 12
+_U32_MAX: Final = (1 << 32) - 1
 _ONES: Final = re.compile("1+")
 
 
@@ -45,14 +47,15 @@ class QueueCheckpoint:
         ack_floor: All offsets below it are settled; >= 0, exclusive.
         acked_ranges: Settled ranges [start, end) above the floor: ascending, not overlapping.
         delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
-        redelivery_counts: How often an unsettled offset was returned to the queue, below 2**32.
+        redeliveries: Runs (start, end, count) of offsets that were returned to the queue, and how
+            often; with 0 they were delivered, and nobody knows how often. Some may be settled.
     """
 
     incarnation: UUID
     ack_floor: int
     acked_ranges: list[tuple[int, int]] = field(default_factory=list)
     delivered_watermark: int = 0
-    redelivery_counts: dict[int, int] = field(default_factory=dict)
+    redeliveries: list[tuple[int, int, int]] = field(default_factory=list)
 
     def encode(self) -> bytes:
         """Return the queue's entry. O(acked ranges + redelivery counts)."""
@@ -65,7 +68,7 @@ class QueueCheckpoint:
             self.delivered_watermark,
             run_count,
             acked,
-            self.redelivery_counts,
+            self.redeliveries,
         )
 
 
@@ -79,13 +82,14 @@ class QueueSnapshot:
         incarnation: Which queue, and which life of it.
         settled: Clipped to the log's `recovery_point`.
         delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
-        redelivery_counts: How often an unsettled offset was returned to the queue, below 2**32.
+        redeliveries: Runs (start, end, count) of offsets that were returned to the queue, and how
+            often; with 0 they were delivered, and nobody knows how often.
     """
 
     incarnation: UUID
     settled: SettlementSnapshot
     delivered_watermark: int = 0
-    redelivery_counts: dict[int, int] = field(default_factory=dict)
+    redeliveries: list[tuple[int, int, int]] = field(default_factory=list)
 
     def encode(self) -> bytes:
         """Return the queue's entry. O(pages + acked ranges + redelivery counts)."""
@@ -96,7 +100,7 @@ class QueueSnapshot:
             self.delivered_watermark,
             run_count,
             acked,
-            self.redelivery_counts,
+            self.redeliveries,
         )
 
 
@@ -107,14 +111,15 @@ def checkpoint_bytes(data: bytes, position: int) -> int:
         struct.error: Fewer bytes are left than the fixed part has.
     """
     fields = _FIXED.unpack_from(data, position)
-    run_count, bitmap_bytes, redelivery_count = fields[3:6]
-    variable = run_count * _RUN_BYTES + bitmap_bytes + redelivery_count * _REDELIVERY_BYTES
+    run_count, bitmap_bytes, count_v1, redelivery_count = fields[3:]
+    variable = run_count * _RUN_BYTES + bitmap_bytes
+    variable += count_v1 * _REDELIVERY_BYTES_V1 + redelivery_count * _REDELIVERY.size
     return _FIXED.size + int(variable)
 
 
 def decode_checkpoint(entry: bytes) -> QueueCheckpoint:
     """Read one queue's entry of the size that `checkpoint_bytes` gave."""
-    incarnation, floor, watermark, run_count, bitmap_bytes, redelivery_count, _ = (
+    incarnation, floor, watermark, run_count, bitmap_bytes, count_v1, redelivery_count = (
         _FIXED.unpack_from(entry)
     )
     position = _FIXED.size
@@ -125,9 +130,10 @@ def decode_checkpoint(entry: bytes) -> QueueCheckpoint:
     else:
         ranges = _ranges_of_bitmap(floor, entry[position : position + bitmap_bytes])
         position += bitmap_bytes
-    offsets = struct.unpack_from(f"<{redelivery_count}Q", entry, position)
-    counts = struct.unpack_from(f"<{redelivery_count}I", entry, position + 8 * redelivery_count)
-    redeliveries = dict(zip(offsets, counts, strict=True))
+    redeliveries = _decode_counts_v1(entry, position, count_v1)
+    position += count_v1 * _REDELIVERY_BYTES_V1
+    runs = _REDELIVERY.iter_unpack(entry[position : position + redelivery_count * _REDELIVERY.size])
+    redeliveries += [(start, start + length, count) for start, length, count in runs]
     return QueueCheckpoint(UUID(bytes=incarnation), floor, ranges, watermark, redeliveries)
 
 
@@ -137,12 +143,18 @@ def _entry(
     watermark: int,
     run_count: int,
     acked: bytes,
-    redelivery_counts: dict[int, int],
+    redeliveries: list[tuple[int, int, int]],
 ) -> bytes:
-    counts = _encode_counts(redelivery_counts) if redelivery_counts else b""
+    counts = _encode_redeliveries(redeliveries) if redeliveries else b""
     bitmap_bytes = 0 if run_count else len(acked)
     fixed = _FIXED.pack(
-        incarnation.bytes, floor, watermark, run_count, bitmap_bytes, len(redelivery_counts), 0
+        incarnation.bytes,
+        floor,
+        watermark,
+        run_count,
+        bitmap_bytes,
+        0,
+        len(counts) // _REDELIVERY.size,
     )
     return fixed + acked + counts if acked or counts else fixed
 
@@ -186,6 +198,18 @@ def _ranges_of_bitmap(floor: int, bitmap: bytes) -> list[tuple[int, int]]:
     return [(floor + run.start(), floor + run.end()) for run in _ONES.finditer(digits)]
 
 
-def _encode_counts(counts: dict[int, int]) -> bytes:
-    number = len(counts)
-    return struct.pack(f"<{number}Q{number}I", *counts.keys(), *counts.values())
+def _encode_redeliveries(runs: list[tuple[int, int, int]]) -> bytes:
+    return b"".join(
+        [
+            _REDELIVERY.pack(low, min(end - low, _U32_MAX), min(count, _U32_MAX))
+            for start, end, count in runs
+            for low in range(start, end, _U32_MAX)
+        ]
+    )
+
+
+def _decode_counts_v1(entry: bytes, position: int, number: int) -> list[tuple[int, int, int]]:
+    """Read the counts of version 1: all offsets, then all counts."""
+    offsets = struct.unpack_from(f"<{number}Q", entry, position)
+    counts = struct.unpack_from(f"<{number}I", entry, position + 8 * number)
+    return [(offset, offset + 1, count) for offset, count in zip(offsets, counts, strict=True)]

@@ -8,19 +8,18 @@ once, or settled (invariant I8).
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
-from itertools import count as count_from
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
 from amqp_server.broker.orders.queue_order import queue_order
+from amqp_server.broker.orders.recovered import give_back_recovered
 from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
-from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
+from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, REJECTED, DeadLetters
 from amqp_server.broker.transfers.departures import Departures
 from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_values import FieldValue
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.publishing.confirms import ConfirmWaiter
-    from amqp_server.broker.queue_settings import QueueSettings
     from amqp_server.broker.rules.queue_lease import QueueLease
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
@@ -103,10 +101,18 @@ class Queue:
         end = self.opened_end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
         self.ready, limit = queue_order(self.settings, facts, end)
-        self.delivery_counts = _delivery_counts(self.settings, opened)
-        came_back = self.delivery_counts.offsets() if self.delivery_counts is not None else []
-        for start, stop in self.settlement.unsettled_ranges(opened.ack_floor, end):
-            self._recover(start, stop, opened.delivered_watermark, came_back)
+        # Most queues never get anything back, and have none.
+        self.delivery_counts: DeliveryCounts | None = None
+        counted = [run for run in opened.redeliveries if run[2]]
+        if counted:
+            self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
+        self.redelivered_count = 0
+        give_back_recovered(
+            self.ready,
+            self.settlement.unsettled_ranges(opened.ack_floor, end),
+            opened.delivered_watermark,
+            [(start, stop) for start, stop, _ in opened.redeliveries],
+        )
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
         )
@@ -201,8 +207,7 @@ class Queue:
         assert settled == end - start, "I8: settled twice"
         assert self.settlement.ack_floor <= self.store.end_offset, "I2: settled what is not there"
         if not self.is_checkpoint_due:
-            self.is_checkpoint_due = True
-            self._storage.moved_queues.add(self)
+            self._note_dirty()
         self.store.release(self.settlement.ack_floor)
 
     def drop(self, start: int, end: int, reason: str) -> None:
@@ -225,25 +230,29 @@ class Queue:
 
         Source: RabbitMQ, quorum queues: header `x-delivery-count` of what was delivered before.
         """
+        self.redelivered_count += len(messages)
         counts = self.delivery_counts
         if counts is None or self.settings.type is not QueueType.QUORUM:
             return messages
+        numbers = counts.numbers(start, start + len(messages))
         return [
             with_header(message, "x-delivery-count", FieldValue(b"l", count)) if count else message
-            for message, count in zip(messages, map(counts.get, count_from(start)), strict=False)
+            for message, count in zip(messages, numbers, strict=True)
         ]
 
     def requeue(self, start: int, end: int) -> None:
         """Make the unacked `[start, end)` ready again, in its place, marked redelivered."""
-        if self.delivery_counts is None:
-            self.ready.give_back(start, end)
-        else:
-            for low, high, is_over in self.delivery_counts.add(start, end):
-                if is_over:
-                    self.drop(low, high, DELIVERY_LIMIT)
-                else:
-                    self.ready.give_back(low, high)
-            self.delivery_counts.prune(self.settlement)
+        counts = self.delivery_counts
+        if counts is None:
+            counts = self.delivery_counts = DeliveryCounts(self.settings.delivery_limit)
+        for low, high, is_over in counts.add(start, end):
+            if is_over:
+                self.drop(low, high, DELIVERY_LIMIT)
+            else:
+                self.ready.give_back(low, high)
+        counts.prune(self.settlement)
+        if not self.is_checkpoint_due:
+            self._note_dirty()
         if self._rules is not None:
             self._rules.came_back(start, end)
         self._turn.mark(self)
@@ -335,12 +344,19 @@ class Queue:
                 taken.end,
             )
 
-    def known_delivery_counts(self, end: int) -> dict[int, int]:
-        """Return how often the unsettled messages below `end` came back, where that counts."""
+    def redeliveries(self, end: int) -> list[tuple[int, int, int]]:
+        """Return runs of messages below `end` that came back, and how often; some are settled."""
         if self.delivery_counts is None:
-            return {}
-        counts = self.delivery_counts.known(self.settlement)
-        return {offset: count for offset, count in counts.items() if offset < end}
+            return []
+        return self.delivery_counts.runs(self.settlement.ack_floor, end)
+
+    def marked(self) -> list[tuple[int, int]]:
+        """Return what else was delivered before, above the watermark: the server has stopped."""
+        marked = self.ready.marked()
+        if self.departures is not None:
+            # Rejected, but not safe elsewhere yet.
+            marked += self.departures.leaving({REJECTED, DELIVERY_LIMIT})
+        return marked
 
     async def wind_up(self) -> None:
         """Let nothing more expire or leave, and return when what is leaving has arrived.
@@ -370,27 +386,7 @@ class Queue:
         if self._rules is not None:
             self._rules.stop()
 
-    def _recover(
-        self, start: int, end: int, delivered_watermark: int, came_back: list[int]
-    ) -> None:
-        delivered_end = min(max(start, delivered_watermark), end)
-        if start < delivered_end:
-            self.ready.give_back(start, delivered_end)
-        if delivered_end == end:
-            return
-        low = delivered_end
-        # An order that is not by offset has no watermark: what came back is known one by one.
-        for offset in came_back[bisect_left(came_back, low) : bisect_left(came_back, end)]:
-            if low < offset:
-                self.ready.give_back(low, offset, redelivered=False)
-            self.ready.give_back(offset, offset + 1)
-            low = offset + 1
-        if low < end:
-            self.ready.give_back(low, end, redelivered=False)
-
-
-def _delivery_counts(settings: QueueSettings, opened: OpenedLog) -> DeliveryCounts | None:
-    """Return the counts of a queue that needs them: for consumers, or for redelivered flags."""
-    if settings.type is not QueueType.QUORUM and settings.max_priority is None:
-        return None
-    return DeliveryCounts(settings.delivery_limit, opened.redelivery_counts)
+    def _note_dirty(self) -> None:
+        """Let the next checkpoint say what is settled, and what came back."""
+        self.is_checkpoint_due = True
+        self._storage.moved_queues.add(self)

@@ -226,11 +226,7 @@ class _Mending:
                     settlement.ack_floor,
                     settlement.ranges(),
                     state.delivered_watermark,
-                    {
-                        offset: count
-                        for offset, count in state.redelivery_counts.items()
-                        if not settlement.is_settled(offset)
-                    },
+                    state.redeliveries,
                 )
             )
         try:

@@ -55,7 +55,7 @@ def _checkpoint_row(checkpoint: QueueCheckpoint, queue: StoredQueue | None) -> d
         else {**text_json("vhost", queue.vhost), **text_json("queue", queue.name)}
     )
     ranges = checkpoint.acked_ranges
-    counts = sorted(checkpoint.redelivery_counts.items())
+    runs = sorted(checkpoint.redeliveries)
     return {
         **named,
         "incarnation": str(checkpoint.incarnation),
@@ -64,8 +64,8 @@ def _checkpoint_row(checkpoint: QueueCheckpoint, queue: StoredQueue | None) -> d
         "delivered_watermark": checkpoint.delivered_watermark,
         "range_count": len(ranges),
         "acked_ranges": [list(each) for each in ranges[:RANGES_MAX]],
-        "redelivery_count": len(counts),
-        "redelivery_counts": [list(each) for each in counts[:RANGES_MAX]],
+        "redelivery_run_count": len(runs),
+        "redeliveries": [list(each) for each in runs[:RANGES_MAX]],
     }
 
 

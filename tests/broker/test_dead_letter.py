@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.transfers.dead_letter import (
     Death,
     Stamp,
@@ -22,7 +21,6 @@ from appendlog.layout.message import (
     decode_message,
     encode_message,
 )
-from offsets.settlement import Settlement
 
 EXPIRED = Death("q", "expired", 1_700_000_000)
 
@@ -179,22 +177,6 @@ def test_a_round_that_nobody_wanted_is_a_cycle(reasons: list[str], cycle: bool) 
 
     assert is_cycle("q1", deaths_of(headers_of(octets))) == cycle
     assert not is_cycle("elsewhere", deaths_of(headers_of(octets)))
-
-
-def test_returns_are_counted_by_message_and_told_apart_at_the_limit() -> None:
-    counts = DeliveryCounts(2, {5: 2, 9: 1})
-
-    assert list(counts.add(3, 8)) == [(3, 5, False), (5, 6, True), (6, 8, False)]
-    assert [counts.get(offset) for offset in (3, 5, 9, 10)] == [1, 3, 1, 0]
-
-
-def test_counts_of_settled_messages_are_forgotten() -> None:
-    counts = DeliveryCounts(None, dict.fromkeys(range(10), 1))
-    settlement = Settlement()
-    settlement.settle(0, 8)
-
-    assert counts.known(settlement) == {8: 1, 9: 1}
-    assert counts.offsets() == [8, 9]
 
 
 def test_only_strings_among_carbon_copies_are_routing_keys() -> None:

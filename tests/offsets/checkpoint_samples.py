@@ -13,7 +13,7 @@ QUEUES = [UUID(int=number << 64) for number in range(1, 6)]
 
 def state(queue: int, floor: int) -> QueueCheckpoint:
     ranges = [(floor + 2, floor + 5), (floor + 1000 * queue + 9, floor + 1000 * queue + 10)]
-    return QueueCheckpoint(QUEUES[queue], floor, ranges, floor + 6000, {floor: queue})
+    return QueueCheckpoint(QUEUES[queue], floor, ranges, floor + 6000, [(floor, floor + 3, queue)])
 
 
 def open_store(

@@ -36,7 +36,15 @@ checkpoints = st.builds(
     st.integers(0, 2**63),
     steps,
     st.integers(0, 2**64 - 1),
-    st.dictionaries(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), max_size=10),
+    st.lists(
+        st.builds(
+            lambda start, length, count: (start, start + length, count),
+            st.integers(0, 2**63),
+            st.integers(1, 2**32 - 1),
+            st.integers(0, 2**32 - 1),
+        ),
+        max_size=10,
+    ),
 )
 
 
@@ -50,13 +58,34 @@ def test_a_checkpoint_round_trips_and_knows_its_size(
 
 
 def test_the_bytes_are_as_drawn_with_runs() -> None:
-    checkpoint = QueueCheckpoint(INCARNATION, 1, [(1000, 2000)], 7, {3: 9, 5: 2})
+    checkpoint = QueueCheckpoint(INCARNATION, 1, [(1000, 2000)], 7, [(3, 5, 9), (5, 6, 2)])
     assert checkpoint.encode() == (
         bytes.fromhex("00112233445566778899aabbccddeeff")
+        + struct.pack("<QQIIII", 1, 7, 1, 0, 0, 2)
+        + struct.pack("<QQ", 1000, 2000)
+        + struct.pack("<QII", 3, 2, 9)
+        + struct.pack("<QII", 5, 1, 2)
+    )
+
+
+def test_the_counts_of_version_1_are_read() -> None:
+    entry = (
+        INCARNATION.bytes
         + struct.pack("<QQIIII", 1, 7, 1, 0, 2, 0)
         + struct.pack("<QQ", 1000, 2000)
         + struct.pack("<QQII", 3, 5, 9, 2)
     )
+    assert checkpoint_bytes(entry, 0) == len(entry)
+    assert decode_checkpoint(entry) == QueueCheckpoint(
+        INCARNATION, 1, [(1000, 2000)], 7, [(3, 4, 9), (5, 6, 2)]
+    )
+
+
+def test_a_run_of_returns_longer_than_a_field_is_several() -> None:
+    checkpoint = QueueCheckpoint(INCARNATION, 1, [], 7, [(3, 3 + 2**33, 2**40)])
+    found = decode_checkpoint(checkpoint.encode()).redeliveries
+    assert found[0] == (3, 3 + 2**32 - 1, 2**32 - 1)
+    assert sum(end - start for start, end, _ in found) == 2**33
 
 
 def test_the_bytes_are_as_drawn_with_a_bitmap() -> None:
@@ -107,10 +136,12 @@ def test_a_snapshot_says_what_the_list_of_its_ranges_says(
     order.shuffle(ranges)
     for start, stop in ranges:
         settlement.settle(start, stop)
-    snapshot = QueueSnapshot(INCARNATION, settlement.snapshot(end), 7, {5: 2})
+    snapshot = QueueSnapshot(INCARNATION, settlement.snapshot(end), 7, [(5, 7, 2)])
     clipped = settlement.ranges(end) if end > floor else []
     assert list(snapshot.settled.ranges()) == clipped
-    checkpoint = QueueCheckpoint(INCARNATION, min(settlement.ack_floor, end), clipped, 7, {5: 2})
+    checkpoint = QueueCheckpoint(
+        INCARNATION, min(settlement.ack_floor, end), clipped, 7, [(5, 7, 2)]
+    )
     assert snapshot.encode() == checkpoint.encode()
 
 

@@ -45,6 +45,10 @@ class MeasuredOrder:
         """All offsets that were ever delivered are below this one."""
         return self._order.delivered_end
 
+    def marked(self) -> list[tuple[int, int]]:
+        """Return what is ready above `delivered_end` and was delivered before, in no order."""
+        return self._order.marked()
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
         self.ready_bytes += self._bytes(self._order.end, end)

@@ -42,6 +42,15 @@ class PriorityOrder:
         """0: any message may go before any other, so that nothing can be said by one number."""
         return 0
 
+    def marked(self) -> list[tuple[int, int]]:
+        """Return what is ready and was delivered before, in no order. O(ranges)."""
+        return [
+            (ready.start, ready.end)
+            for level in self._levels
+            for ready in level.ranges()
+            if ready.redelivered
+        ]
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
         start, self.end = self.end, end

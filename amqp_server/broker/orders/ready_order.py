@@ -28,6 +28,9 @@ class ReadyOrder(Protocol):
     def delivered_end(self) -> int:
         """All offsets that were ever delivered are below this one."""
 
+    def marked(self) -> list[tuple[int, int]]:
+        """Return what is ready above `delivered_end` and was delivered before, in no order."""
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
 

@@ -1,71 +1,154 @@
 """How often messages came back: for the delivery limit and the header that tells consumers.
 
+Neighbours that came back equally often are one run, so what a channel gives back when it closes
+costs as much as one message, however much that is. The number of runs has a bound.
+
 Source: RabbitMQ, quorum queues: every return of a message counts, whoever returned it; with one
 return more than the limit the message is dropped.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from offsets.settlement import Settlement
 
+    _Run = tuple[int, int, int]
+
 _PRUNE_MIN = 1024
-"""Counts that have to be there before it is worth looking for settled messages."""
+"""Runs that have to be there before it is worth looking for settled messages."""
+RUNS_MAX = 65_536
+"""Runs held of one queue, about 10 MB. Of more, the half with the lowest counts is forgotten."""
 
 
 class DeliveryCounts:
     """Returns of one queue's unsettled messages; one that never came back has no entry.
 
+    The event loop owns it. Bounded by `RUNS_MAX`: with more runs than that, messages that came
+    back less often than others count as if they never had; whether they are redelivered is
+    known elsewhere, from the queue's order.
+
     Args:
         limit: Returns allowed; None allows any number.
-        counts: Known from before, by offset.
+        runs: Known from before: start, end (exclusive) and count, in any order, disjoint.
     """
 
-    def __init__(self, limit: int | None, counts: Mapping[int, int]) -> None:
-        """Go on from `counts`."""
+    def __init__(self, limit: int | None, runs: Iterable[tuple[int, int, int]] = ()) -> None:
+        """Go on from `runs`."""
         self._limit = limit
-        self._counts = dict(counts)
         self._prune_at = _PRUNE_MIN
+        self._set(sorted(runs))
+
+    def __len__(self) -> int:
+        """Return how many messages have come back. O(runs); some may be settled."""
+        return sum(self._ends) - sum(self._starts)
 
     def get(self, offset: int) -> int:
-        """Return how often the message came back."""
-        return self._counts.get(offset, 0)
+        """Return how often the message came back. O(log runs)."""
+        at = bisect_right(self._starts, offset) - 1
+        return self._counts[at] if at >= 0 and offset < self._ends[at] else 0
 
-    def add(self, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-        """Count one return of each of `[start, end)`.
+    def numbers(self, start: int, end: int) -> Iterator[int]:
+        """Yield how often each of `[start, end)` came back."""
+        position = start
+        for low, high, count in self._between(start, end):
+            yield from repeat(0, low - position)
+            yield from repeat(count, high - low)
+            position = high
+        yield from repeat(0, end - position)
 
-        Yields:
-            Start and end of neighbours, and whether these have come back too often.
+    def add(self, start: int, end: int) -> list[tuple[int, int, bool]]:
+        """Count one return of each of `[start, end)`, which is not empty.
+
+        Returns:
+            Start and end of neighbours, and whether these have come back too often; ascending.
         """
-        low, is_over = start, False
-        for offset in range(start, end):
-            count = self._counts[offset] = self._counts.get(offset, 0) + 1
-            over = self._limit is not None and count > self._limit
-            if over != is_over and low < offset:
-                yield low, offset, is_over
-                low = offset
-            is_over = over
-        yield low, end, is_over
+        counted: list[_Run] = []
+        position = start
+        for low, high, count in self._between(start, end):
+            if position < low:
+                counted.append((position, low, 1))
+            counted.append((low, high, count + 1))
+            position = high
+        if position < end:
+            counted.append((position, end, 1))
+        self._replace(start, end, counted)
+        return self._verdicts(counted)
 
-    def offsets(self) -> list[int]:
-        """Return the offsets that have come back, in order. O(counts), and sorted."""
-        return sorted(self._counts)
+    def runs(self, ack_floor: int, end: int) -> list[tuple[int, int, int]]:
+        """Return the runs below `end`; those below the floor are forgotten.
 
-    def known(self, settlement: Settlement) -> dict[int, int]:
-        """Return the counts of what is not settled."""
-        self._counts = {
-            offset: count
-            for offset, count in self._counts.items()
-            if not settlement.is_settled(offset)
-        }
-        return dict(self._counts)
+        Some of what they hold may be settled.
+        """
+        settled = bisect_right(self._ends, ack_floor)
+        del self._starts[:settled], self._ends[:settled], self._counts[:settled]
+        return list(self._between(ack_floor, end)) if self._starts else []
 
     def prune(self, settlement: Settlement) -> None:
-        """Let go of what is settled, when there may be much of it."""
-        if len(self._counts) >= self._prune_at:
-            self.known(settlement)
-            self._prune_at = max(2 * len(self._counts), _PRUNE_MIN)
+        """Let go of what is settled when there may be much of it, and of what is too much."""
+        if len(self._starts) < self._prune_at:
+            return
+        runs = [
+            (low, high, count)
+            for start, end, count in zip(self._starts, self._ends, self._counts, strict=True)
+            for low, high in settlement.unsettled_ranges(start, end)
+        ]
+        if len(runs) > RUNS_MAX:
+            # Those that came back most often are those that somebody asks for.
+            runs = sorted(sorted(runs, key=_count)[-RUNS_MAX // 2 :])
+        self._set(runs)
+        self._prune_at = min(max(2 * len(runs), _PRUNE_MIN), RUNS_MAX + 1)
+
+    def _set(self, runs: list[_Run]) -> None:
+        self._starts = [start for start, _, _ in runs]
+        self._ends = [end for _, end, _ in runs]
+        self._counts = [count for _, _, count in runs]
+
+    def _between(self, start: int, end: int) -> Iterator[_Run]:
+        """Yield the runs that overlap `[start, end)`, clipped to it."""
+        first = bisect_right(self._ends, start)
+        last = bisect_left(self._starts, end)
+        for at in range(first, last):
+            yield max(self._starts[at], start), min(self._ends[at], end), self._counts[at]
+
+    def _replace(self, start: int, end: int, counted: list[_Run]) -> None:
+        """Put `counted`, which covers `[start, end)`, where runs of it are; join equal ones."""
+        # Those that only touch it may join.
+        first = bisect_left(self._ends, start)
+        last = bisect_right(self._starts, end)
+        if first < last:
+            head = self._starts[first], start, self._counts[first]
+            tail = end, self._ends[last - 1], self._counts[last - 1]
+            counted = [
+                *([head] if head[0] < start else []),
+                *counted,
+                *([tail] if end < tail[1] else []),
+            ]
+        joined: list[_Run] = []
+        for run in counted:
+            if joined and joined[-1][1] == run[0] and joined[-1][2] == run[2]:
+                joined[-1] = joined[-1][0], run[1], run[2]
+            else:
+                joined.append(run)
+        self._starts[first:last] = [run[0] for run in joined]
+        self._ends[first:last] = [run[1] for run in joined]
+        self._counts[first:last] = [run[2] for run in joined]
+
+    def _verdicts(self, counted: list[_Run]) -> list[tuple[int, int, bool]]:
+        verdicts: list[tuple[int, int, bool]] = []
+        for low, high, count in counted:
+            is_over = self._limit is not None and count > self._limit
+            if verdicts and verdicts[-1][2] == is_over:
+                verdicts[-1] = verdicts[-1][0], high, is_over
+            else:
+                verdicts.append((low, high, is_over))
+        return verdicts
+
+
+def _count(run: tuple[int, int, int]) -> int:
+    return run[2]

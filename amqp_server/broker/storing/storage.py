@@ -14,7 +14,7 @@ from metadata.names import log_directory
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from amqp_server.broker.rules.message_facts import MessageFacts
     from amqp_server.broker.storing.message_store import StoreOwner
@@ -48,7 +48,8 @@ class OpenedLog:
         ack_floor: All offsets below it are settled.
         acked_ranges: Settled ranges above the floor.
         delivered_watermark: Offsets below it may have been delivered before.
-        redelivery_counts: How often unsettled messages came back, by offset.
+        redeliveries: Runs (start, end, count) of messages that came back, 0: nobody knows how
+            often; disjoint where they are counted.
         facts: Of all unsettled messages, if the queue has rules that need them.
     """
 
@@ -57,7 +58,7 @@ class OpenedLog:
     ack_floor: int = 0
     acked_ranges: Sequence[tuple[int, int]] = field(default_factory=tuple)
     delivered_watermark: int = 0
-    redelivery_counts: Mapping[int, int] = field(default_factory=dict)
+    redeliveries: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
     facts: MessageFacts | None = None
 
 

@@ -19,7 +19,7 @@ from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.storing.cold_reads import ColdReads, wake
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
@@ -113,6 +113,15 @@ class Departures:
         else:
             self._waiting.append(_Departure(start, end, reason))
         self._queue.wake()
+
+    def leaving(self, reasons: Container[str]) -> list[tuple[int, int]]:
+        """Return the ranges that are leaving for one of `reasons`, in no order."""
+        under_way = (each.departure for each in self._under_way)
+        return [
+            (departure.start, departure.end)
+            for departure in (*self._waiting, *self._kept, *under_way)
+            if departure.reason in reasons
+        ]
 
     def lose(self, start: int, end: int) -> None:
         """Give up those of `[start, end)` that wait: the log no longer has them."""
