@@ -101,6 +101,7 @@ class Server:
         self.broker: Broker
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
+        self.journal: RedoJournal
         self._lock: DirectoryLock
         self._filesystem = filesystem or FileSystem()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -208,7 +209,7 @@ class Server:
         finally:
             await asyncio.to_thread(self._flusher.close)
             self._checkpoints.close()
-            self._journal.close()
+            self.journal.close()
             self._lock.release()
         return True
 
@@ -235,7 +236,7 @@ class Server:
             opened = await asyncio.to_thread(
                 CheckpointStore.open, path / "offsets", self._filesystem
             )
-            self._journal = await asyncio.to_thread(
+            self.journal = await asyncio.to_thread(
                 RedoJournal.open, path / "transactions", self._filesystem
             )
         except (OSError, MetadataError, OffsetsError) as error:
@@ -243,7 +244,7 @@ class Server:
         self._checkpoints, checkpoints, was_clean = opened
         start_report = StartReport()
         start_report.note_files(
-            report, self._checkpoints.recovery, self._journal.recovery, was_clean=was_clean
+            report, self._checkpoints.recovery, self.journal.recovery, was_clean=was_clean
         )
         turn = Turn(loop.call_soon, loop.call_later)
         self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
@@ -252,7 +253,7 @@ class Server:
         )
         definitions = Definitions(self._metadata)
         self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
-        self._committer = Committer(self.broker, self._journal, self.spawn)
+        self._committer = Committer(self.broker, self.journal, self.spawn)
         self.broker.commit = self._committer.commit
         self.checkpointer = Checkpointer(
             self.broker,
@@ -263,7 +264,7 @@ class Server:
         )
         self.vhost_changes = VhostChanges(self.broker, self.spawn, self.disconnect)
         self.broker.write_checkpoint = self.checkpointer.write_round
-        transactions = self._journal.recovery.transactions
+        transactions = self.journal.recovery.transactions
         redo = redo_by_queue(transactions)
         recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
         known = {queue.incarnation for queue in self.broker.queues()}
@@ -290,7 +291,7 @@ class Server:
         try:
             await asyncio.to_thread(self._checkpoints.write_round, states, gone)
             # All that was committed is in the logs and in a checkpoint now.
-            await asyncio.to_thread(self._journal.finish_recovery, left)
+            await asyncio.to_thread(self.journal.finish_recovery, left)
         except OffsetsError as error:
             raise StartupError(f"cannot write the data directory {path}: {error}") from error
         start_report.note_queues(

@@ -40,6 +40,9 @@ class LazyCommand:
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
     {
+        "backup": LazyCommand(
+            "cli.backup", "backup", "Copy the data directory, while the server runs or not."
+        ),
         "checkpoint": LazyCommand(
             "cli.checkpoint", "checkpoint", "Write what is settled to the disk now."
         ),

@@ -30,6 +30,7 @@ async def status(server: Server) -> dict[str, object]:
         "memory_bytes_max": alarms.memory_bytes_max,
         "disk_free_bytes": alarms.last.disk_free_bytes if alarms.last else None,
         "disk_free_bytes_min": alarms.disk_free_bytes_min,
+        "redo_file": server.journal.last_number,
         "vhosts": len(server.broker.vhosts),
         "connections": len(server.connections),
         "channels": sum(connection.channel_count for connection in server.connections),

@@ -96,7 +96,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
     with DryRunFileSystem() as filesystem:
         files = DocumentFiles(filesystem)
         report = load_documents(storage_path / "metadata", files)
-    stored = StoredQueues(storage_path, _is_live(storage_path), report)
+    stored = StoredQueues(storage_path, is_live(storage_path), report)
     for document in filter(names_queue, report.documents):
         try:
             definition = queue_from(document)
@@ -111,7 +111,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
     return stored
 
 
-def _is_live(storage_path: Path) -> bool:
+def is_live(storage_path: Path) -> bool:
     """Tell whether a server holds the directory; its lock is not taken for longer than this."""
     try:
         descriptor = os.open(storage_path / "LOCK", os.O_RDONLY | os.O_CLOEXEC)

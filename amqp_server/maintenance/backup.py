@@ -1,0 +1,286 @@
+"""A copy of a data directory that a server can start on, made beside a running server or without.
+
+The order makes it one moment, as far as anybody can tell:
+
+1. the redo journal is opened, so that no commit from now on can slip away,
+2. checkpoints before logs: what they call settled is in the logs then (invariant I4),
+3. definitions before logs: a log without one would only be removed by the start,
+4. of each log `end` before the segments, so that it never speaks of bytes that are not there,
+5. the redo journal is read: commits that are in some of the copied logs come into all of them,
+6. FORMAT last: a copy that was interrupted is no data directory.
+
+A message that is settled while the copy is made may come again from it. Sealed segments never
+change, so they are linked where the file system can do that, and cost no space.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.errors import StartupError
+from appendlog.segments.durable_end import END_FILE_NAME
+from appendlog.segments.segment import segment_names
+from metadata.reading_lock import check_data_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ATTEMPTS_MAX: Final = 5
+"""How often what changes under the copy is begun again."""
+_DOCUMENT: Final = ".json"
+_CHECKPOINT: Final = re.compile(r"checkpoint-\d{20}\.log")
+_REDO: Final = re.compile(r"redo-(\d{20})\.log")
+
+
+class BackupFailedError(Exception):
+    """No copy was made; what there is of it has no FORMAT file. The text is one line."""
+
+
+@dataclass(slots=True)
+class Backup:
+    """What was copied.
+
+    Attributes:
+        documents: Definitions.
+        logs: Log directories.
+        segments: Segments in them.
+        linked_bytes: Of segments that share their space with the original.
+        copied_bytes: Of everything else.
+        redo_files: Of the journal.
+    """
+
+    documents: int = 0
+    logs: int = 0
+    segments: int = 0
+    linked_bytes: int = 0
+    copied_bytes: int = 0
+    redo_files: int = 0
+
+
+def back_up(
+    storage_path: Path,
+    target: Path,
+    *,
+    may_link: bool,
+    redo_number: Callable[[], int | None],
+    on_log: Callable[[int, int], None] | None = None,
+) -> Backup:
+    """Copy a data directory. Changes nothing in it; a server may be running on it.
+
+    Args:
+        storage_path: The data directory.
+        target: Where to; made, and must be empty if it is there.
+        may_link: Link sealed segments instead of copying them, where that works.
+        redo_number: Returns the number of the newest file of the running server's redo journal;
+            None when no server runs.
+        on_log: Told how many logs of how many are done.
+
+    Returns:
+        What was copied; it is on the disk.
+
+    Raises:
+        MetadataError: It is no data directory, or of another format.
+        StartupError: The target is not empty, or inside the data directory.
+        BackupFailedError: The directory changed faster than it could be copied.
+        OSError: A file cannot be read or written.
+    """
+    check_data_directory(storage_path)
+    _make_target(storage_path, target)
+    copy = _Copy(storage_path, target, may_link, redo_number, on_log)
+    try:
+        copy.run()
+    finally:
+        copy.close()
+    return copy.done
+
+
+def _make_target(storage_path: Path, target: Path) -> None:
+    inside = storage_path.resolve()
+    if inside in (target.resolve(), *target.resolve().parents):
+        raise StartupError(f"{target} lies in the data directory {storage_path}")
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise StartupError(f"{target} is not empty")
+
+
+class _Copy:
+    def __init__(
+        self,
+        storage_path: Path,
+        target: Path,
+        may_link: bool,
+        redo_number: Callable[[], int | None],
+        on_log: Callable[[int, int], None] | None,
+    ) -> None:
+        self.done = Backup()
+        self._source = storage_path
+        self._target = target
+        self._may_link = may_link
+        self._redo_number = redo_number
+        self._on_log = on_log
+        self._redo: dict[int, int] = {}
+
+    def run(self) -> None:
+        known = self._redo_number()
+        self._open_redo()
+        self._copy_checkpoints()
+        self._copy_documents()
+        self._copy_logs()
+        self._copy_redo(known)
+        self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
+        # All of it before the name that makes it a data directory.
+        os.sync()
+        (self._target / "FORMAT.tmp").rename(self._target / "FORMAT")
+        os.sync()
+
+    def close(self) -> None:
+        for descriptor in self._redo.values():
+            os.close(descriptor)
+        self._redo.clear()
+
+    def _open_redo(self) -> None:
+        """Hold the files of the journal: what is removed from now on can still be read."""
+        directory = self._source / "transactions"
+        for name in _names(directory):
+            match = _REDO.fullmatch(name)
+            if match and int(match[1]) not in self._redo:
+                try:
+                    descriptor = os.open(directory / name, os.O_RDONLY | os.O_CLOEXEC)
+                except FileNotFoundError:
+                    continue
+                self._redo[int(match[1])] = descriptor
+
+    def _copy_checkpoints(self) -> None:
+        source, target = self._source / "offsets", self._target / "offsets"
+        for _ in range(ATTEMPTS_MAX):
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(mode=0o750)
+            try:
+                for name in filter(_CHECKPOINT.fullmatch, _names(source)):
+                    self._copy(source / name, target / name)
+            except FileNotFoundError:
+                # A new generation has begun, and an old one went.
+                continue
+            return
+        raise BackupFailedError(f"{source} changed {ATTEMPTS_MAX} times while it was copied")
+
+    def _copy_documents(self) -> None:
+        root = self._source / "metadata"
+        # Bindings first: their ends are in the copy then, unless they were removed with them.
+        for kind in _names(root):
+            for vhost in _names(root / kind):
+                directory = self._target / "metadata" / kind / vhost
+                directory.mkdir(mode=0o700, parents=True)
+                for name in _names(root / kind / vhost):
+                    if not name.endswith(_DOCUMENT):
+                        continue
+                    try:
+                        self._copy(root / kind / vhost / name, directory / name)
+                    except FileNotFoundError:
+                        continue  # It was removed since: so it is in the copy.
+                    self.done.documents += 1
+
+    def _copy_logs(self) -> None:
+        logs = sorted(path for path in (self._source / "logs").glob("*/*/*") if path.is_dir())
+        (self._target / "logs").mkdir(mode=0o750)
+        for number, log in enumerate(logs, 1):
+            self._copy_log(log, self._target / log.relative_to(self._source))
+            # A commit in this log may be written and forgotten before all logs are copied.
+            self._open_redo()
+            if self._on_log is not None:
+                self._on_log(number, len(logs))
+
+    def _copy_log(self, source: Path, target: Path) -> None:
+        for _ in range(ATTEMPTS_MAX):
+            shutil.rmtree(target, ignore_errors=True)
+            target.mkdir(mode=0o750, parents=True)
+            counted = self.done.segments, self.done.linked_bytes, self.done.copied_bytes
+            try:
+                self._copy_segments(source, target)
+            except FileNotFoundError:
+                self.done.segments, self.done.linked_bytes, self.done.copied_bytes = counted
+                if not source.is_dir():
+                    # The queue is deleted; an empty one comes back, as it may after a crash.
+                    shutil.rmtree(target, ignore_errors=True)
+                    return
+                continue
+            self.done.logs += 1
+            return
+        raise BackupFailedError(f"{source} changed {ATTEMPTS_MAX} times while it was copied")
+
+    def _copy_segments(self, source: Path, target: Path) -> None:
+        found = _names(source)
+        if END_FILE_NAME in found:
+            self._copy(source / END_FILE_NAME, target / END_FILE_NAME)
+        # Again: a segment that `end` speaks of may be newer than the first look.
+        segments = segment_names(_names(source))
+        for name in segments:
+            path = source / name.file_name
+            is_sealed = name is not segments[-1]
+            if not (is_sealed and self._link(path, target / name.file_name)):
+                self._copy(path, target / name.file_name)
+            self.done.segments += 1
+            index = source / name.index_name
+            if is_sealed and index.exists():
+                self._copy(index, target / name.index_name)
+
+    def _link(self, source: Path, target: Path) -> bool:
+        if not self._may_link:
+            return False
+        try:
+            target.hardlink_to(source)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            # Another file system, or one without links.
+            return False
+        self.done.linked_bytes += target.stat().st_size
+        return True
+
+    def _copy_redo(self, known: int | None) -> None:
+        """Copy the journal's files, of which none that came meanwhile may be missing.
+
+        Args:
+            known: Number of the newest file before anything was copied.
+        """
+        self._open_redo()
+        newest = self._redo_number()
+        numbers = sorted(self._redo)
+        if (known is None) != (newest is None):
+            raise BackupFailedError("the server was started or stopped meanwhile: try again")
+        if known is not None and newest is not None:
+            missed = set(range(known + 1, newest + 1)) - self._redo.keys()
+            if missed:
+                raise BackupFailedError(
+                    f"{len(missed)} files of commits went by faster than a log could be copied: "
+                    "try again when there is less to do"
+                )
+        directory = self._target / "transactions"
+        directory.mkdir(mode=0o750)
+        for number in numbers:
+            with (directory / f"redo-{number:020}.log").open("xb") as out:
+                self.done.copied_bytes += _copy_descriptor(self._redo[number], out.fileno())
+            self.done.redo_files += 1
+
+    def _copy(self, source: Path, target: Path) -> None:
+        shutil.copyfile(source, target)
+        self.done.copied_bytes += target.stat().st_size
+
+
+def _copy_descriptor(source: int, target: int) -> int:
+    position = 0
+    while data := os.pread(source, 1 << 20, position):
+        position += os.write(target, data)
+    return position
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 - names, not paths
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,88 @@
+"""The command `amqp-server backup`: a copy of the data directory, while the server runs or not."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import click
+
+from amqp_server.control.client import ControlError, UnreachableError, ask
+from amqp_server.maintenance.backup import BackupFailedError, back_up
+from amqp_server.maintenance.stored_queues import is_live
+from cli.data_directory import (
+    EXIT_FAILED,
+    HELP,
+    CommandFailedError,
+    data_directory_option,
+    refusals,
+    shown_bytes,
+)
+
+
+@click.command(
+    context_settings=HELP,
+    epilog=(
+        "Example: amqp-server backup /backup/monday && amqp-server verify --storage-path "
+        "/backup/monday. Exit codes: 0 done, 2 refused, 1 anything else: DIR is no data "
+        "directory then."
+    ),
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--copy", "is_copy", is_flag=True, help="Copy sealed segments too; link nothing.")
+@data_directory_option
+def backup(directory: Path, storage_path: Path, *, is_copy: bool) -> int:
+    """Copy the data directory to DIR, which must be empty or missing; the server may be running.
+
+    A server that starts on DIR has everything that was confirmed before the copy began. Sealed
+    segments are hard links where DIR is on the same file system: they take no space.
+    """
+    with refusals(), _progress() as on_log:
+        try:
+            done = back_up(
+                storage_path,
+                directory,
+                may_link=not is_copy,
+                redo_number=partial(_redo_number, storage_path),
+                on_log=on_log,
+            )
+        except BackupFailedError as error:
+            raise CommandFailedError(str(error), EXIT_FAILED) from error
+    click.echo(
+        f"{directory}: {done.documents} definitions, {done.logs} logs with {done.segments} "
+        f"segments; {shown_bytes(done.linked_bytes)} linked, "
+        f"{shown_bytes(done.copied_bytes)} copied"
+    )
+    return 0
+
+
+def _redo_number(storage_path: Path) -> int | None:
+    """Return the newest file of the running server's redo journal; None when none runs.
+
+    Raises:
+        CommandFailedError: A server runs, and cannot be asked.
+    """
+    try:
+        status: dict[str, int] = ask(storage_path, "status")
+    except UnreachableError as error:
+        if is_live(storage_path):
+            raise CommandFailedError(f"a server is running, but: {error}") from error
+        return None
+    except ControlError as error:
+        raise CommandFailedError(error.reason, EXIT_FAILED) from error
+    return status["redo_file"]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int, int], None] | None]:
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with click.progressbar(length=1, label="copying", file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield show

@@ -1,0 +1,175 @@
+"""`amqp-server backup`: a copy that a server can start on, made beside a running one or not."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Tx
+
+from cli.main import main
+from tests.amqp_client import connect
+from tests.conftest import StartServer
+from tests.data_directories import fill, segments_of, snapshot, take
+from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
+
+ALL = [b"m%d" % number for number in range(6)]
+
+
+@pytest.fixture(autouse=True)
+def _environment(clean_environment: pytest.MonkeyPatch) -> None:
+    """No setting of whoever runs the tests."""
+
+
+def back_up(capsys: pytest.CaptureFixture[str], storage: Path, target: Path, *more: str) -> str:
+    """Run what must be done; return what it writes."""
+    code = main(["backup", str(target), "--storage-path", str(storage), *more])
+    written = capsys.readouterr()
+    assert (code, written.err) == (0, "")
+    return written.out
+
+
+def test_a_stopped_server_is_copied_and_the_copy_serves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    fill(storage, a=6, b=2)
+    before = snapshot(storage)
+    assert "2 logs with 2 segments" in back_up(capsys, storage, target)
+    assert snapshot(storage) == before
+    assert main(["verify", "--storage-path", str(target)]) == 0
+    assert take(target, "a") == ALL
+    assert take(target, "b") == ALL[:2]
+    assert snapshot(storage) == before
+
+
+def test_sealed_segments_are_linked_and_what_is_done_to_the_copy_is_not_done_to_the_original(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    with ThreadedServer(storage, segment_bytes=64 * 1024) as server:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            client.declare("a")
+            for number in range(30):
+                client.publish(b"%d " % number + bytes(10_000), "a")
+                client.expect_confirmed()
+        back_up(capsys, storage, target)
+    links = [path.stat().st_nlink for path in segments_of(target, "a")]
+    assert links == [2] * (len(links) - 1) + [1]
+    assert len(links) > 3
+    contents = [path.read_bytes() for path in segments_of(storage, "a")]
+    assert len(take(target, "a")) == 30
+    fill(target, a=3)
+    assert [path.read_bytes() for path in segments_of(storage, "a")] == contents
+    back_up(capsys, storage, tmp_path / "other", "--copy")
+    assert {path.stat().st_nlink for path in segments_of(tmp_path / "other", "a")} == {1}
+
+
+@contextmanager
+def traffic(server: RunningServer) -> Iterator[list[int]]:
+    """Publish numbers to two queues in one transaction each, and acknowledge every third."""
+    committed: list[int] = []
+    ending = threading.Event()
+    failures: list[Exception] = []
+
+    def run() -> None:
+        try:
+            with connect(server.address) as client:
+                client.open_channel()
+                client.call(Tx.Select(), Tx.SelectOk)
+                number = 0
+                while not ending.is_set():
+                    for queue in ("a", "b"):
+                        client.publish(b"%d " % number + bytes(500), queue)
+                    if number % 3 == 0:
+                        message = client.get("a", no_ack=False)
+                        if message is not None:
+                            client.send(Basic.Ack(delivery_tag=message.tag))
+                    client.call(Tx.Commit(), Tx.CommitOk)
+                    committed.append(number)
+                    number += 1
+        except Exception as error:  # noqa: BLE001 - the test is told
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        while len(committed) < 20 and thread.is_alive():
+            ending.wait(0.01)
+        yield committed
+    finally:
+        ending.set()
+        thread.join(10)
+    assert not failures
+
+
+def numbers(bodies: list[bytes]) -> list[int]:
+    return [int(body.split()[0]) for body in bodies]
+
+
+@pytest.mark.timeout(60)
+def test_beside_traffic_the_copy_has_all_that_was_committed_before_it_and_no_half_of_anything(
+    start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = start_server("--offset-checkpoint-interval", "200ms")
+    with connect(server.address) as client:
+        client.open_channel()
+        client.declare("a")
+        client.declare("b")
+    targets = []
+    with traffic(server) as committed:
+        for number in range(3):
+            before = len(committed)
+            target = tmp_path / f"copy-{number}"
+            back_up(capsys, server.storage_path, target)
+            targets.append((target, before))
+    for target, before in targets:
+        assert main(["verify", "--storage-path", str(target)]) in (0, 3), capsys.readouterr()
+        with ThreadedServer(target) as copy:
+            queues = copy.server.broker.vhosts["/"].queues
+            assert len(queues) == 2
+        got_b = numbers(take(target, "b"))
+        got_a = numbers(take(target, "a"))
+        assert got_b[:before] == list(range(before))
+        assert got_b == list(range(len(got_b)))
+        # What is in one is in the other, but for what was acknowledged: the first of `a`.
+        assert got_a == list(range(len(got_b) - len(got_a), len(got_b)))
+
+
+def test_what_cannot_be_copied_is_refused_and_an_unfinished_copy_is_no_data_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = tmp_path / "data"
+    fill(storage, a=1)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "x").touch()
+    for arguments, complaint in (
+        ([str(full)], "is not empty"),
+        ([str(storage / "copy")], "lies in the data directory"),
+        ([str(tmp_path / "new"), "--storage-path", str(tmp_path / "none")], "No such file"),
+    ):
+        assert main(["backup", "--storage-path", str(storage), *arguments]) == 2
+        written = capsys.readouterr()
+        assert complaint in written.err
+        assert written.err.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_interrupted_copy_cannot_be_started_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    fill(storage, a=1)
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("os.sync", fail)
+    assert main(["backup", "--storage-path", str(storage), str(target)]) == 1
+    assert "Input/output error" in capsys.readouterr().err
+    assert main(["recover", "--dry-run", "--storage-path", str(target)]) == 2
+    assert "FORMAT is missing" in capsys.readouterr().err
