@@ -108,13 +108,15 @@ async def recover(
         if exchange is None:
             recovered.damaged.append(document.name)
             recovered.malformed.append(document.name)
+            damaged = _vhost(broker, document).damaged
+            damaged.exchanges[encode_name(document.name)] = "its definition does not hold together"
         else:
             _vhost(broker, document).add_exchange(exchange)
     delayed = [each for each in by_kind[EXCHANGES] if has_delay_queue(each, broker.vhosts)]
     await _recover_queues(
         broker, delayed + by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
     )
-    _note_unreadable_queues(broker, report)
+    _note_unreadable(broker, report)
     may_remove = not report.unreadable and not recovered.damaged
     await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
     for queue in broker.queues():
@@ -138,12 +140,14 @@ def _rebuilt(document: Document, rebuild: Callable[[Document], EntityT]) -> Enti
         return None
 
 
-def _note_unreadable_queues(broker: Broker, report: LoadReport) -> None:
-    """Keep the names of queues whose documents cannot be read from being taken."""
-    vhosts = {encode_name(vhost.name): vhost for vhost in broker.vhosts.values()}
-    for unreadable in report.unreadable:
-        if unreadable.kind == QUEUES and unreadable.encoded_vhost in vhosts:
-            vhosts[unreadable.encoded_vhost].damaged_queues.add(unreadable.encoded_name)
+def _note_unreadable(broker: Broker, report: LoadReport) -> None:
+    """Keep the names of what cannot be read from being taken."""
+    for vhost in broker.vhosts.values():
+        names = {QUEUES: vhost.damaged.queues, EXCHANGES: vhost.damaged.exchanges}
+        # Where a whole kind was not readable, neither was what each virtual host has of it.
+        for each in report.unreadable:
+            if each.kind in names and each.encoded_vhost in ("", encode_name(vhost.name)):
+                names[each.kind][each.encoded_name] = each.reason
 
 
 async def _recover_bindings(broker: Broker, documents: list[Document], *, may_remove: bool) -> None:
@@ -159,7 +163,9 @@ async def _recover_bindings(broker: Broker, documents: list[Document], *, may_re
         if _rebuilt(document, partial(bind_from, vhost=vhost)) is not False:
             continue
         logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
-        if may_remove:
+        if not may_remove:
+            vhost.damaged.bindings.append(document)
+        else:
             try:
                 await broker.definitions.remove_document(document)
             except MetadataError as error:
@@ -250,8 +256,9 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reas
     if is_delay_queue:
         # Without its hidden queue it would keep nothing: better that it is missed.
         vhost.remove_exchange(vhost.exchanges[document.name])
+        vhost.damaged.exchanges[encode_name(document.name)] = reason
     else:
-        vhost.damaged_queues.add(encode_name(document.name))
+        vhost.damaged.queues[encode_name(document.name)] = reason
 
 
 def _open_queue(
@@ -267,7 +274,17 @@ def _open_queue(
     identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
     settings = storage.settings(definition.arguments)
     known_floor = checkpoint.ack_floor if checkpoint is not None else 0
-    log, report = storage.open_log(identity, settings, known_floor)
+    known_end = _known_end(checkpoint)
+    log, report = storage.open_log(identity, settings, known_floor, known_end)
+    if known_end and not report.segment_count:
+        logger.error(
+            "log missing vhost=%s queue=%s path=%s known_end=%d lost_ranges=%s",
+            document.vhost,
+            document.name,
+            report.directory,
+            known_end,
+            report.lost,
+        )
     end = log.log_end_offset
     settlement = Settlement()
     delivered_watermark = end
@@ -300,6 +317,13 @@ def _open_queue(
         _read_facts(log, definition, settlement),
     )
     return opened, report
+
+
+def _known_end(checkpoint: QueueCheckpoint | None) -> int:
+    """Return the offset below which all was on the disk once: a checkpoint lags behind it (I4)."""
+    if checkpoint is None:
+        return 0
+    return max([checkpoint.ack_floor, *(end for _, end in checkpoint.acked_ranges)])
 
 
 def _read_facts(

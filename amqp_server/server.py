@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
 from amqp_server.gate import Gate
 from amqp_server.heartbeats import HeartbeatWheel
+from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.protocol.connection_machine import ConnectionMachine
 from amqp_server.recovery import leading_incarnations, recover, remove_unknown_logs
@@ -114,15 +114,21 @@ class Server:
     # Start and stop
 
     async def start(self) -> None:
-        """Recover and listen.
+        """Bind, recover and listen; until then clients are refused, as nobody listens.
 
         Raises:
             StartupError: The data directory or the address cannot be used.
         """
-        await self._lock_and_recover()
+        # First: whoever cannot have the address must not touch what is on the disk.
+        self._listener = await bind(self.config, partial(ClientConnection, self))
+        try:
+            await self._lock_and_recover()
+        except BaseException:
+            self._listener.close()
+            raise
         try:
             await self.alarms.look()
-            await self._listen()
+            self.address = await listen(self.config, self._listener)
             await self._control.start()
         except BaseException:
             # What was clean is so no more on the disk: it has to be left as it was found.
@@ -303,18 +309,6 @@ class Server:
         )
         self.checkpointer.take_over(checkpoints.keys() | redo.keys())
         return start_report
-
-    async def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        host, port = self.config.host, self.config.port
-        try:
-            self._listener = await loop.create_server(
-                partial(ClientConnection, self), host, port, backlog=1024
-            )
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise StartupError(f"cannot listen on {host}:{port}: {reason}") from error
-        self.address = self._listener.sockets[0].getsockname()[:2]
 
     # For connections
 

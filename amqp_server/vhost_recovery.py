@@ -9,6 +9,7 @@ from amqp_server.broker.definitions import DEFAULT_VHOST, VHOSTS, is_deleted_vho
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.errors import StartupError
 from metadata.errors import MetadataError
+from metadata.loading import UnreadableDocument
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
         StartupError: The disk refused, or there are logs and no definitions at all.
     """
     _check_that_nothing_is_missing(broker, report)
+    _note_missing_vhosts(broker, report)
     documents = {
         document.name: document for document in report.documents if document.kind == VHOSTS
     }
@@ -66,6 +68,20 @@ def _check_that_nothing_is_missing(broker: Broker, report: LoadReport) -> None:
         f"{path / 'metadata'} is empty or missing, but {path / 'logs'} has logs: put the "
         "definitions back, or remove the logs if they are not wanted any more"
     )
+
+
+def _note_missing_vhosts(broker: Broker, report: LoadReport) -> None:
+    """Take note when no virtual host has a document, but others of theirs are there.
+
+    The first start writes the one of `/`, and it stays: all of them were lost, and what is in
+    them must not go as the rest of deleted ones.
+    """
+    kinds = {document.kind for document in report.documents}
+    kinds |= {each.kind for each in report.unreadable}
+    vhosts = {document.vhost for document in report.documents}
+    if VHOSTS not in kinds and vhosts - {"", DEFAULT_VHOST}:
+        path = broker.config.storage_path / "metadata" / VHOSTS
+        report.unreadable.append(UnreadableDocument(path, VHOSTS, "", "", "missing"))
 
 
 def _bring_back_unreadable(broker: Broker, report: LoadReport) -> None:

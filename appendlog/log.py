@@ -94,6 +94,7 @@ class Log:
         options: LogOptions | None = None,
         filesystem: FileSystem | None = None,
         settled_floor: int = 0,
+        known_end: int = 0,
     ) -> tuple[Self, RecoveryReport]:
         """Open a log and recover it; a directory that does not exist is an empty log.
 
@@ -108,6 +109,8 @@ class Log:
             filesystem: The operating system's by default.
             settled_floor: Offsets below it are known to be settled. Segments that are missing
                 there were being removed when a power cut came; they are not lost.
+            known_end: Offsets below it are known to have been on the disk. If they are not, and
+                not settled, they are lost; they are never used again.
 
         Returns:
             The log, and what recovery found.
@@ -127,6 +130,7 @@ class Log:
             options.index_interval_bytes,
             report,
             settled_floor,
+            known_end,
         )
         try:
             recovered = recover(context)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import orjson
 
-from cli.control import EXIT_CODES, ask_server, storage_path_option
+from cli.control import EXIT_CODES, ask_server, shown, storage_path_option
 
 
 @click.command(
@@ -29,4 +29,8 @@ def status(storage_path: Path, *, as_json: bool) -> int:
     click.echo(f"alarms: {', '.join(found['alarms']) or 'none'}")
     for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
         click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")
+    for each in found["damaged"]:
+        name = each["encoded_name"] or "all"
+        where = f"{each['kind']} {name} in vhost '{shown(each['vhost'])}'"
+        click.echo(f"damaged: {where}: {shown(each['reason'])}")
     return 0

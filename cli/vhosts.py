@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import orjson
@@ -72,13 +72,19 @@ def list_all(storage_path: Path, *, as_json: bool) -> int:
             str(vhost["connections"]),
             str(vhost["queues"]),
             str(vhost["messages_ready"]),
-            shown(vhost["name"]),
+            shown(vhost["name"]) + _damaged(vhost),
         )
         for vhost in found
     ]
     for connections, queues, ready, name in rows:
         click.echo(f"{connections:>11}  {queues:>6}  {ready:>10}  {name}")
     return 0
+
+
+def _damaged(vhost: dict[str, Any]) -> str:
+    counts = [(vhost["damaged_queues"], "queues"), (vhost["damaged_exchanges"], "exchanges")]
+    parts = [f"{count} damaged {kind}" for count, kind in counts if count]
+    return f"  ({', '.join(parts)})" if parts else ""
 
 
 @vhosts.command(context_settings=_HELP, epilog=f"`/` may be deleted, as in RabbitMQ. {EXIT_CODES}")

@@ -27,6 +27,11 @@ _KIND: Final = re.compile(r"[a-z][a-z_-]{0,63}")
 _FIELDS: Final = {"schema", "kind", "vhost", "name", "body"}
 
 
+def is_kind(name: str) -> bool:
+    """Return whether documents may be of a kind with this name."""
+    return _KIND.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One named entity of the broker, as plain data.
@@ -47,7 +52,7 @@ class Document:
 
     def __post_init__(self) -> None:
         """Check that the kind is a plain word, because it becomes a path."""
-        if not _KIND.fullmatch(self.kind):
+        if not is_kind(self.kind):
             raise ValueError(f"document kind must be a lower-case word, found {self.kind!r}")
 
 

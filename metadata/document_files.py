@@ -30,11 +30,8 @@ class DocumentFiles:
         self._filesystem = FileSystem() if filesystem is None else filesystem
 
     def list_names(self, directory: Path) -> list[str]:
-        """Return the names in a directory, sorted; none when it does not exist."""
-        try:
-            return sorted(self._filesystem.listdir(directory))
-        except FileNotFoundError:
-            return []
+        """Return the names in a directory, sorted."""
+        return sorted(self._filesystem.listdir(directory))
 
     def read(self, path: Path) -> bytes:
         """Return a file's content; at most one byte more than the longest document."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from metadata.document import Document, decode_document
+from metadata.document import Document, decode_document, is_kind
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
 from metadata.file_workers import FileWorkers
@@ -74,6 +74,12 @@ def load_documents(
     return loading.report
 
 
+def _may_hold_documents(place: _Place) -> bool:
+    """Return whether a file may stand where a directory of documents was, or is a stranger."""
+    # No encoded name begins with a dot.
+    return not place.vhost.startswith(".") and (not place.kind or is_kind(place.kind))
+
+
 class _Loading:
     def __init__(self, root: Path, files: DocumentFiles, workers: FileWorkers | None) -> None:
         self.report = LoadReport()
@@ -106,7 +112,14 @@ class _Loading:
     def _list(self, place: _Place) -> list[str]:
         try:
             return self._files.list_names(self._root.joinpath(*place))
-        except NotADirectoryError:
+        except FileNotFoundError as cause:
+            # Only the whole may be missing: another name was there, and leads nowhere.
+            if place.kind:
+                self._report_unreadable(place, str(cause))
+            return []
+        except NotADirectoryError as cause:
+            if _may_hold_documents(place):
+                self._report_unreadable(place, f"{cause.strerror}: a file is in its place")
             return []
         except OSError as cause:
             self._report_unreadable(place, str(cause))

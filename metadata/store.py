@@ -108,6 +108,9 @@ class MetadataStore:
             for kind in self._files.list_names(self._root):
                 directory = self._root / kind / encoded_vhost
                 self._clear_directory(directory)
+        except FileNotFoundError:
+            # Nothing was ever written.
+            return
         except OSError as cause:
             raise DocumentWriteError(directory, cause) from cause
 

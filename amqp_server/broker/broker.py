@@ -164,6 +164,15 @@ class Broker:
         """Remove a queue, its bindings and its messages now; done when that is durable."""
         return self._finish_deletion(queue, self._begin_deletion(queue))
 
+    def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
+        """Remove the definition of a queue that could not be brought back, and its bindings'.
+
+        Its log belongs to nobody then, and the next start removes it.
+        """
+        logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
+        bindings = vhost.damaged.forget_queue(name)
+        return self.definitions.remove_damaged_queue(vhost.name, name, bindings)
+
     def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
         """Remove an exchange and its bindings now; done when that is durable."""
         bindings = vhost.remove_exchange(exchange)

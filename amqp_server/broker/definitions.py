@@ -141,6 +141,13 @@ class Definitions:
         """Remove what was saved of an entity that does not exist."""
         return self._store.delete(document.kind, document.vhost, document.name)
 
+    def remove_damaged_queue(
+        self, vhost: str, name: str, bindings: Iterable[Document]
+    ) -> Awaitable[None]:
+        """Remove the definition of a queue, whatever is in it, and those of its bindings."""
+        removed = [self._store.delete(QUEUES, vhost, name)]
+        return _all(removed + [self.remove_document(each) for each in bindings])
+
 
 async def _all(changes: list[Coroutine[None, None, None]]) -> None:
     await asyncio.gather(*changes)

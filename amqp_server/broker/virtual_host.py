@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
+from amqp_server.broker.damaged import Damaged
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.routing.routing import Routing
 
@@ -36,8 +37,7 @@ class VirtualHost:
     Attributes:
         exchanges: By name.
         queues: By name.
-        damaged_queues: Encoded names of queues that start-up could not bring back. Nobody may
-            take such a name: what is left of the queue's messages would be removed with it.
+        damaged: What start-up could not bring back. Nobody may take such a name.
         delay_queues: The hidden queues of delayed exchanges.
         binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
@@ -55,7 +55,7 @@ class VirtualHost:
             for exchange, kind, internal in PREDECLARED_EXCHANGES
         }
         self.queues: dict[str, Queue] = {}
-        self.damaged_queues: set[str] = set()
+        self.damaged = Damaged()
         self.delay_queues: dict[Exchange, Queue] = {}
         self.routing_version = 0
         self.routing = Routing(self)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from amqp_server.server import Server
 
 
+DAMAGED_MAX = 1000
+"""Damaged entities that a status lists; `recovery.json` has more."""
+
+
 async def status(server: Server) -> dict[str, object]:
     """Tell what is running and count what is in it."""
     queues = [queue for vhost in server.broker.vhosts.values() for queue in vhost.queues.values()]
@@ -36,7 +40,18 @@ async def status(server: Server) -> dict[str, object]:
         "channels": sum(connection.channel_count for connection in server.connections),
         "queues": len(queues),
         "messages_ready": sum(len(queue.ready) for queue in queues),
+        "damaged": _damaged(server),
     }
+
+
+def _damaged(server: Server) -> list[dict[str, str]]:
+    """Tell what start-up could not bring back; its names are as in the file names."""
+    return [
+        {"vhost": vhost.name, "kind": kind, "encoded_name": name, "reason": reason}
+        for _, vhost in sorted(server.broker.vhosts.items())
+        for kind, names in (("queue", vhost.damaged.queues), ("exchange", vhost.damaged.exchanges))
+        for name, reason in sorted(names.items())
+    ][:DAMAGED_MAX]
 
 
 STATUS = Command("status", status)

@@ -45,6 +45,8 @@ async def list_all(server: Server) -> list[dict[str, object]]:
             "connections": connections[name],
             "queues": len(vhost.queues),
             "messages_ready": sum(len(queue.ready) for queue in vhost.queues.values()),
+            "damaged_queues": len(vhost.damaged.queues),
+            "damaged_exchanges": len(vhost.damaged.exchanges),
         }
         for name, vhost in sorted(server.broker.vhosts.items())
     ]

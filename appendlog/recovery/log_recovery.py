@@ -89,15 +89,15 @@ def recover(context: RecoveryContext) -> RecoveredLog:
 
 
 def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext) -> None:
-    recovered.lost_end_offset = recovered.end_offset
     durable = recovered.durable_end
-    if durable is None:
-        recovered.is_durable = not recovered.segments
-        return
-    if durable.recovery_point > recovered.end_offset:
-        context.report.add_lost(recovered.end_offset, durable.recovery_point)
+    once_end = max(context.known_end, durable.recovery_point if durable is not None else 0)
+    recovered.lost_end_offset = max(recovered.end_offset, once_end)
+    if once_end > recovered.end_offset:
+        context.report.add_lost(max(recovered.end_offset, context.settled_floor), once_end)
         context.report.damaged_chunks = max(context.report.damaged_chunks, 1)
-        recovered.lost_end_offset = durable.recovery_point
+    if durable is None:
+        recovered.is_durable = not recovered.segments and not once_end
+        return
     last = recovered.segments[-1] if recovered.segments else None
     recovered.is_durable = last is not None and (
         durable.segment_base_offset == last.base_offset

@@ -52,6 +52,7 @@ class RecoveryContext:
         index_interval_bytes: For the index of the active segment.
         report: Filled in.
         settled_floor: Offsets below it are settled: segments missing there are not lost.
+        known_end: Offsets below it were in the log once, as others remember.
     """
 
     directory: Path
@@ -61,6 +62,7 @@ class RecoveryContext:
     index_interval_bytes: int
     report: RecoveryReport
     settled_floor: int = 0
+    known_end: int = 0
 
 
 class SegmentRecovery:

@@ -1,5 +1,6 @@
 """Queues that one start cannot bring back: nobody takes their names, and the next start can."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 from pamqp.commands import Exchange, Queue
 
+from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
+from amqp_server.server import Server
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
@@ -52,11 +55,7 @@ def test_a_queue_whose_log_cannot_be_opened_is_neither_remade_nor_lost(tmp_path:
     """It could be declared anew, and the start after that removed the old log."""
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         fill(client, "q")
-    for method in (
-        Queue.Declare(queue="q", durable=True),
-        Queue.Declare(queue="q", passive=True),
-        Queue.Delete(queue="q"),
-    ):
+    for method in (Queue.Declare(queue="q", durable=True), Queue.Declare(queue="q", passive=True)):
         with (
             ThreadedServer(tmp_path, UnreadableLogs()) as server,
             connect(server.address) as client,
@@ -219,3 +218,39 @@ def test_a_queue_missed_by_the_start_after_a_crash_is_marked_by_the_one_after_th
         message = client.get("q")
         assert message is not None
         assert message.redelivered
+
+
+def test_a_log_that_is_gone_is_reported_and_its_offsets_are_not_used_again(tmp_path: Path) -> None:
+    """The queue began again at 0, and the checkpoint took its new messages for settled ones."""
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        for number in range(10):
+            client.publish(b"%d" % number, "q")
+        client.expect_confirmed()
+        for _ in range(6):
+            assert client.get("q") is not None
+    shutil.rmtree(tmp_path / "logs")
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        assert client.ready_count("q") == 0
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        assert queue.store.end_offset >= 6
+        report = json.loads((tmp_path / "recovery.json").read_bytes())
+        assert report["outcome"] == "damaged"
+        for number in range(3):
+            client.publish(b"new %d" % number, "q")
+        client.expect_confirmed()
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.ready_count("q") == 3
+
+
+def test_a_start_on_a_taken_address_leaves_the_disk_as_it_is(tmp_path: Path) -> None:
+    """It recovered all queues first, and then complained."""
+    with ThreadedServer(tmp_path / "one") as server:
+        _, port = server.address
+        config = ServerConfig(port=port, storage_path=tmp_path / "other")
+        with pytest.raises(StartupError, match="Address already in use"):
+            asyncio.run(Server(config).start())
+    assert not (tmp_path / "other").exists()

@@ -73,7 +73,7 @@ class Story:
             # The first round after the start said that this is no clean stop any more.
             self.books.clean[-1] = (self.books.clean[-1][0], self.now())
         # What could not be recovered is missed until the next start: nothing gets there.
-        self.absent = self.server.server.broker.vhosts["/"].damaged_queues
+        self.absent = set(self.server.server.broker.vhosts["/"].damaged.queues)
         self._connect()
         return True
 

@@ -307,7 +307,11 @@ async def test_a_copy_under_another_name_is_reported_not_loaded(tmp_path: Path) 
 
 async def test_files_that_are_not_ours_are_left_alone(tmp_path: Path) -> None:
     await MetadataStore(tmp_path).put(queue("a"))
-    strangers = [tmp_path / "x", tmp_path / "queues" / "y", tmp_path / "queues" / "%2f" / "z.bak"]
+    strangers = [
+        tmp_path / "x.txt",
+        tmp_path / "queues" / ".y",
+        tmp_path / "queues" / "%2f" / "z.bak",
+    ]
     for stranger in strangers:
         stranger.write_text("")
     assert await load(tmp_path) == [queue("a")]
@@ -318,6 +322,26 @@ async def test_a_directory_in_a_documents_place_is_reported(tmp_path: Path) -> N
     (tmp_path / "queues" / "%2f" / "a.json").mkdir(parents=True)
     report = await MetadataStore(tmp_path).load()
     assert [unreadable.encoded_name for unreadable in report.unreadable] == ["a"]
+
+
+@pytest.mark.parametrize("place", ["queues", "queues/%2f"])
+@pytest.mark.parametrize("is_link", [False, True], ids=["file", "dangling"])
+async def test_what_stands_in_a_directorys_place_is_reported(
+    tmp_path: Path, place: str, *, is_link: bool
+) -> None:
+    """A file there counted as no documents at all."""
+    await MetadataStore(tmp_path).put(Document("users", "", "guest", {}))
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    if is_link:
+        path.symlink_to("nowhere")
+    else:
+        path.write_text("in the way")
+    report = await MetadataStore(tmp_path).load()
+    assert report.documents == [Document("users", "", "guest", {})]
+    [unreadable] = report.unreadable
+    assert unreadable.path == path
+    assert (unreadable.kind, unreadable.encoded_name) == ("queues", "")
 
 
 async def test_a_directory_that_cannot_be_listed_is_reported(tmp_path: Path) -> None:

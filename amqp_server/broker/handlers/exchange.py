@@ -10,7 +10,13 @@ from amqp_server.broker.handlers.arguments import check_alternate
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
 from amqp_server.broker.handlers.handler import Handlers
-from amqp_server.broker.handlers.names import clean_name, find_exchange, is_reserved, refuse_default
+from amqp_server.broker.handlers.names import (
+    check_exchange_name_is_free,
+    clean_name,
+    find_exchange,
+    is_reserved,
+    refuse_default,
+)
 from amqp_server.broker.handlers.room import check_room
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
@@ -52,6 +58,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
         return answer(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
+    check_exchange_name_is_free(vhost, name, is_saved=method.durable)
     check_alternate(name, vhost.name, method.arguments)
     check_room(
         f"declare exchange '{name}'",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import AccessRefused, NotFound, ResourceLocked
-from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
@@ -83,11 +82,47 @@ def check_not_damaged(vhost: VirtualHost, name: str) -> None:
     Raises:
         NotFound: It is; RabbitMQ has the same code for a queue that is down.
     """
-    if vhost.damaged_queues and encode_name(name) in vhost.damaged_queues:
-        raise NotFound(
-            f"queue '{name}' in vhost '{vhost.name}' could not be recovered; "
-            "its files are kept, see the server's log"
-        )
+    if vhost.damaged.is_queue(name):
+        raise _damaged("queue", vhost, name)
+
+
+def check_queue_name_is_free(vhost: VirtualHost, name: str, *, is_saved: bool) -> None:
+    """Check that a new queue does not take the name of one that start-up could not bring back.
+
+    Args:
+        vhost: Where it is declared.
+        name: Its name.
+        is_saved: Whether its definition goes to the disk: then it must not replace one that
+            may be there, unread.
+
+    Raises:
+        NotFound: It would.
+    """
+    check_not_damaged(vhost, name)
+    if is_saved and vhost.damaged.may_be_queue(name):
+        raise _damaged("queue", vhost, name)
+
+
+def check_exchange_name_is_free(vhost: VirtualHost, name: str, *, is_saved: bool) -> None:
+    """Check that a new exchange does not take the place of one that is damaged.
+
+    Args:
+        vhost: Where it is declared.
+        name: Its name.
+        is_saved: Whether its definition goes to the disk.
+
+    Raises:
+        NotFound: It would.
+    """
+    if is_saved and vhost.damaged.may_be_exchange(name):
+        raise _damaged("exchange", vhost, name)
+
+
+def _damaged(kind: str, vhost: VirtualHost, name: str) -> NotFound:
+    return NotFound(
+        f"{kind} '{name}' in vhost '{vhost.name}' could not be recovered; "
+        "its files are kept, see the server's log"
+    )
 
 
 def check_not_locked(channel: Channel, queue: Queue) -> None:

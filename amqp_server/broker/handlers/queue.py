@@ -14,8 +14,8 @@ from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declar
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import (
-    check_not_damaged,
     check_not_locked,
+    check_queue_name_is_free,
     clean_name,
     find_exchange,
     find_named_queue,
@@ -77,7 +77,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
             # Its definition is on its way to the disk; this answer must not be sooner.
             return declared(existing, method, channel.broker.saving.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
-    check_not_damaged(vhost, name)
+    check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
     check_room(
         f"declare queue '{name}'",
@@ -171,8 +171,13 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     name = queue_name(channel, method.queue)
     queue = vhost.queues.get(name)
     if queue is None:
-        check_not_damaged(vhost, name)
-        return answer(channel, None if method.no_wait else QueueDeleteOk(message_count=0))
+        ok = None if method.no_wait else QueueDeleteOk(message_count=0)
+        if not vhost.damaged.is_queue(name):
+            return answer(channel, ok)
+        if method.if_empty:
+            raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
+        # As RabbitMQ does with a queue that has crashed.
+        return answer(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
     check_not_locked(channel, queue)
     queue.bring_up_to_date()
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"

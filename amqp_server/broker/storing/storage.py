@@ -107,7 +107,11 @@ class QueueStorage:
         return OpenedLog(log, settings)
 
     def open_log(
-        self, identity: LogIdentity, settings: StorageSettings, settled_floor: int = 0
+        self,
+        identity: LogIdentity,
+        settings: StorageSettings,
+        settled_floor: int = 0,
+        known_end: int = 0,
     ) -> tuple[Log, RecoveryReport]:
         """Open or create a queue's log, recovering it; may read the disk for a while.
 
@@ -115,11 +119,12 @@ class QueueStorage:
             identity: Whose log.
             settings: How it is kept.
             settled_floor: Of its checkpoint: offsets below it are not missed.
+            known_end: Of its checkpoint: offsets below it were on the disk.
         """
         path = self._config.storage_path
         directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
         options = settings.log_options(self._directories)
-        return Log.open(directory, identity, options, self._filesystem, settled_floor)
+        return Log.open(directory, identity, options, self._filesystem, settled_floor, known_end)
 
     def make_store(
         self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
