@@ -30,7 +30,7 @@ from appendlog.log import Log
 from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
 from appendlog.reader import LogReader, Split
 from appendlog.recovery.recovery_report import RecoveryReport
-from appendlog.segments.segment_reader import ReadResult
+from appendlog.segments.read_result import ReadResult, Records
 
 __all__ = [
     "COMPILED",
@@ -54,6 +54,7 @@ __all__ = [
     "MessageView",
     "OffsetOutOfRangeError",
     "ReadResult",
+    "Records",
     "RecoveryReport",
     "RemoveSettledRequest",
     "SegmentSummary",

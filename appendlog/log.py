@@ -25,10 +25,11 @@ from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
 from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.log_reads import LogReads
+from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import IndexStatistics, SegmentIndexes
 from appendlog.segments.segment_list import SegmentList
-from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.segment_reader import SegmentReader
 from appendlog.segments.segment_writer import SegmentWriter
 from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
@@ -72,7 +73,12 @@ class Log:
         )
         self._reads = LogReads(self._segments)
         self._reads.reader = SegmentReader(
-            filesystem, options.descriptors, identity.salt, os.O_RDWR, self._reads.note_damage
+            filesystem,
+            options.descriptors,
+            identity.salt,
+            os.O_RDWR,
+            self._reads.note_damage,
+            options.mappings,
         )
         self._indexes = self._reads.indexes = SegmentIndexes(
             filesystem,
@@ -225,6 +231,22 @@ class Log:
         """
         return self._reads.read(offset, self._log_end_offset, max_bytes, max_records)
 
+    def read_window(self, offset: int, max_records: int) -> ReadResult:
+        """Return the records of about a mebibyte of one file, from the one at `offset` on.
+
+        For reading on in order without reading anything twice: a window ends between chunks.
+        The records are one part, of a mapping if their segment is sealed; they are in the page
+        cache, their CRCs are checked. Otherwise as `read`.
+
+        Args:
+            offset: Where to begin; below `log_start_offset` means there.
+            max_records: >= 1.
+
+        Raises:
+            LogFailedError: A file cannot be read. The log itself does not fail by it.
+        """
+        return self._reads.read_window(offset, self._log_end_offset, max_records)
+
     def first_offset_at(self, timestamp_ns: int) -> int:
         """Return the offset of the first record appended at or after a time.
 
@@ -300,6 +322,7 @@ class Log:
             raise self.fail(self.directory, error) from error
         for segment in removed:
             self._indexes.forget(segment)
+            self._options.mappings.forget(self._filesystem, segment.path)
         return sum(segment.size_bytes for segment in removed)
 
     def is_roll_due(self, now_ns: int, floor: int, keep_since_ns: int | None = None) -> bool:
@@ -404,6 +427,7 @@ class Log:
         self._indexes.close()
         for segment in segments:
             self._descriptors.forget(self._filesystem, segment.path)
+            self._options.mappings.forget(self._filesystem, segment.path)
             self._indexes.forget(segment)
         self._descriptors.forget(self._filesystem, self.directory / END_FILE_NAME)
 

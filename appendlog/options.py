@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from appendlog.files.descriptors import SHARED_DESCRIPTORS, Descriptors
 from appendlog.files.durable_directories import DurableDirectories
+from appendlog.files.mappings import SHARED_MAPPINGS, Mappings
 from appendlog.segments.mapped_indexes import SHARED_INDEXES, MappedIndexes
 
 SEGMENT_BYTES_MAX = 2 << 30
@@ -31,6 +32,7 @@ class LogOptions:
         compression: Whether chunks are packed with zstd before they are written.
         compression_bytes_min: Chunks with fewer bytes of records are never packed.
         descriptors: Where open files are kept; by default one bounded set per process.
+        mappings: Where mapped segments are kept; by default one bounded set per process.
         indexes: Where mapped indexes are kept; by default one bounded set per process.
         directories: Makes the log's directory and its parents; to be shared by logs that share
             parents. By default what is there when the log is opened counts as safe.
@@ -42,6 +44,7 @@ class LogOptions:
     compression: Compression = Compression.NONE
     compression_bytes_min: int = 1024
     descriptors: Descriptors = field(default=SHARED_DESCRIPTORS, repr=False)
+    mappings: Mappings = field(default=SHARED_MAPPINGS, repr=False)
     indexes: MappedIndexes = field(default=SHARED_INDEXES, repr=False)
     directories: DurableDirectories | None = field(default=None, repr=False)
 

@@ -29,10 +29,11 @@ from appendlog.options import INDEX_INTERVAL_BYTES
 from appendlog.recovery.log_recovery import newest_generations, read_sealed
 from appendlog.segments.durable_end import DurableEnd, promises_nothing, read_durable_end
 from appendlog.segments.mapped_indexes import MappedIndexes
+from appendlog.segments.read_result import ReadResult
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_indexes import SegmentIndexes
-from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.segment_reader import ReadRequest, SegmentReader
 from appendlog.segments.time_search import first_offset_at
 
 SPLIT_BYTES: Final = 16 << 20
@@ -168,18 +169,21 @@ class LogReader:
         while offset < split.end_offset:
             batch = ReadResult(next_offset=offset)
             position = reader.read(
-                segment,
-                position,
-                split.end_offset,
-                batch_records,
-                batch_bytes,
-                batch,
-                likely_end=split.end_position,
+                ReadRequest(
+                    segment,
+                    position,
+                    split.end_offset,
+                    batch_records,
+                    batch_bytes,
+                    batch,
+                    likely_end=split.end_position,
+                    max_windows=1,
+                )
             )
             if position >= segment.data_bytes:
                 batch.next_offset = split.end_offset
             offset = batch.next_offset
-            if batch.offsets or batch.lost:
+            if batch.parts or batch.lost:
                 yield batch
 
     def read(self, start: int | None = None, end: int | None = None) -> Iterator[ReadResult]:

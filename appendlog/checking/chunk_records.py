@@ -20,20 +20,25 @@ class ChunkRecords:
 
 def chunk_records(data: bytes, header: ChunkHeader, salt: int) -> ChunkRecords | None:
     """Return the records of a chunk whose CRC is right; None when they do not add up."""
-    records = ChunkRecords()
-    status, _, _ = walk(
+    found = walk(
         data,
+        0,
+        len(data),
         salt,
         header.base_offset,
         OFFSET_MAX,
         # One more than there should be, so that too many are seen.
         header.record_count + 1,
         1 << 40,
-        records.offsets,
-        records.timestamps_ns,
-        records.messages,
     )
-    return records if status == WALK_END else None
+    if found.status != WALK_END:
+        return None
+    records = ChunkRecords()
+    for part in found.parts:
+        records.offsets += part.offsets
+        records.timestamps_ns += part.timestamps_ns
+        records.messages += part.messages()
+    return records
 
 
 def contradiction(header: ChunkHeader, records: ChunkRecords) -> str:

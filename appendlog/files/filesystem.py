@@ -38,6 +38,15 @@ class FileSystem:
         """Read at most `size` bytes at `position`."""
         return os.pread(descriptor, size, position)
 
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Read at `position` into a buffer; return how many bytes there were, 0 at the end."""
+        return os.preadv(descriptor, [buffer], position)
+
+    def will_need(self, descriptor: int, position: int, size: int) -> None:
+        """Let the kernel read ahead what is needed soon, where it takes such advice."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_WILLNEED)
+
     def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
         """Write at `position`; return how many bytes were taken."""
         return os.pwrite(descriptor, data, position)
@@ -76,13 +85,18 @@ class FileSystem:
         """Return the size of a file in bytes."""
         return path.stat().st_size
 
-    def map(self, descriptor: int, size: int) -> mmap.mmap:
-        """Map the first `size` bytes of a file, to be read only; the descriptor may be closed.
+    def map(self, descriptor: int, size: int, position: int = 0) -> mmap.mmap:
+        """Map `size` bytes of a file, to be read only; the descriptor may be closed.
+
+        Args:
+            descriptor: The open file.
+            size: At least 1.
+            position: Where they begin, a multiple of `mmap.ALLOCATIONGRANULARITY`.
 
         Raises:
             ValueError: `size` is 0, or the file is shorter.
         """
-        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, offset=position)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, atomically replacing `target`."""

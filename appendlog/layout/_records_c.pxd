@@ -4,7 +4,15 @@ cimport cython
 
 ctypedef const unsigned char *octets_t
 
+
+cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
+    # Of a buffer that the caller keeps alive.
+    return &view[0]
+
+
 cdef bint COMPILED
+cdef int SUMS
+cdef int SUM_BASE_OFFSET
 cdef int _ANNOTATED
 cdef int _PERSISTENT
 cdef long long _U32_MAX
@@ -55,28 +63,26 @@ cpdef bytes encode_chunk(
 
 @cython.locals(
     octets=octets_t,
+    offset_places="long long[::1]",
+    timestamp_places="long long[::1]",
+    position_places="unsigned int[::1]",
+    length_places="unsigned int[::1]",
     stop=cython.Py_ssize_t,
     at=cython.Py_ssize_t,
-    mark=cython.Py_ssize_t,
-    record_stop=cython.Py_ssize_t,
-    flags=cython.uint,
-    version=cython.uint,
+    room=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
     base_offset=cython.longlong,
     next_offset=cython.longlong,
     previous_end=cython.longlong,
     offset=cython.longlong,
-    last_delta=cython.longlong,
-    count=cython.longlong,
     size=cython.longlong,
     delta=cython.longlong,
-    previous_delta=cython.longlong,
     timestamp_delta=cython.longlong,
     first_timestamp_ns=cython.longlong,
-    room_records=cython.longlong,
     room_bytes=cython.longlong,
 )
 cpdef tuple walk_chunks(
-    bytes data,
+    data,
     Py_ssize_t position,
     Py_ssize_t end,
     unsigned int salt,
@@ -84,14 +90,86 @@ cpdef tuple walk_chunks(
     long long until_offset,
     long long max_records,
     long long max_bytes,
-    list offsets,
-    list timestamps_ns,
-    list messages,
+    offsets,
+    timestamps_ns,
+    positions,
+    lengths,
 )
 
 
+@cython.locals(
+    octets=octets_t,
+    places="long long[::1]",
+    stop=cython.Py_ssize_t,
+)
+cpdef Py_ssize_t sum_chunks(
+    data,
+    Py_ssize_t position,
+    Py_ssize_t end,
+    Py_ssize_t begin_before,
+    unsigned int salt,
+    long long minimum_offset,
+    sums,
+) except -1
+
+
+@cython.locals(
+    octets=octets_t,
+    at_places="unsigned int[::1]",
+    size_places="unsigned int[::1]",
+    end=cython.Py_ssize_t,
+    index=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
+    size=cython.Py_ssize_t,
+    messages=list,
+)
+cpdef list cut_messages(
+    data, positions, lengths, Py_ssize_t start, Py_ssize_t stop
+)
+
+
+@cython.locals(last_timestamp_ns=cython.longlong, min_expiry_ns=cython.longlong)
+cdef void _add_up(
+    octets_t octets, Py_ssize_t position, long long[::1] sums
+) noexcept
+
+
 @cython.locals(room=cython.Py_ssize_t, length=cython.longlong)
-cdef Py_ssize_t _chunk_stop(bytes data, Py_ssize_t position, Py_ssize_t end) except? -9
+cdef Py_ssize_t _chunk_stop(
+    octets_t octets, Py_ssize_t position, Py_ssize_t end
+) noexcept
+
+
+cdef bint _is_magic(
+    octets_t octets, Py_ssize_t position, Py_ssize_t size
+) noexcept
+
+
+@cython.locals(base_offset=cython.longlong)
+cdef bint _is_plausible(
+    octets_t octets,
+    Py_ssize_t position,
+    unsigned int salt,
+    long long minimum_offset,
+) noexcept
+
+
+@cython.locals(base_offset=cython.longlong)
+cdef long long _end_offset(
+    octets_t octets, Py_ssize_t position
+) noexcept
+
+
+@cython.locals(
+    count=cython.longlong,
+    last_delta=cython.longlong,
+    previous_delta=cython.longlong,
+    size=cython.longlong,
+    delta=cython.longlong,
+)
+cdef bint _records_fit(
+    octets_t octets, Py_ssize_t position, Py_ssize_t at, Py_ssize_t stop
+) noexcept
 
 
 @cython.locals(octets=octets_t, at=cython.Py_ssize_t)

@@ -8,6 +8,10 @@ stores that differ. Both builds must agree on any bytes: tests/parity says so.
 Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 6.
 """
 
+from __future__ import annotations
+
+from array import array
+from mmap import mmap
 from struct import Struct
 
 from crc32c import crc32c
@@ -16,14 +20,20 @@ from appendlog.layout.message_properties import priority_and_expiration
 
 COMPILED = __name__.endswith("_c")
 
+ReadableBuffer = bytes | memoryview | mmap
+Octets = bytes | memoryview
+
 WALK_END = 0
 WALK_SHORT = 1
 WALK_FAULT = 2
 WALK_COMPRESSED = 3
+SUMS = 11
+SUM_BASE_OFFSET = 8
 
 _CHUNK_TAIL = Struct("<IBBHIIQIIQqqqqQ")
 _CHUNK_FRONT = Struct("<II")
 _RECORD = Struct("<III")
+_RECORD_FRONT = Struct("<II")
 _MAGIC = 0x434C5141
 _ANNOTATED = 12  # HAS_EXPIRATION | HAS_PRIORITY
 _PERSISTENT = 1
@@ -146,7 +156,7 @@ def encode_chunk(
 
 
 def walk_chunks(
-    data: bytes,
+    data: ReadableBuffer,
     position: int,
     end: int,
     salt: int,
@@ -154,98 +164,216 @@ def walk_chunks(
     until_offset: int,
     max_records: int,
     max_bytes: int,
-    offsets: list[int],
-    timestamps_ns: list[int],
-    messages: list[bytes],
-) -> tuple[int, int, int]:
-    """Walk the chunks of `data[position:end]` into three lists. See `appendlog.layout.records`."""
-    if position < 0 or end > len(data):
-        raise ValueError(f"[{position}, {end}) is not inside {len(data)} bytes")
-    octets = data
+    offsets: array[int],
+    timestamps_ns: array[int],
+    positions: array[int],
+    lengths: array[int],
+) -> tuple[int, int, int, int, int]:
+    """Note where the records of `data[position:end]` lie. See `appendlog.layout.records`."""
     view = memoryview(data)
+    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
+    else:
+        octets = view
+    if position < 0 or end > len(view):
+        raise ValueError(f"[{position}, {end}) is not inside {len(view)} bytes")
+    room = min(max_records, len(offsets), len(timestamps_ns), len(positions), len(lengths))
+    offset_places, timestamp_places = offsets, timestamps_ns
+    position_places, length_places = positions, lengths
     next_offset = from_offset
     previous_end = 0
-    room_records = max_records
+    count = 0
     room_bytes = max_bytes
-    while position < end and room_records > 0 and room_bytes > 0 and next_offset < until_offset:
-        stop = _chunk_stop(data, position, end)
+    while position < end and count < room and room_bytes > 0 and next_offset < until_offset:
+        stop = _chunk_stop(octets, position, end)
         if stop < 0:
-            return -stop, position, next_offset
+            return -stop, position, next_offset, count, max_bytes - room_bytes
+        if not _is_plausible(octets, position, salt, previous_end) or crc32c(
+            view[position + 8 : stop]
+        ) != _u32(octets, position + 4):
+            return WALK_FAULT, position, next_offset, count, max_bytes - room_bytes
         base_offset = _i64(octets, position + 24)
-        if _u32(octets, position + 16) != salt or not previous_end <= base_offset <= _OFFSET_MAX:
-            return WALK_FAULT, position, next_offset
-        flags = octets[position + 14]
-        version = octets[position + 12]
-        # Version 0 has one flag, version 1 has two.
-        if (
-            version > 1
-            or octets[position + 13] > 1
-            or flags > 1 + 2 * version
-            or octets[position + 15]
-        ):
-            return WALK_FAULT, position, next_offset
-        if crc32c(view[position + 8 : stop]) != _u32(octets, position + 4):
-            return WALK_FAULT, position, next_offset
-        last_delta = _u32(octets, position + 32)
-        count = _u32(octets, position + 20)
-        # A control chunk carries no record: the log goes on at its base offset.
-        previous_end = base_offset if octets[position + 13] else base_offset + last_delta + 1
+        previous_end = _end_offset(octets, position)
         if octets[position + 13] or previous_end <= from_offset:
+            # A control chunk carries no record: the log goes on at its base offset.
             if previous_end > next_offset:
                 next_offset = previous_end
             position = stop
             continue
-        if flags & 2:
-            return WALK_COMPRESSED, position, next_offset
+        if octets[position + 14] & 2:
+            return WALK_COMPRESSED, position, next_offset, count, max_bytes - room_bytes
+        at = position + 88 + 16 * (octets[position + 14] & 1)
+        if not _records_fit(octets, position, at, stop):
+            return WALK_FAULT, position, next_offset, count, max_bytes - room_bytes
         first_timestamp_ns = _i64(octets, position + 48)
-        at = position + 88 + 16 * flags
-        mark = len(offsets)
-        previous_delta = -1
-        while stop - at >= 12:
+        while at < stop:
             if COMPILED:  # pragma: no cover - the interpreted build is the measured one
                 size = _u32(octets, at)
                 delta = _u32(octets, at + 4)
                 timestamp_delta = _u32(octets, at + 8)
             else:
-                size, delta, timestamp_delta = _RECORD.unpack_from(data, at)
-            record_stop = at + 4 + size
-            if size < 15 or record_stop > stop or delta <= previous_delta:
-                break
+                size, delta, timestamp_delta = _RECORD.unpack_from(octets, at)
             offset = base_offset + delta
             if offset >= from_offset:
-                if room_records <= 0 or room_bytes <= 0 or offset >= until_offset:
-                    return WALK_END, position, min(offset, until_offset)
-                offsets.append(offset)
-                timestamps_ns.append(first_timestamp_ns + timestamp_delta)
-                messages.append(data[at + 12 : record_stop])
-                room_records -= 1
+                if count >= room or room_bytes <= 0 or offset >= until_offset:
+                    return (
+                        WALK_END,
+                        position,
+                        min(offset, until_offset),
+                        count,
+                        max_bytes - room_bytes,
+                    )
+                offset_places[count] = offset
+                timestamp_places[count] = first_timestamp_ns + timestamp_delta
+                position_places[count] = at + 12
+                length_places[count] = size - 8
+                count += 1
                 room_bytes -= size - 8
-            previous_delta = delta
-            count -= 1
-            at = record_stop
-        if at != stop or count != 0 or previous_delta != last_delta:
-            del offsets[mark:], timestamps_ns[mark:], messages[mark:]
-            return WALK_FAULT, position, next_offset
+            at += 4 + size
         next_offset = previous_end
         position = stop
-    return WALK_END, position, next_offset
+    return WALK_END, position, next_offset, count, max_bytes - room_bytes
 
 
-def _chunk_stop(data: bytes, position: int, end: int) -> int:
+def sum_chunks(
+    data: ReadableBuffer,
+    position: int,
+    end: int,
+    begin_before: int,
+    salt: int,
+    minimum_offset: int,
+    sums: array[int],
+) -> int:
+    """Add up the data chunks of `data[position:end]`. See `appendlog.layout.records`."""
+    view = memoryview(data)
+    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
+    else:
+        octets = view
+    if position < 0 or end > len(view) or len(sums) < SUMS:
+        raise ValueError(f"[{position}, {end}) is not inside {len(view)} bytes, {len(sums)} sums")
+    places = sums
+    while position < end and position < begin_before:
+        stop = _chunk_stop(octets, position, end)
+        if (
+            stop < 0
+            or octets[position + 13]
+            or not _is_plausible(octets, position, salt, minimum_offset)
+            or crc32c(view[position + 8 : stop]) != _u32(octets, position + 4)
+        ):
+            break
+        _add_up(octets, position, places)
+        minimum_offset = places[10]
+        position = stop
+    return position
+
+
+def cut_messages(
+    data: ReadableBuffer, positions: array[int], lengths: array[int], start: int, stop: int
+) -> list[bytes]:
+    """Return copies of the messages `start` to `stop`. See `appendlog.layout.records`."""
+    view = memoryview(data)
+    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
+    else:
+        octets = view
+    at_places, size_places = positions, lengths
+    end = len(view)
+    if start < 0 or stop > len(positions) or stop > len(lengths):
+        raise ValueError(f"[{start}, {stop}) is not inside {len(positions)} messages")
+    messages: list[bytes] = []
+    for index in range(start, stop):
+        at = at_places[index]
+        size = size_places[index]
+        if at + size > end:
+            raise ValueError(f"message at {at} of {size} bytes is not inside {end} bytes")
+        messages.append(octets[at : at + size] if COMPILED else bytes(octets[at : at + size]))
+    return messages
+
+
+def _add_up(octets: Octets, position: int, sums: array[int]) -> None:
+    """Add the sums of one valid data chunk; the order is that of `sum_chunks`."""
+    last_timestamp_ns = _i64(octets, position + 56)
+    min_expiry_ns = _i64(octets, position + 64)
+    if sums[0] == 0:
+        sums[SUM_BASE_OFFSET] = _i64(octets, position + 24)
+        sums[9] = _i64(octets, position + 48)
+    sums[10] = _end_offset(octets, position)
+    sums[0] += 1
+    sums[1] += _u32(octets, position + 20)
+    sums[2] += _u32(octets, position + 36)
+    sums[3] += _i64(octets, position + 40)
+    if last_timestamp_ns > sums[4]:
+        sums[4] = last_timestamp_ns
+    if min_expiry_ns:
+        if sums[5] == 0 or min_expiry_ns < sums[5]:
+            sums[5] = min_expiry_ns
+        if _i64(octets, position + 72) > sums[6]:
+            sums[6] = _i64(octets, position + 72)
+    sums[7] |= _i64(octets, position + 80)
+
+
+def _chunk_stop(octets: Octets, position: int, end: int) -> int:
     """Return where the chunk at `position` ends, or minus WALK_SHORT or WALK_FAULT."""
     room = end - position
-    if room < 12:
-        return (
-            -WALK_SHORT
-            if b"AQLC".startswith(data[position : position + min(room, 4)])
-            else -WALK_FAULT
-        )
-    if not data.startswith(b"AQLC", position):
+    if not _is_magic(octets, position, min(room, 4)):
         return -WALK_FAULT
-    length = _u32(data, position + 8)
+    if room < 12:
+        return -WALK_SHORT
+    length = _u32(octets, position + 8)
     if length < 76 or length > _CHUNK_BYTES_MAX - 12:
         return -WALK_FAULT
     return position + 12 + length if length <= room - 12 else -WALK_SHORT
+
+
+def _is_magic(octets: Octets, position: int, size: int) -> bool:
+    """Tell whether `size` octets, at most four, are the beginning of a chunk."""
+    return (
+        size > 0
+        and octets[position] == 0x41
+        and (size < 2 or octets[position + 1] == 0x51)
+        and (size < 3 or octets[position + 2] == 0x4C)
+        and (size < 4 or octets[position + 3] == 0x43)
+    )
+
+
+def _is_plausible(octets: Octets, position: int, salt: int, minimum_offset: int) -> bool:
+    """Tell whether a whole chunk can be this log's, at or behind `minimum_offset`."""
+    base_offset = _i64(octets, position + 24)
+    return (
+        _u32(octets, position + 16) == salt
+        and minimum_offset <= base_offset <= _OFFSET_MAX
+        and octets[position + 12] <= 1
+        and octets[position + 13] <= 1
+        # Version 0 has one flag, version 1 has two.
+        and octets[position + 14] <= 1 + 2 * octets[position + 12]
+        and octets[position + 15] == 0
+    )
+
+
+def _end_offset(octets: Octets, position: int) -> int:
+    """Return the offset behind a chunk: of a control chunk the one at which the log goes on."""
+    base_offset = _i64(octets, position + 24)
+    return base_offset if octets[position + 13] else base_offset + _u32(octets, position + 32) + 1
+
+
+def _records_fit(octets: Octets, position: int, at: int, stop: int) -> bool:
+    """Tell whether the records in `[at, stop)` are what the chunk's header says."""
+    count = _u32(octets, position + 20)
+    last_delta = _u32(octets, position + 32)
+    previous_delta = -1
+    while stop - at >= 12:
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            size = _u32(octets, at)
+            delta = _u32(octets, at + 4)
+        else:
+            size, delta = _RECORD_FRONT.unpack_from(octets, at)
+        if size < 15 or size > stop - at - 4 or delta <= previous_delta:
+            return False
+        previous_delta = delta
+        count -= 1
+        at += 4 + size
+    return at == stop and count == 0 and previous_delta == last_delta
 
 
 def _body_position(message: bytes, size: int) -> int:
@@ -268,7 +396,7 @@ def _properties_position(message: bytes) -> int:
     return at + 5 + message[at]
 
 
-def _u32(octets: bytes, at: int) -> int:
+def _u32(octets: Octets, at: int) -> int:
     """Load a little-endian u32; the caller has proved four octets."""
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         value = octets[at + 3]
@@ -278,7 +406,7 @@ def _u32(octets: bytes, at: int) -> int:
     return int.from_bytes(octets[at : at + 4], "little")
 
 
-def _i64(octets: bytes, at: int) -> int:
+def _i64(octets: Octets, at: int) -> int:
     """Load a little-endian i64, negative when the top bit is set; eight octets are proved."""
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         high = _u32(octets, at + 4)

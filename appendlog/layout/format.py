@@ -50,6 +50,7 @@ COMPRESSED_HEADER_BYTES: Final = 4
 
 RECORD_HEADER: Final = Struct("<III")  # record_bytes, offset_delta, timestamp_delta_ns
 RECORD_HEADER_BYTES: Final = 12
+RECORD_BYTES_MIN: Final = 19  # the header, and the shortest message
 RECORD_PREFIX_BYTES: Final = 4  # the bytes before what `record_bytes` counts
 
 CONTROL_FOOTER: Final = 1
@@ -87,6 +88,7 @@ END_SUMS_BYTES: Final = 104
 OFFSET_MAX: Final = (1 << 62) - 1
 """No offset is greater; a greater one on disk is damage."""
 U32_MAX: Final = (1 << 32) - 1
+U64_MAX: Final = (1 << 64) - 1
 
 assert SEGMENT_HEADER.size == SEGMENT_HEADER_BYTES
 assert CHUNK_HEADER.size == CHUNK_HEADER_BYTES

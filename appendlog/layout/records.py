@@ -13,13 +13,16 @@ they are copied. `offset_deltas` strictly increase in [0, 2^32); None means 0, 1
 else, and for a message whose lengths do not add up; nothing half-made leaves.
 
     walk_chunks(data, position, end, salt, from_offset, until_offset, max_records,
-                max_bytes, offsets, timestamps_ns, messages)
-        -> (status, position, next_offset)
+                max_bytes, offsets, timestamps_ns, positions, lengths)
+        -> (status, position, next_offset, record_count, message_bytes)
 
-Walk the chunks of `data[position:end]` and append each record with an offset in
-`[from_offset, until_offset)` to the three lists (messages are copies), at most
-`max_records` of them, and no more once their messages reach `max_bytes` (so one record
-always fits; both must be >= 1). `data` is `bytes`. Stops with
+Walk the chunks of `data[position:end]` and note each record with an offset in
+`[from_offset, until_offset)` in the four arrays, which have a place for each: where its
+message lies in `data`, and how long it is. No message is copied. At most `max_records` of
+them and as many as the arrays have places, and no more once their messages reach
+`max_bytes` (so one record always fits; both must be >= 1). `data` is any buffer of octets;
+`offsets` and `timestamps_ns` are `array("q")`, `positions` and `lengths` `array("I")`.
+Stops with
 
 - WALK_END: at `end`, at `until_offset`, or at a limit,
 - WALK_SHORT: the bytes from `position` are the beginning of a chunk that passes `end`,
@@ -30,23 +33,53 @@ always fits; both must be >= 1). `data` is `bytes`. Stops with
 `position` is where the next walk begins: the start of a chunk, of the same one when a
 limit was met inside it. `next_offset` is the lowest offset that was not looked at, at
 least `from_offset`. Every chunk that is passed or cut from has had its CRC checked.
+
+    cut_messages(data, positions, lengths, start, stop) -> list[bytes]
+
+Return copies of the messages that `walk_chunks` has noted at `[start, stop)`.
+
+    sum_chunks(data, position, end, begin_before, salt, minimum_offset, sums) -> position
+
+Check the data chunks that stand in a row from `position`, begin before `begin_before` and
+lie wholly in `data[:end]`, and add them to `sums`, an `array("q")` of `SUMS` that begins as
+zeros: chunks, records, transient records, body bytes, greatest append time, earliest expiry,
+latest expiry (0 = none), priority bitmap, base offset of the first chunk, its append time,
+offset behind the last one. Returns the position behind the last one; what stands there is for
+the caller to find out when it is below both ends: a control chunk, the beginning of a chunk,
+or nothing valid.
 """
 
+from __future__ import annotations
+
 import os
+from array import array
 from typing import Protocol
 
 from appendlog.layout import _records_py
-from appendlog.layout._records_py import WALK_COMPRESSED, WALK_END, WALK_FAULT, WALK_SHORT
+from appendlog.layout._records_py import (
+    SUM_BASE_OFFSET,
+    SUMS,
+    WALK_COMPRESSED,
+    WALK_END,
+    WALK_FAULT,
+    WALK_SHORT,
+    ReadableBuffer,
+)
 
 __all__ = [
     "COMPILED",
+    "SUMS",
+    "SUM_BASE_OFFSET",
     "WALK_COMPRESSED",
     "WALK_END",
     "WALK_FAULT",
     "WALK_SHORT",
+    "ReadableBuffer",
     "RecordsKernel",
+    "cut_messages",
     "encode_chunk",
     "load_kernel",
+    "sum_chunks",
     "walk_chunks",
 ]
 
@@ -68,7 +101,7 @@ class RecordsKernel(Protocol):
 
     def walk_chunks(
         self,
-        data: bytes,
+        data: ReadableBuffer,
         position: int,
         end: int,
         salt: int,
@@ -76,11 +109,34 @@ class RecordsKernel(Protocol):
         until_offset: int,
         max_records: int,
         max_bytes: int,
-        offsets: list[int],
-        timestamps_ns: list[int],
-        messages: list[bytes],
-    ) -> tuple[int, int, int]:
+        offsets: array[int],
+        timestamps_ns: array[int],
+        positions: array[int],
+        lengths: array[int],
+    ) -> tuple[int, int, int, int, int]:
         """Walk many chunks."""
+
+    def cut_messages(
+        self,
+        data: ReadableBuffer,
+        positions: array[int],
+        lengths: array[int],
+        start: int,
+        stop: int,
+    ) -> list[bytes]:
+        """Copy what was walked."""
+
+    def sum_chunks(
+        self,
+        data: ReadableBuffer,
+        position: int,
+        end: int,
+        begin_before: int,
+        salt: int,
+        minimum_offset: int,
+        sums: array[int],
+    ) -> int:
+        """Check and add up many chunks."""
 
 
 def load_kernel() -> tuple[RecordsKernel, bool]:
@@ -103,3 +159,5 @@ def load_kernel() -> tuple[RecordsKernel, bool]:
 _kernel, COMPILED = load_kernel()
 encode_chunk = _kernel.encode_chunk
 walk_chunks = _kernel.walk_chunks
+cut_messages = _kernel.cut_messages
+sum_chunks = _kernel.sum_chunks

@@ -6,6 +6,7 @@ what can expire and which priorities occur are known without a scan.
 Source: docs/log-format.md, section 6.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appendlog.layout.chunk import ChunkHeader, encode_control
@@ -17,6 +18,7 @@ from appendlog.layout.format import (
     FOOTER_MAGIC,
     FOOTER_TRAILER,
     FOOTER_TRAILER_BYTES,
+    U64_MAX,
 )
 
 PLAIN_FOOTER_BYTES = CHUNK_HEADER_BYTES + FOOTER_BYTES + FOOTER_TRAILER_BYTES
@@ -73,6 +75,24 @@ class SegmentSummary:
         if chunk.min_expiry_ns:
             self.min_expiry_ns = min(self.min_expiry_ns or chunk.min_expiry_ns, chunk.min_expiry_ns)
             self.max_expiry_ns = max(self.max_expiry_ns, chunk.max_expiry_ns)
+
+    def add_sums(self, sums: Sequence[int]) -> None:
+        """Add data chunks, at least one, that `appendlog.layout.records.sum_chunks` summed up."""
+        chunks, records, transient, body_bytes, last_timestamp_ns, *rest = sums
+        min_expiry_ns, max_expiry_ns, bitmap, first_offset, first_timestamp_ns, end_offset = rest
+        if not self.record_count:
+            self.first_offset = first_offset
+            self.first_timestamp_ns = first_timestamp_ns
+        self.chunk_count += chunks
+        self.record_count += records
+        self.end_offset = end_offset
+        self.transient_count += transient
+        self.body_bytes += body_bytes
+        self.last_timestamp_ns = max(self.last_timestamp_ns, last_timestamp_ns)
+        self.priority_bitmap |= bitmap & U64_MAX
+        if min_expiry_ns:
+            self.min_expiry_ns = min(self.min_expiry_ns or min_expiry_ns, min_expiry_ns)
+            self.max_expiry_ns = max(self.max_expiry_ns, max_expiry_ns)
 
 
 def encode_footer(summary: SegmentSummary, salt: int) -> bytes:

@@ -14,6 +14,7 @@ Source: docs/log-format.md, section 9.
 """
 
 import os
+from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +24,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import ADVANCE, ADVANCE_BYTES, ADVANCE_LOST, CONTROL_ADVANCE
+from appendlog.layout.records import SUM_BASE_OFFSET, SUMS
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     decode_segment_header,
@@ -182,6 +184,9 @@ class SegmentRecovery:
         """Add up all chunks; return where the file is to end."""
         summary = self._segment.summary
         while position < size:
+            if (stop := self._add_stretch(scan, position)) > position:
+                position = stop
+                continue
             chunk = scan.chunk_at(position, summary.end_offset)
             if chunk is not None:
                 self._add(scan, position, chunk)
@@ -208,6 +213,21 @@ class SegmentRecovery:
         self._keep_damage(position, damage_end)
         self._segment.is_sealed = False
         return damage_end
+
+    def _add_stretch(self, scan: SegmentScan, position: int) -> int:
+        """Add up the data chunks of one interval of the index; return the position behind them.
+
+        Returns `position` itself where there are none: `_scan_chunks` then looks closer.
+        """
+        summary = self._segment.summary
+        sums = array("q", [0]) * SUMS
+        begin_before = position + self._context.index_interval_bytes
+        stop = scan.sum_chunks(position, begin_before, summary.end_offset, sums)
+        if stop > position:
+            self._segment.is_sealed = False
+            self._index.add(sums[SUM_BASE_OFFSET], position, summary.last_timestamp_ns)
+            summary.add_sums(sums)
+        return stop
 
     def _add(self, scan: SegmentScan, position: int, chunk: ChunkHeader) -> None:
         segment = self._segment

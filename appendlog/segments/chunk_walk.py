@@ -1,59 +1,135 @@
 """Walking the chunks of a buffer whether they are compressed or not."""
 
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.layout.compression import expand_chunk
-from appendlog.layout.records import WALK_COMPRESSED, WALK_END, WALK_FAULT, walk_chunks
+from appendlog.layout.format import CHUNK_HEADER_BYTES, RECORD_BYTES_MIN
+from appendlog.layout.records import (
+    WALK_COMPRESSED,
+    WALK_END,
+    WALK_FAULT,
+    ReadableBuffer,
+    walk_chunks,
+)
+from appendlog.segments.read_result import Records
+
+_UNLIMITED_BYTES = 1 << 62
+
+
+@dataclass(slots=True)
+class ChunkWalk:
+    """How far a walk came, and what it found.
+
+    Attributes:
+        salt: Of the log.
+        until_offset: Exclusive.
+        max_records: How many more.
+        max_bytes: No more records once their messages reach this; one always fits.
+        position: In the buffer: where the next walk begins, as `walk_chunks` says.
+        next_offset: Lowest offset that was not looked at.
+        status: Why it ended, as `walk_chunks` says; never WALK_COMPRESSED.
+        parts: The records: one part for all neighbours that are not packed, and one for each
+            packed chunk, in a buffer of its own.
+        record_count: Of all parts.
+        message_bytes: Of all parts.
+    """
+
+    salt: int
+    until_offset: int
+    max_records: int
+    max_bytes: int
+    position: int
+    next_offset: int
+    status: int = WALK_END
+    parts: list[Records] = field(default_factory=list)
+    record_count: int = 0
+    message_bytes: int = 0
 
 
 def walk(
-    data: bytes,
+    data: ReadableBuffer,
+    start: int,
+    end: int,
     salt: int,
     from_offset: int,
     until_offset: int,
     max_records: int,
     max_bytes: int,
-    offsets: list[int],
-    timestamps_ns: list[int],
-    messages: list[bytes],
-) -> tuple[int, int, int]:
-    """Walk all chunks of `data` as `walk_chunks` does, and open those that are packed.
+    *,
+    whole_chunks: bool = False,
+) -> ChunkWalk:
+    """Walk the chunks of `data[start:end]` as `walk_chunks` does, and open those that are packed.
 
-    Returns:
-        Status, position and next offset of `walk_chunks`; the status is never
-        WALK_COMPRESSED. Where a limit is met inside a packed chunk, the position is its
-        start, so that it will be opened again.
+    Where a limit is met inside a packed chunk, the position is its start, so that it will be
+    opened again.
+
+    Args:
+        data: The chunks.
+        start: Where they begin.
+        end: Where they end.
+        salt: Of the log.
+        from_offset: Records below it are passed.
+        until_offset: Exclusive.
+        max_records: >= 1.
+        max_bytes: >= 1.
+        whole_chunks: Whether `max_bytes` is looked at between packed chunks only, so that none
+            is cut, and none need be opened again.
     """
-    lists = offsets, timestamps_ns, messages
-    position = 0
+    done = ChunkWalk(salt, until_offset, max_records, max_bytes, start, from_offset)
     while True:
-        known = len(messages)
-        status, position, from_offset = walk_chunks(
-            data,
-            position,
-            len(data),
-            salt,
-            from_offset,
-            until_offset,
-            max_records,
-            max_bytes,
-            *lists,
+        done.status, done.position = _walk(data, done.position, end, done, whole_chunks)
+        if done.status != WALK_COMPRESSED:
+            return done
+        stop = (
+            done.position
+            + decode_chunk_header(
+                bytes(data[done.position : done.position + CHUNK_HEADER_BYTES])
+            ).chunk_bytes
         )
-        if status != WALK_COMPRESSED:
-            return status, position, from_offset
-        max_records -= len(messages) - known
-        max_bytes -= sum(map(len, messages[known:]))
-        known = len(messages)
-        stop = position + decode_chunk_header(data, position).chunk_bytes
-        chunk = expand_chunk(data[position:stop])
+        chunk = expand_chunk(bytes(data[done.position : stop]))
         if chunk is None:
-            return WALK_FAULT, position, from_offset
-        status, walked, from_offset = walk_chunks(
-            chunk, 0, len(chunk), salt, from_offset, until_offset, max_records, max_bytes, *lists
-        )
+            done.status = WALK_FAULT
+            return done
+        done.status, walked = _walk(chunk, 0, len(chunk), done, whole_chunks)
         if walked < len(chunk):
-            return status, position, from_offset
-        position = stop
-        max_records -= len(messages) - known
-        max_bytes -= sum(map(len, messages[known:]))
-        if max_records <= 0 or max_bytes <= 0 or from_offset >= until_offset:
-            return WALK_END, position, from_offset
+            return done
+        done.position = stop
+        if done.max_records <= 0 or done.max_bytes <= 0 or done.next_offset >= until_offset:
+            done.status = WALK_END
+            return done
+
+
+def _walk(
+    data: ReadableBuffer, start: int, end: int, done: ChunkWalk, whole_chunks: bool
+) -> tuple[int, int]:
+    """Walk until a packed chunk, or to the end; return why it ended, and where."""
+    places = min(done.max_records, (end - start) // RECORD_BYTES_MIN + 1)
+    offsets, timestamps_ns = array("q", [0]) * places, array("q", [0]) * places
+    positions, lengths = array("I", [0]) * places, array("I", [0]) * places
+    status, stop, done.next_offset, count, message_bytes = walk_chunks(
+        data,
+        start,
+        end,
+        done.salt,
+        done.next_offset,
+        done.until_offset,
+        places,
+        _UNLIMITED_BYTES if whole_chunks else done.max_bytes,
+        offsets,
+        timestamps_ns,
+        positions,
+        lengths,
+    )
+    if count:
+        for found in (offsets, timestamps_ns, positions, lengths):
+            del found[count:]
+        done.parts.append(Records(data, offsets, positions, lengths, timestamps_ns))
+        done.record_count += count
+        done.message_bytes += message_bytes
+        done.max_records -= count
+        done.max_bytes -= message_bytes
+    return status, stop

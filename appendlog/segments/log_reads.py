@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Final
 
 from appendlog.errors import LogFailedError
+from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_list import SegmentList, find_segment
-from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.segment_reader import WINDOW_BYTES_MAX, ReadRequest, SegmentReader
 from appendlog.segments.time_search import first_offset_at
 
 _CURSORS_MAX: Final = 64
 _DAMAGED_MAX: Final = 1000
+_WINDOWS_MAX: Final = 1 << 62
 
 
 class LogReads:
@@ -52,13 +54,24 @@ class LogReads:
         Raises:
             LogFailedError: A file cannot be read.
         """
-        first = self._segments.first
-        start = end if first is None else min(first.base_offset, end)
-        result = ReadResult(next_offset=max(offset, start))
-        while result.next_offset < end and len(result.offsets) < max_records and max_bytes > 0:
-            known = len(result.messages)
-            self._read_segment(end, max_records, max_bytes, result)
-            max_bytes -= sum(map(len, result.messages[known:]))
+        result = self._begin(offset, end)
+        while (
+            result.next_offset < end
+            and result.record_count < max_records
+            and result.message_bytes < max_bytes
+        ):
+            self._read_segment(end, max_records, max_bytes, _WINDOWS_MAX, result)
+        return result
+
+    def read_window(self, offset: int, end: int, max_records: int) -> ReadResult:
+        """Return the records of one piece of a file; see `Log.read_window`.
+
+        Raises:
+            LogFailedError: A file cannot be read.
+        """
+        result = self._begin(offset, end)
+        while result.next_offset < end and not result.parts:
+            self._read_segment(end, max_records, WINDOW_BYTES_MAX, 1, result, whole_chunks=True)
         return result
 
     def first_offset_at(self, timestamp_ns: int, end: int) -> int:
@@ -81,7 +94,21 @@ class LogReads:
         if len(self._damaged) < _DAMAGED_MAX:
             self._damaged[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
 
-    def _read_segment(self, end: int, max_records: int, max_bytes: int, result: ReadResult) -> None:
+    def _begin(self, offset: int, end: int) -> ReadResult:
+        first = self._segments.first
+        start = end if first is None else min(first.base_offset, end)
+        return ReadResult(next_offset=max(offset, start))
+
+    def _read_segment(
+        self,
+        end: int,
+        max_records: int,
+        max_bytes: int,
+        max_windows: int,
+        result: ReadResult,
+        *,
+        whole_chunks: bool = False,
+    ) -> None:
         """Read on in the segment of the next offset; move behind it when it is exhausted."""
         segments = self._segments.snapshot
         if not segments:
@@ -93,7 +120,18 @@ class LogReads:
         result.next_offset = max(offset, segment.base_offset)
         try:
             position = self._position(segment, offset)
-            position = self.reader.read(segment, position, end, max_records, max_bytes, result)
+            position = self.reader.read(
+                ReadRequest(
+                    segment,
+                    position,
+                    until_offset=end,
+                    max_records=max_records - result.record_count,
+                    max_bytes=max_bytes - result.message_bytes,
+                    result=result,
+                    max_windows=max_windows,
+                    whole_chunks=whole_chunks,
+                )
+            )
         except OSError as error:
             if segment in self._segments:
                 raise LogFailedError(segment.path, error) from error

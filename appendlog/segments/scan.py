@@ -4,6 +4,9 @@ Used by recovery and by whoever meets damage: `chunk_at` proves one chunk, `find
 searches forward for the next valid one. Memory: one window, or one chunk if that is more.
 """
 
+from __future__ import annotations
+
+from array import array
 from typing import Final
 
 from crc32c import crc32c
@@ -11,6 +14,7 @@ from crc32c import crc32c
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, is_plausible
 from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES
+from appendlog.layout.records import sum_chunks
 
 WINDOW_BYTES: Final = 1 << 20
 
@@ -73,6 +77,33 @@ class SegmentScan:
             return None
         data = self.read(position, header.chunk_bytes)
         return header if crc32c(memoryview(data)[CHUNK_CRC_START:]) == header.crc else None
+
+    def sum_chunks(
+        self, position: int, begin_before: int, minimum_offset: int, sums: array[int]
+    ) -> int:
+        """Add up the valid data chunks from `position` on that begin before `begin_before`.
+
+        Many at once, but only those that lie wholly in the window: where it returns `position`
+        itself, `chunk_at` knows what is there.
+
+        Args:
+            position: Where to look.
+            begin_before: At the first chunk that starts here or behind, it stops.
+            minimum_offset: A lower base offset makes a chunk invalid.
+            sums: Added to; see `appendlog.layout.records.sum_chunks`.
+
+        Returns:
+            The position behind the last chunk that was added.
+        """
+        at = position - self._start
+        if at < 0 or at + CHUNK_HEADER_BYTES > len(self._data):
+            self.read(position, CHUNK_HEADER_BYTES)
+            at = position - self._start
+        if not 0 <= at < len(self._data):
+            return position
+        end = min(len(self._data), self._size - self._start)
+        stop = begin_before - self._start
+        return self._start + sum_chunks(self._data, at, end, stop, self._salt, minimum_offset, sums)
 
     def payload(self, position: int, header: ChunkHeader) -> bytes:
         """Return what stands behind the header of a chunk."""

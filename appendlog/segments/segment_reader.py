@@ -1,17 +1,18 @@
 """Reading records of one segment from an offset on, past damage if there is any.
 
 Safe beside an append: the bytes below `Segment.data_bytes` never change, and nothing is
-read past them. Reads with pread, not through a mapping, so that retention may remove the
-file meanwhile and a failing disk is an error and not a signal.
+read past them. Safe beside retention: a file that is unlinked meanwhile stays readable for
+whoever has it open or mapped.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from appendlog.files.descriptors import Borrowed, Descriptors
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.mappings import Mappings
 from appendlog.layout.format import (
     CHUNK_BYTES_MAX,
     CHUNK_HEADER_BYTES,
@@ -19,7 +20,9 @@ from appendlog.layout.format import (
     CHUNK_PREFIX_BYTES,
 )
 from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT
-from appendlog.segments.chunk_walk import walk
+from appendlog.segments.chunk_walk import ChunkWalk, walk
+from appendlog.segments.read_result import ReadResult
+from appendlog.segments.read_windows import ReadWindow, read_window
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
@@ -28,25 +31,70 @@ WINDOW_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class ReadResult:
-    """Records of a log, as parallel lists.
+class ReadRequest:
+    """What to read of one segment, and how far that is done.
 
     Attributes:
-        offsets: Strictly increasing.
-        messages: As `appendlog.layout.message` draws them; copies, the caller's own.
-        next_offset: Where to go on. Offsets in `[asked, next_offset)` that are not in
-            `offsets` are not in the log: never written, removed, or lost.
-        timestamps_ns: Append times.
-        lost: Offsets `[start, end)` of damage that this read had to skip.
-        read_bytes: Bytes read from files.
+        segment: Where to read.
+        position: A chunk start at or before the result's next offset, or the segment's start;
+            where to go on, afterwards.
+        until_offset: Exclusive.
+        max_records: How many more.
+        max_bytes: No more records once their messages reach this; one always fits.
+        result: Filled in.
+        likely_end: Where `until_offset` is thought to stand; nothing behind it is read
+            unless it turns out not to.
+        max_windows: How many pieces of the file that hold records are read.
+        whole_chunks: Whether no chunk is to be cut; then `max_bytes` may be passed by one.
+        asked_offset: Where the read began.
+        needed_bytes: How much to read at once, if a chunk is known to be longer than a window.
     """
 
-    offsets: list[int] = field(default_factory=list)
-    messages: list[bytes] = field(default_factory=list)
-    next_offset: int = 0
-    timestamps_ns: list[int] = field(default_factory=list)
-    lost: list[tuple[int, int]] = field(default_factory=list)
-    read_bytes: int = 0
+    segment: Segment
+    position: int
+    until_offset: int
+    max_records: int
+    max_bytes: int
+    result: ReadResult
+    likely_end: int = 0
+    max_windows: int = 1 << 62
+    whole_chunks: bool = False
+    asked_offset: int = 0
+    needed_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.asked_offset = self.result.next_offset
+
+    @property
+    def is_done(self) -> bool:
+        """Whether a limit is met, or the end."""
+        return (
+            self.position >= self.segment.data_bytes
+            or self.result.next_offset >= self.until_offset
+            or self.max_records <= 0
+            or self.max_bytes <= 0
+            or self.max_windows <= 0
+        )
+
+    @property
+    def window_bytes(self) -> int:
+        """How much to read next."""
+        rest = self.segment.data_bytes - self.position
+        likely = self.likely_end - self.position if self.position < self.likely_end else rest
+        # Records are longer than their messages: an eighth more is mostly enough.
+        wanted = self.max_bytes + self.max_bytes // 8 + CHUNK_HEADER_BYTES
+        wanted = min(max(wanted, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
+        return min(self.needed_bytes or wanted, rest, likely)
+
+    def take(self, found: ChunkWalk, walked: int) -> None:
+        """Add what was found in a window, and go on behind what was walked of it."""
+        self.position += walked
+        self.result.next_offset = found.next_offset
+        if found.parts:
+            self.result.add(found.parts, found.record_count, found.message_bytes)
+            self.max_records = found.max_records
+            self.max_bytes = found.max_bytes
+            self.max_windows -= 1
 
 
 class SegmentReader:
@@ -59,6 +107,7 @@ class SegmentReader:
         open_flags: Of `open`.
         on_damage: Called with (path, position, next offset, reason) at each damaged place,
             before it is skipped; may raise to stop there.
+        mappings: For sealed segments; None reads all of them by copy.
     """
 
     def __init__(
@@ -68,12 +117,14 @@ class SegmentReader:
         salt: int,
         open_flags: int,
         on_damage: Callable[[Path, int, int, str], None],
+        mappings: Mappings | None = None,
     ) -> None:
         self._filesystem = filesystem
         self._descriptors = descriptors
         self._salt = salt
         self._open_flags = open_flags
         self._on_damage = on_damage
+        self._mappings = mappings
 
     def checked(self, segment: Segment, position: int, offset: int) -> int:
         """Return `position` if a chunk at or before `offset` starts there, else the first.
@@ -93,29 +144,8 @@ class SegmentReader:
             chunk = scan.header_at(position, segment.base_offset)
         return position if chunk and chunk.base_offset <= offset else segment.header_bytes
 
-    def read(
-        self,
-        segment: Segment,
-        position: int,
-        until_offset: int,
-        max_records: int,
-        max_bytes: int,
-        result: ReadResult,
-        likely_end: int = 0,
-    ) -> int:
-        """Add records at or after `result.next_offset` to `result`; move its next offset.
-
-        Stops at `until_offset`, at a limit or at the segment's end.
-
-        Args:
-            segment: Where to read.
-            position: A chunk start at or before the next offset, or the segment's start.
-            until_offset: Exclusive.
-            max_records: Of `result` in all.
-            max_bytes: Of this segment's messages; one record always fits.
-            result: Filled in.
-            likely_end: Where `until_offset` is thought to stand; nothing behind it is read
-                unless it turns out not to.
+    def read(self, request: ReadRequest) -> int:
+        """Add records at or after the result's next offset to it; move its next offset.
 
         Returns:
             The position at which to go on in this segment.
@@ -123,75 +153,67 @@ class SegmentReader:
         Raises:
             OSError: The file is gone or cannot be read.
         """
-        limit = segment.data_bytes
-        asked = result.next_offset
-        window = min(max(max_bytes + CHUNK_HEADER_BYTES, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
-        needed = window
-        with self._borrow(segment) as descriptor:
-            while (
-                position < limit
-                and result.next_offset < until_offset
-                and len(result.offsets) < max_records
-                and max_bytes > 0
-            ):
-                likely = likely_end - position if position < likely_end else limit
-                size = min(needed, limit - position, likely)
-                is_cut = size < limit - position
-                needed = window
-                data = self._filesystem.read_all(descriptor, size, position)
-                result.read_bytes += len(data)
-                known = len(result.messages)
-                status, walked, result.next_offset = walk(
-                    data,
-                    self._salt,
-                    result.next_offset,
-                    until_offset,
-                    max_records - known,
-                    max_bytes,
-                    result.offsets,
-                    result.timestamps_ns,
-                    result.messages,
-                )
-                max_bytes -= sum(map(len, result.messages[known:]))
-                position += walked
-                if status == WALK_END and walked < len(data):
-                    break  # a limit was met inside the window
-                if status == WALK_SHORT and is_cut and len(data) == size:
-                    if not walked:
-                        needed, likely_end = self._chunk_bytes(data), 0
-                elif status in (WALK_SHORT, WALK_FAULT):
-                    # A chunk that was walked past ended at the next offset; before that,
-                    # only the segment's base is known.
-                    minimum = result.next_offset if result.next_offset > asked else 0
-                    minimum = max(minimum, segment.base_offset)
-                    position = self._skip_damage(segment, descriptor, position, minimum, result)
-        return position
+        with self._borrow(request.segment) as descriptor:
+            while not request.is_done:
+                self._read_window(request, descriptor)
+        return request.position
+
+    def _read_window(self, request: ReadRequest, descriptor: int) -> None:
+        segment, result = request.segment, request.result
+        size = request.window_bytes
+        window = read_window(
+            self._filesystem, self._mappings, segment, descriptor, request.position, size
+        )
+        window_bytes = window.end - window.start
+        result.read_bytes += window_bytes
+        is_cut = size < segment.data_bytes - request.position and window_bytes == size
+        request.needed_bytes = 0
+        found = walk(
+            window.buffer,
+            window.start,
+            window.end,
+            self._salt,
+            result.next_offset,
+            request.until_offset,
+            request.max_records,
+            request.max_bytes,
+            whole_chunks=request.whole_chunks,
+        )
+        walked = found.position - window.start
+        request.take(found, walked)
+        if found.status == WALK_END and walked < window_bytes:
+            request.max_records = 0  # a limit was met inside the window
+        elif found.status == WALK_SHORT and is_cut:
+            if not walked:
+                request.needed_bytes = _chunk_bytes(window)
+                request.likely_end = 0
+        elif found.status in (WALK_SHORT, WALK_FAULT):
+            self._skip_damage(request, descriptor)
 
     def _borrow(self, segment: Segment) -> Borrowed:
         return self._descriptors.borrow(self._filesystem, segment.path, self._open_flags)
 
-    def _chunk_bytes(self, data: bytes) -> int:
-        if len(data) < CHUNK_PREFIX_BYTES:
-            return WINDOW_BYTES_MIN
-        length: int = CHUNK_PREFIX.unpack_from(data)[2]
-        return min(CHUNK_PREFIX_BYTES + length, CHUNK_BYTES_MAX)
-
-    def _skip_damage(
-        self,
-        segment: Segment,
-        descriptor: int,
-        position: int,
-        minimum_offset: int,
-        result: ReadResult,
-    ) -> int:
-        """Return where reading can go on behind the damage at `position`."""
-        self._on_damage(segment.path, position, result.next_offset, "no valid chunk")
-        limit = segment.data_bytes
-        scan = SegmentScan(self._filesystem, descriptor, limit, self._salt)
-        found = scan.find_chunk(position, minimum_offset)
-        chunk = None if found is None else scan.chunk_at(found, minimum_offset)
+    def _skip_damage(self, request: ReadRequest, descriptor: int) -> None:
+        """Go on behind the damage at the request's position."""
+        segment, result = request.segment, request.result
+        # A chunk that was walked past ended at the next offset; before that, only the
+        # segment's base is known.
+        minimum = result.next_offset if result.next_offset > request.asked_offset else 0
+        minimum = max(minimum, segment.base_offset)
+        self._on_damage(segment.path, request.position, result.next_offset, "no valid chunk")
+        scan = SegmentScan(self._filesystem, descriptor, segment.data_bytes, self._salt)
+        found = scan.find_chunk(request.position, minimum)
+        chunk = None if found is None else scan.chunk_at(found, minimum)
         end = segment.end_offset if chunk is None else chunk.base_offset
         if result.next_offset < end:
             result.lost.append((result.next_offset, end))
             result.next_offset = end
-        return limit if found is None else found
+        request.position = segment.data_bytes if found is None else found
+
+
+def _chunk_bytes(window: ReadWindow) -> int:
+    """Return how long the chunk at the beginning of a window says it is."""
+    if window.end - window.start < CHUNK_PREFIX_BYTES:
+        return WINDOW_BYTES_MIN
+    length: int = CHUNK_PREFIX.unpack_from(window.buffer, window.start)[2]
+    return min(CHUNK_PREFIX_BYTES + length, CHUNK_BYTES_MAX)

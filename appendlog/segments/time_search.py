@@ -4,9 +4,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final
 
+from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
-from appendlog.segments.segment_reader import ReadResult, SegmentReader
+from appendlog.segments.segment_reader import ReadRequest, SegmentReader
 
 _BATCH_RECORDS: Final = 1024
 _BATCH_BYTES: Final = 64 << 10
@@ -50,10 +51,13 @@ def _in_segment(
     offset = segment.base_offset
     while position < segment.data_bytes and offset < stop:
         result = ReadResult(next_offset=offset)
-        position = reader.read(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
-        at = bisect_left(result.timestamps_ns, timestamp_ns)
-        if at < len(result.offsets):
-            return result.offsets[at]
+        position = reader.read(
+            ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
+        )
+        for records in result.parts:
+            at = bisect_left(records.timestamps_ns, timestamp_ns)
+            if at < len(records):
+                return records.offsets[at]
         offset = result.next_offset
     return None
 

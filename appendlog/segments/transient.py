@@ -69,13 +69,11 @@ def _mixed(
     scan: SegmentScan, position: int, chunk: ChunkHeader, salt: int
 ) -> Iterator[tuple[int, int]]:
     data = scan.read(position, max(chunk.chunk_bytes, CHUNK_HEADER_BYTES))
-    offsets: list[int] = []
-    messages: list[bytes] = []
     limit = OFFSET_MAX
-    walk(data, salt, 0, limit, limit, limit, offsets, [], messages)
-    for offset, message in zip(offsets, messages, strict=True):
-        if not message[0] & PERSISTENT:
-            yield offset, offset + 1
+    for records in walk(data, 0, len(data), salt, 0, limit, limit, limit).parts:
+        for offset, position in zip(records.offsets, records.positions, strict=True):
+            if not records.buffer[position] & PERSISTENT:
+                yield offset, offset + 1
 
 
 def _join(joined: list[tuple[int, int]], start: int, end: int) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from appendlog import Log, LogReader
+from appendlog import Log, LogOptions, LogReader
+from appendlog.files.mappings import Mappings
 from bench.storage.comparison import Comparison
 from bench.storage.made_log import cat, evict, log_options, make_log, segment_files
 
@@ -21,31 +22,49 @@ def benchmark(
     """Reading from start to end: from the disk (cold), and from the page cache (warm)."""
     with tempfile.TemporaryDirectory(dir=data_dir) as name:
         directory = Path(name) / "log"
-        log = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes)
+        mappings = Mappings()
+        options = LogOptions(mappings=mappings)
+        log = make_log(directory, mebibytes << 20, body_bytes, chunk_bytes, options)
         size = sum(path.stat().st_size for path in segment_files(directory))
 
         def beside() -> None:
             cat(directory)
 
         def drop() -> None:
+            mappings.close()  # what is mapped cannot be evicted
             evict(directory)
 
         def keep() -> None:
             """Leave the page cache as it is."""
 
+        ways = {
+            "Log.read_window": lambda: read_windows(log),
+            "Log.read, a copy of each message": lambda: read_log(log),
+            "LogReader.read": lambda: read_with_reader(directory),
+            "LogReader.read, copies": lambda: read_with_reader(directory, copies=True),
+        }
         for state, prepare in (("cold", drop), ("warm", keep)):
-            reads = Comparison(f"Log.read {body_bytes} B, {state}", "cat", size)
-            readers = Comparison(f"LogReader.read {body_bytes} B, {state}", "cat", size)
+            lines = {way: Comparison(f"{way}, {state}", "cat", size) for way in ways}
             for _ in range(rounds):
-                reads.round(lambda: read_log(log), beside, prepare)
-                readers.round(lambda: read_with_reader(directory), beside, prepare)
-            reads.show()
-            readers.show()
+                for way, line in lines.items():
+                    line.round(ways[way], beside, prepare)
+            for line in lines.values():
+                line.show()
         log.close()
 
 
+def read_windows(log: Log) -> int:
+    """Read a log from start to end as the broker reads ahead: where the messages lie."""
+    offset = count = 0
+    while offset < log.log_end_offset:
+        result = log.read_window(offset, _READ_RECORDS)
+        count += result.record_count
+        offset = result.next_offset
+    return count
+
+
 def read_log(log: Log) -> int:
-    """Read a log from start to end as a queue without consumers' credit would."""
+    """Read a log from start to end with a `bytes` for each message."""
     offset = count = 0
     while offset < log.log_end_offset:
         result = log.read(offset, _READ_BYTES, _READ_RECORDS)
@@ -54,7 +73,9 @@ def read_log(log: Log) -> int:
     return count
 
 
-def read_with_reader(directory: Path) -> int:
+def read_with_reader(directory: Path, *, copies: bool = False) -> int:
     """Read a log from start to end as another process would."""
     with LogReader(directory) as reader:
-        return sum(len(batch.messages) for batch in reader.read())
+        if copies:
+            return sum(len(batch.messages) for batch in reader.read())
+        return sum(batch.record_count for batch in reader.read())

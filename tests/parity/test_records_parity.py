@@ -1,7 +1,10 @@
 """Both builds of the records kernel agree on any bytes."""
 
+import mmap
 import random
 import sys
+from array import array
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -10,9 +13,11 @@ from hypothesis import strategies as st
 
 from appendlog.layout import _records_c as compiled
 from appendlog.layout import _records_py as interpreted
-from appendlog.layout.chunk import decode_chunk_header
+from appendlog.layout.chunk import decode_chunk_header, encode_advance
+from appendlog.layout.format import RECORD_BYTES_MIN
 from appendlog.layout.message import HAS_EXPIRATION, HAS_PRIORITY, encode_message
-from appendlog.layout.records import RecordsKernel, load_kernel
+from appendlog.layout.records import SUMS, ReadableBuffer, RecordsKernel, load_kernel
+from appendlog.layout.summary import SegmentSummary
 
 SALT = 0x89ABCDEF
 encode_chunk = compiled.encode_chunk
@@ -39,9 +44,31 @@ batches = st.lists(
 Walked = tuple[tuple[int, int, int], tuple[list[int], list[int], list[bytes]]]
 
 
-def walked(kernel: RecordsKernel, data: bytes, *limits: int) -> Walked:
-    lists: tuple[list[int], list[int], list[bytes]] = ([], [], [])
-    return kernel.walk_chunks(data, *limits, *lists), lists  # type: ignore[call-arg,arg-type]
+def walked(
+    kernel: RecordsKernel, data: ReadableBuffer, *limits: int, room: int | None = None
+) -> Walked:
+    """Return how a walk ended, and what it found: offsets, append times, messages."""
+    if room is None:
+        room = len(data) // RECORD_BYTES_MIN + 1
+    offsets, times = (array("q", [-1]) * room for _ in range(2))
+    positions, lengths = (array("I", [7]) * room for _ in range(2))
+    places = (offsets, times, positions, lengths)
+    walk: Any = kernel.walk_chunks
+    status, position, next_offset, count, message_bytes = walk(data, *limits, *places)
+    # Nothing is written behind what was found.
+    assert set(offsets[count:]) | set(times[count:]) <= {-1}
+    assert set(positions[count:]) | set(lengths[count:]) <= {7}
+    messages = kernel.cut_messages(data, positions, lengths, 0, count)
+    assert sum(map(len, messages)) == message_bytes
+    found = (offsets[:count].tolist(), times[:count].tolist(), messages)
+    return (status, position, next_offset), found
+
+
+def summed(kernel: RecordsKernel, data: ReadableBuffer, *limits: int) -> tuple[int, list[int]]:
+    """Return where the sums ended, and what they are."""
+    sums = array("q", [0]) * SUMS
+    add_up: Any = kernel.sum_chunks
+    return add_up(data, *limits, sums), sums.tolist()
 
 
 def test_the_compiled_kernel_is_compiled() -> None:
@@ -75,6 +102,8 @@ def test_both_builds_encode_the_same_chunk_and_walk_it_back(
 def test_both_builds_find_the_same_in_garbage(data: bytes) -> None:
     limits = (0, len(data), SALT, 0, 1 << 62, 1 << 30, 1 << 30)
     assert walked(compiled, data, *limits) == walked(interpreted, data, *limits)
+    sum_limits = (0, len(data), len(data), SALT, 0)
+    assert summed(compiled, data, *sum_limits) == summed(interpreted, data, *sum_limits)
 
 
 @settings(max_examples=300)
@@ -102,7 +131,71 @@ def test_both_builds_agree_on_truncated_flipped_and_repeated_chunks(
         chance.choice([1 << 30, 1, chance.randrange(1, 20)]),
         chance.choice([1 << 30, 1, chance.randrange(1, 2000)]),
     )
-    assert walked(compiled, bytes(data), *limits) == walked(interpreted, bytes(data), *limits)
+    room = chance.choice([None, chance.randrange(1, 5)])
+    found = walked(interpreted, bytes(data), *limits, room=room)
+    assert walked(compiled, bytes(data), *limits, room=room) == found
+    assert walked(compiled, memoryview(data), *limits, room=room) == found
+    sum_limits = (start, end, chance.choice([end, (start + end) // 2]), SALT, limits[3])
+    assert summed(compiled, bytes(data), *sum_limits) == summed(
+        interpreted, bytes(data), *sum_limits
+    )
+
+
+@settings(max_examples=50)
+@given(batches)
+def test_both_builds_walk_a_mapping_as_they_walk_bytes(batch: list[bytes]) -> None:
+    data = encode_chunk(batch, 3, None, 5, None, SALT)
+    with mmap.mmap(-1, len(data)) as mapping:
+        mapping[:] = data
+        limits = (0, len(data), SALT, 0, 1 << 62, 1 << 30, 1 << 30)
+        expected = walked(interpreted, data, *limits)
+        assert walked(compiled, mapping, *limits) == expected
+        assert walked(interpreted, mapping, *limits) == expected
+
+
+@settings(max_examples=100)
+@given(st.lists(batches, min_size=1, max_size=4), st.integers(0, 1 << 40))
+def test_sums_of_many_chunks_are_those_of_their_headers(
+    groups: list[list[bytes]], base: int
+) -> None:
+    data, expected = b"", SegmentSummary(base, base, 3)
+    for number, batch in enumerate(groups):
+        chunk = encode_chunk(batch, base, None, 5 + number, None, SALT)
+        expected.add(decode_chunk_header(chunk))
+        base += len(batch)
+        data += chunk
+    for kernel in (compiled, interpreted):
+        position, sums = summed(kernel, data, 0, len(data), len(data), SALT, 0)
+        assert position == len(data)
+        summary = SegmentSummary(expected.first_offset, expected.first_offset, 3)
+        summary.add_sums(sums)
+        assert summary == expected
+
+
+@kernels
+def test_sums_end_before_a_control_chunk_and_where_they_are_told_to(kernel: RecordsKernel) -> None:
+    message = encode_message(1, b"", b"q", b"\0\0", b"x")
+    first, second = (kernel.encode_chunk([message], at, None, 5, None, SALT) for at in (0, 1))
+    data = first + second + encode_advance(2, 9, 0, 5, SALT)
+    size = len(first)
+    assert summed(kernel, data, 0, len(data), len(data), SALT, 0)[0] == 2 * size
+    assert summed(kernel, data, 0, len(data), size, SALT, 0)[0] == size
+    assert summed(kernel, data, 0, len(data), size + 1, SALT, 0)[0] == 2 * size
+    assert summed(kernel, data, size, 2 * size - 1, len(data), SALT, 0)[0] == size
+    assert summed(kernel, data, 0, len(data), len(data), SALT, 1)[0] == 0
+    for limits in ((-1, 3, 3, SALT, 0), (0, len(data) + 1, 3, SALT, 0)):
+        with pytest.raises(ValueError, match="inside"):
+            summed(kernel, data, *limits)
+
+
+@kernels
+def test_messages_outside_their_buffer_are_not_cut(kernel: RecordsKernel) -> None:
+    places, lengths = array("I", [0, 5]), array("I", [5, 6])
+    assert kernel.cut_messages(bytes(10), places, lengths, 0, 1) == [bytes(5)]
+    assert kernel.cut_messages(bytes(10), places, lengths, 1, 1) == []
+    for start, stop in ((0, 2), (-1, 1), (1, 3)):
+        with pytest.raises(ValueError, match="inside"):
+            kernel.cut_messages(bytes(10), places, lengths, start, stop)
 
 
 @kernels
