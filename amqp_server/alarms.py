@@ -52,6 +52,7 @@ class Alarms:
         disk_free_bytes_min: The disk alarm is on below this.
         changed: Called when an alarm begins or ends.
         relieve_memory: Called after each look that finds memory low.
+        use_disk: Called after each look that finds room on the disk.
 
     Attributes:
         is_memory_low: Whether the memory alarm is on.
@@ -67,6 +68,7 @@ class Alarms:
         disk_free_bytes_min: int,
         changed: Callable[[], None],
         relieve_memory: Callable[[], None],
+        use_disk: Callable[[], None],
     ) -> None:
         """Begin without an alarm, and without having looked."""
         self.memory_bytes_max = memory_bytes_max
@@ -77,6 +79,7 @@ class Alarms:
         self._sensor = sensor
         self._changed = changed
         self._relieve_memory = relieve_memory
+        self._use_disk = use_disk
 
     @property
     def low(self) -> list[str]:
@@ -122,3 +125,5 @@ class Alarms:
             self._changed()
         if is_memory_low:
             self._relieve_memory()
+        if not is_disk_low:
+            self._use_disk()

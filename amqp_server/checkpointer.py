@@ -209,14 +209,15 @@ class Checkpointer:
         kept_from = self._committer.kept_from()
         for queue in dict.fromkeys(moved + self._next_unswept()):
             await share.breathe()
-            if queue.is_deleted or queue.store.is_failed:
+            if queue.is_deleted:
                 continue
             floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
             floor = min(floor, kept_from.get(queue, floor))
             log = queue.store.log
             retain_seconds = queue.storage_settings.retain_for_seconds
             keep_since_ns = now_ns - int(retain_seconds * 1e9) if retain_seconds else None
-            if log.is_roll_due(now_ns, floor, keep_since_ns):
+            # A log that has failed is not written to, but it may be what has filled the disk.
+            if not queue.store.is_failed and log.is_roll_due(now_ns, floor, keep_since_ns):
                 # Appends go first, so the removal finds it sealed.
                 queue.store.request_roll()
             elif not log.has_settled_segment(floor):

@@ -86,6 +86,7 @@ class Server:
             disk_free_bytes_min=config.disk_free_limit_bytes,
             changed=self._alarms_changed,
             relieve_memory=lambda: self._storage.give_up_memory(),
+            use_disk=lambda: self._storage.failed_stores.retry(),
         )
         self.parked_budget = ParkedBudget(config.limits.parked_bytes_max)
         self.heartbeats = HeartbeatWheel()

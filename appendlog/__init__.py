@@ -21,6 +21,7 @@ from appendlog.flushing.requests import (
     FlushRequest,
     FlushResult,
     RemoveSettledRequest,
+    ReopenRequest,
 )
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import MessageView, decode_message, encode_message
@@ -57,6 +58,7 @@ __all__ = [
     "Records",
     "RecoveryReport",
     "RemoveSettledRequest",
+    "ReopenRequest",
     "SegmentSummary",
     "Split",
     "ThreadFlusher",

@@ -8,6 +8,7 @@ beside them: what they look at is replaced whole or only grows.
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -304,10 +305,8 @@ class Log:
             keep_since_ns: Keep segments with an append time at or after this one.
 
         Raises:
-            LogFailedError: The log has failed before, or a file cannot be removed.
+            LogFailedError: A file cannot be removed.
         """
-        if self._failed is not None:
-            raise self._failed
         removed: list[Segment] = []
         while (segment := self._segments.first) is not None and len(self._segments) > 1:
             is_kept = (
@@ -410,6 +409,34 @@ class Log:
         if self._failed is None:
             self._failed = LogFailedError(path, cause)
         return self._failed
+
+    def reopen(self) -> RecoveryReport:
+        """Take a failed log into use again: its files are opened and recovered anew.
+
+        What the failed append left is taken back first, for nobody was promised it; what it
+        had sealed stays, so the log may end behind where it did, never before it. Sound after a
+        write that failed for want of room. After a failed sync it is not proven that what was
+        written before without a sync is on the disk, though it can be read.
+
+        Raises:
+            LogFailedError: It still fails; the log stays as it is.
+        """
+        end_offset, failed = self._log_end_offset, self._failed
+        assert failed is not None, "a log that works is not opened again"
+        self._forget_files(self._segments.snapshot)
+        try:
+            self._writer.take_back(self._segments.snapshot)
+        except OSError as error:
+            raise LogFailedError(self.directory, error) from error
+        # Directories that are there now need not be safe: this log may have made them.
+        options = replace(self._options, directories=self._writer.directories)
+        anew, report = type(self).open(self.directory, self.identity, options, self._filesystem)
+        if anew.log_end_offset < end_offset:
+            report.add_lost(anew.log_end_offset, end_offset)
+            anew.append([], end_offset, sync=True)
+        # Whoever has this log has the new one: all that a log is, and no failure.
+        vars(self).update(vars(anew))
+        return report
 
     def _settle_recovery(self, recovered: RecoveredLog) -> None:
         """Put what recovery found on the disk, and go on behind what was lost."""

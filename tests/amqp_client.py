@@ -91,8 +91,8 @@ class _Confirms:
         self.last_tag = 0
         self._beyond: set[int] = set()
 
-    def take(self, ack: Basic.Ack) -> None:
-        """Take an acknowledgement; `last_tag` is the last one with none missing before it."""
+    def take(self, ack: Basic.Ack | Basic.Nack) -> None:
+        """Take an answer; `last_tag` is the last one with none missing before it."""
         assert ack.delivery_tag is not None
         if ack.multiple:
             self.last_tag = max(self.last_tag, ack.delivery_tag)
@@ -198,7 +198,7 @@ class AmqpClient:
         while not self._frames:
             self._frames.extend(self._reader.feed(self.receive_raw()))
         number, value = self._frames.popleft()
-        if isinstance(value, Basic.Ack):
+        if isinstance(value, Basic.Ack | Basic.Nack):
             self._confirms[number].take(value)
         return number, value
 

@@ -287,7 +287,7 @@ class Broker:
             # Its definition may still be there: then its messages must be, after a restart.
             # What is on its way to them can no longer be promised.
             queue.stop_leaving()
-            queue.refuse_waiting()
+            queue.store_failed()
             queue.store.discard()
             queue.store_moved()
             raise

@@ -19,6 +19,7 @@ from amqp_server.broker.queue_settings import Overflow, QueueType, queue_setting
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
+from amqp_server.broker.storing.withdrawals import Withdrawals
 from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, REJECTED, DeadLetters
 from amqp_server.broker.transfers.departures import Departures
 from amqp_server.broker.transfers.message_headers import with_header
@@ -92,6 +93,7 @@ class Queue:
         self.is_checkpointed = False
         self.stalled_publishers: set[Client] = set()
         self.waiting_confirms: set[ConfirmWaiter] = set()
+        self.withdrawals = Withdrawals(self)
         self.lease: QueueLease | None = None
         self._storage = storage
         self._turn = turn
@@ -312,6 +314,7 @@ class Queue:
     def store_moved(self) -> None:
         """Pass on what the store has learnt: new room, new safety, new messages at hand."""
         self.ready.extend(self.store.cursor)
+        self.withdrawals.catch_up()
         waiting, self.waiting_confirms = self.waiting_confirms, set()
         for publishing in waiting:
             publishing.release_confirms()
@@ -325,10 +328,16 @@ class Queue:
             self._storage.moved_queues.add(self)
         self._turn.mark(self)
 
-    def refuse_waiting(self) -> None:
-        """Refuse the publishes that wait for the disk: nothing more will get there."""
+    def store_failed(self) -> None:
+        """Refuse the publishes that wait for the disk: nothing more gets there now."""
         self.store.is_failed = True
+        self._storage.failed_stores.add(self.store)
+        self.withdrawals.refuse_waiting()
         self.store_moved()
+
+    def store_reopened(self) -> None:
+        """Let the next checkpoint say what it could not while the recovery point stood still."""
+        self.is_checkpoint_due = True
 
     def store_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that nobody waits for them."""
@@ -338,10 +347,7 @@ class Queue:
             self.settle(taken.start, taken.end)
             logger.error(
                 "records lost queue=%s vhost=%s from=%d to=%d",
-                self.name,
-                self.virtual_host.name,
-                taken.start,
-                taken.end,
+                *(self.name, self.virtual_host.name, taken.start, taken.end),
             )
 
     def redeliveries(self, end: int) -> list[tuple[int, int, int]]:

@@ -131,7 +131,7 @@ class Saving:
             return
         bindings, exchanges = self._broker.remove_queue(queue)
         self._remove_definitions(queue.virtual_host, bindings, exchanges)
-        queue.refuse_waiting()
+        queue.store_failed()
         self._broker.discard(queue)
 
     def _withdraw_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
@@ -139,7 +139,7 @@ class Saving:
             return
         self._remove_definitions(vhost, vhost.remove_exchange(exchange))
         for queue in end_delay_queues(vhost, [exchange]):
-            queue.refuse_waiting()
+            queue.store_failed()
             self._broker.discard(queue)
 
     def _remove_definitions(

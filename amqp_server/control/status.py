@@ -39,6 +39,7 @@ async def status(server: Server) -> dict[str, object]:
         "connections": len(server.connections),
         "channels": sum(connection.channel_count for connection in server.connections),
         "queues": len(queues),
+        "queues_read_only": sum(queue.store.is_failed for queue in queues),
         "messages_ready": sum(len(queue.ready) for queue in queues),
         "damaged": _damaged(server),
     }

@@ -9,6 +9,7 @@ from appendlog.flushing.requests import (
     DeleteRequest,
     FlushRequest,
     RemoveSettledRequest,
+    ReopenRequest,
     Request,
 )
 from appendlog.log import Log
@@ -44,7 +45,9 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
     request = group[0]
     if isinstance(request, RemoveSettledRequest):
         return log.remove_settled(request.floor, request.keep_since_ns)
-    if isinstance(request, CloseRequest):
+    if isinstance(request, ReopenRequest):
+        log.reopen()
+    elif isinstance(request, CloseRequest):
         log.close()
     elif isinstance(request, DeleteRequest):
         log.delete()

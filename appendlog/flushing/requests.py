@@ -41,6 +41,13 @@ class RemoveSettledRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ReopenRequest:
+    """Take a failed log into use again; see `Log.reopen`."""
+
+    log: Log
+
+
+@dataclass(frozen=True, slots=True)
 class CloseRequest:
     """Put a log on the disk and close it; see `Log.close`."""
 
@@ -54,7 +61,7 @@ class DeleteRequest:
     log: Log
 
 
-MaintenanceRequest = RemoveSettledRequest | CloseRequest | DeleteRequest
+MaintenanceRequest = RemoveSettledRequest | CloseRequest | DeleteRequest | ReopenRequest
 Request = FlushRequest | MaintenanceRequest
 
 

@@ -29,6 +29,7 @@ from appendlog.options import LogOptions
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
 from appendlog.segments.index import ActiveIndex
 from appendlog.segments.segment import Segment, SegmentName
+from appendlog.segments.taking_back import take_back
 
 INDEX_GROUP_ENTRIES: Final = 32
 """Index entries of the active segment are written in groups of at least this many."""
@@ -69,7 +70,7 @@ class SegmentWriter:
         )
         self._is_data_synced = True
         self._is_directory_synced = True
-        self._directories = options.directories or DurableDirectories(
+        self.directories = options.directories or DurableDirectories(
             existing_root(filesystem, directory)
         )
         # An `end` file was once written behind the syncs of all of them.
@@ -84,6 +85,7 @@ class SegmentWriter:
         self.end_offset = end_offset
         self.last_timestamp_ns = last_timestamp_ns
         self.path = directory
+        self._note_state()
 
     def check(self, chunks: Sequence[bytes], end_offset: int) -> list[ChunkHeader]:
         """Return the headers of chunks to append.
@@ -129,6 +131,7 @@ class SegmentWriter:
             OSError: A file operation failed; `path` says which file. The log is in an
                 unknown state.
         """
+        self._note_state()
         for chunk, header in zip(chunks, headers, strict=True):
             self._add(chunk, header)
         last = headers[-1].end_offset if headers else self.end_offset
@@ -145,6 +148,20 @@ class SegmentWriter:
             self.sync()
         self.end_offset = end_offset
 
+    def take_back(self, known: Sequence[Segment]) -> None:
+        """Remove what a failed append left in the files, on descriptors of its own.
+
+        Args:
+            known: The segments of the log, without those that the failed append began.
+
+        Raises:
+            OSError: It cannot be removed now.
+        """
+        if self.active is not None:
+            self._descriptors.forget(self._filesystem, self.active.path)
+        known = (*known, *self._created_before)
+        take_back(self._filesystem, self._directory, known, self._end_before, self._active_before)
+
     def sync(self) -> None:
         """Put all bytes and names so far on the disk, then say so in the `end` file."""
         segment = self.active
@@ -152,6 +169,8 @@ class SegmentWriter:
             return
         self._sync_data(segment)
         self._sync_directory()
+        # From here on it may be seen by others: a half-written slot can be a valid one.
+        self._note_state()
         self.path = self._end_file.path
         self._end_file.write(
             self._filesystem,
@@ -175,6 +194,7 @@ class SegmentWriter:
         Raises:
             OSError: A file operation failed; `path` says which file.
         """
+        self._note_state()
         if self.active is not None:
             self._seal(self.active)
         self.active = self._create()
@@ -194,6 +214,13 @@ class SegmentWriter:
             return
         with suppress(OSError):
             index.store(self._filesystem, segment.index_path, self._identity.salt)
+
+    def _note_state(self) -> None:
+        """Remember what there is, to go back to if something fails."""
+        self._end_before = self._segments_end
+        self._created_before = tuple(self.created)
+        active = self.active
+        self._active_before = None if active is None else (active, active.size_bytes)
 
     def _add(self, chunk: bytes, header: ChunkHeader) -> None:
         if self.active is not None and self._must_roll(self.active, chunk, header):
@@ -233,7 +260,7 @@ class SegmentWriter:
         position, flags = segment.size_bytes, os.O_RDWR
         self.path = segment.path
         if self._new_header:
-            self._directories.make(self._filesystem, self._directory)
+            self.directories.make(self._filesystem, self._directory)
             if not sync and not self._end_file.is_written:
                 # Or readers would take what they find for durable, and show its offsets.
                 self._end_file.write(
@@ -295,6 +322,6 @@ class SegmentWriter:
         self.path = self._directory
         self._filesystem.sync_directory(self._directory)
         if not self._are_parents_synced:
-            self._directories.sync(self._filesystem, self._directory)
+            self.directories.sync(self._filesystem, self._directory)
             self._are_parents_synced = True
         self._is_directory_synced = True

@@ -190,8 +190,6 @@ def test_a_failed_write_is_final_and_reading_goes_on(tmp_path: Path) -> None:
     operations = len(filesystem.operations)
     with pytest.raises(LogFailedError):
         append(log, 6, 9)
-    with pytest.raises(LogFailedError):
-        log.remove_settled(3)
     assert len(filesystem.operations) == operations
     assert log.failed is caught.value
     assert (log.log_end_offset, log.recovery_point) == (6, 6)

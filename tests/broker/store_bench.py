@@ -89,6 +89,12 @@ class StoreBench:
         self.moves += 1
         self.known_cursor = self.store.cursor
 
+    def store_failed(self) -> None:
+        self.store_moved()
+
+    def store_reopened(self) -> None:
+        pass
+
     def store_lost(self, start: int, end: int) -> None:
         self.lost.append((start, end))
 

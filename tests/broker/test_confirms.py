@@ -18,11 +18,22 @@ class DurableEnd:
     is_failed: bool = False
 
 
+@dataclass
+class Withdrawn:
+    """What is taken out of a queue again."""
+
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, start: int, end: int) -> None:
+        self.ranges.append((start, end))
+
+
 @dataclass(eq=False)
 class WrittenQueue:
     """A queue of which only the store matters."""
 
     store: DurableEnd = field(default_factory=DurableEnd)
+    withdrawals: Withdrawn = field(default_factory=Withdrawn)
 
     def barrier(self, end_offset: int) -> Barrier:
         return Barrier(cast("Queue", self), end_offset)
@@ -37,6 +48,27 @@ def test_publishes_that_wait_for_nothing_are_answered_with_one_answer() -> None:
     assert confirms.release() == [Answer(5, refused=False)]
     assert (confirms.last_tag, confirms.answered_tag, len(confirms)) == (5, 5, 0)
     assert confirms.release() == []
+
+
+def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_answered() -> None:
+    """Other messages had its offsets by then, and their safety was taken for its own."""
+    confirms = PublisherConfirms()
+    slow, failing = WrittenQueue(), WrittenQueue()
+    confirms.add(1, [slow.barrier(1)])
+    confirms.add(2, [failing.barrier(2)])
+    confirms.add(3, [slow.barrier(4), failing.barrier(5)])
+    failing.store.confirmed_end = 2
+    failing.store.is_failed = True
+
+    assert confirms.refuse(cast("Queue", failing)) == [6]
+    assert failing.withdrawals.ranges == [(2, 5)]
+    assert slow.withdrawals.ranges == []
+    assert confirms.release() == []
+    failing.store.is_failed = False
+    failing.store.confirmed_end = 9
+    slow.store.confirmed_end = 9
+
+    assert confirms.release() == [Answer(3, refused=False), Answer(6, refused=True)]
 
 
 def test_what_is_safe_waits_for_what_was_published_before_it() -> None:

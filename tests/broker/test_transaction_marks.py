@@ -110,3 +110,18 @@ def chunks(made: StoreBench) -> list[tuple[int, int, bytes]]:
         found.append((header.base_offset, header.record_count, transaction_id))
         at += header.chunk_bytes
     return found
+
+
+@given(st.integers(1, 29), st.data())
+def test_pieces_that_are_put_back_come_out_again(cut: int, data: st.DataObject) -> None:
+    """A request that failed is made anew, from where the log ends by then."""
+    marks, same = TransactionMarks(), TransactionMarks()
+    for each in (marks, same):
+        each.add(2, 9, ONE)
+        each.add(9, 14, TWO)
+        each.add(20, 26, ONE)
+    marks.put_back(marks.pieces(0, cut))
+    end = data.draw(st.integers(0, 30))
+    same.pieces(0, end) if end else None
+    marks.forget(end)
+    assert marks.pieces(end, 31) == same.pieces(end, 31)

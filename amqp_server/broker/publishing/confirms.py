@@ -27,6 +27,9 @@ class ConfirmWaiter(Protocol):
     def release_confirms(self) -> None:
         """Look again at what has become safe."""
 
+    def refuse_confirms(self, queue: Queue) -> None:
+        """Give up what is not safe in a queue whose log has failed."""
+
 
 class Barrier(NamedTuple):
     """A publish is safe in `queue` once its durable end is at `end_offset` or past it."""
@@ -71,6 +74,28 @@ class PublisherConfirms:
                 last.last_tag = self.last_tag
                 return
         self._waiting.append(_Waiting(self.last_tag, barriers, refused))
+
+    def refuse(self, queue: Queue) -> list[int]:
+        """Refuse what waits for a queue whose log has failed, and take it out of that queue.
+
+        At once, though it may be answered later: the log may work again by then, and pass the
+        same offsets with other messages.
+
+        Returns:
+            The last tags of what is refused.
+        """
+        tags: list[int] = []
+        first_tag = self.answered_tag + 1
+        for entry in self._waiting:
+            for barrier in entry.barriers:
+                if barrier.queue is queue and queue.store.confirmed_end < barrier.end_offset:
+                    count = entry.last_tag - first_tag + 1
+                    queue.withdrawals.add(barrier.end_offset - count, barrier.end_offset)
+                    entry.refused, entry.barriers = True, ()
+                    tags.append(entry.last_tag)
+                    break
+            first_tag = entry.last_tag + 1
+        return tags
 
     def release(self) -> list[Answer]:
         """Remove and return what can be answered now, in order, merged where alike."""

@@ -171,6 +171,11 @@ class Publishing:
             else:
                 self._channel.send(BasicAck(delivery_tag=answer.last_tag, multiple=multiple))
 
+    def refuse_confirms(self, queue: Queue) -> None:
+        """Give up what is not safe in a queue whose log has failed."""
+        if self.confirms is not None:
+            self.confirms.refuse(queue)
+
     @property
     def awaits_confirms(self) -> bool:
         """Whether publishes of this channel are not answered yet."""

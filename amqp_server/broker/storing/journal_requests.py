@@ -7,7 +7,7 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.transaction_marks import TransactionMarks
+from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
 from appendlog import FlushRequest, encode_chunk
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class JournalRequests:
         self._log = log
         self._chunk_bytes_max = chunk_bytes_max
         self._timestamp_ns = log.last_timestamp_ns
+        self._taken: list[Piece] = []
 
     def make(self, ring: Ring, ranges: list[tuple[int, int]], *, sync: bool) -> FlushRequest:
         """Return a request for the first messages of `ranges`, as many as one may hold.
@@ -59,6 +60,7 @@ class JournalRequests:
             offsets = [offset for start, end in ranges for offset in range(start, end)]
         # Append time never goes back within a log, even when the clock does.
         self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
+        self._taken = []
         if self.transactions:
             chunks = self._encode_pieces(messages, ends_bytes, first_offset, count)
         else:
@@ -68,17 +70,23 @@ class JournalRequests:
             ]
         return FlushRequest(self._log, chunks, offsets[count - 1] + 1, sync)
 
+    def take_back(self) -> None:
+        """Remember again what the last request was made of: it failed, and will be made anew."""
+        self.transactions.put_back(self._taken)
+        self._taken = []
+
     def _encode_pieces(
         self, messages: list[bytes], ends_bytes: list[int], first_offset: int, count: int
     ) -> list[bytes]:
         """Encode so that a chunk holds messages of one transaction only, or of none."""
+        self._taken = self.transactions.pieces(first_offset, first_offset + count)
         return [
             self._encode(
                 messages[start:end],
                 range(first_offset + start, first_offset + end),
                 piece.transaction_id,
             )
-            for piece in self.transactions.pieces(first_offset, first_offset + count)
+            for piece in self._taken
             for start, end in self._chunk_borders(
                 ends_bytes, piece.start - first_offset, piece.end - first_offset
             )

@@ -20,18 +20,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.cold_reads import ColdReads, wake
 from amqp_server.broker.storing.journal_requests import JournalRequests
+from amqp_server.broker.storing.unclaimed import Unclaimed
 from amqp_server.config import Durability
-from appendlog import FlushRequest
+from appendlog import FlushRequest, ReopenRequest
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.cold_reads import ReadInWorker
-    from appendlog import Flusher, FlushResult, Log, ReadResult
+    from amqp_server.broker.storing.store_owner import StoreOwner
+    from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
 
@@ -41,16 +42,6 @@ SPILL_FILL = 0.8
 """Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
 OFFSET_MAX = (1 << 63) - 1
 """Higher than any message's offset."""
-
-
-class StoreOwner(Protocol):
-    """Who hears that something in the store has moved: the queue."""
-
-    def store_moved(self) -> None:
-        """More can be read, claimed or confirmed than before."""
-
-    def store_lost(self, start: int, end: int) -> None:
-        """The log no longer has the records of `[start, end)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +90,7 @@ class MessageStore:
         self.log = log
         self.ring = ring
         self.is_failed = False
+        self.failure: LogFailedError | None = None
         self.is_held = False
         self.written_end = log.log_end_offset
         self.recovery_point = log.log_end_offset
@@ -109,14 +101,14 @@ class MessageStore:
         self._owner = owner
         self._persistent_end = 0
         self._request: FlushRequest | None = None
-        self._unclaimed: deque[list[bytes]] = deque()
-        self._unclaimed_count = 0
+        self._unclaimed = Unclaimed()
         self._requests = JournalRequests(log, settings.flush_bytes)
         self._read_in_worker = read_in_worker
         self._cold = self.cold_reads()
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
         self._is_sync_due = False
+        self._reopening: ReopenRequest | None = None
         self._oldest_waiting_seconds = 0.0
 
     @property
@@ -127,12 +119,12 @@ class MessageStore:
     @property
     def end_offset(self) -> int:
         """The offset that the next message will get."""
-        return self.ring.cursor + self._unclaimed_count
+        return self.ring.cursor + len(self._unclaimed)
 
     @property
     def is_stalled(self) -> bool:
         """Whether messages wait for room; their publishers should not be read meanwhile."""
-        return self._unclaimed_count > 0
+        return len(self._unclaimed) > 0 and not self.is_failed
 
     @property
     def is_flushing(self) -> bool:
@@ -173,9 +165,9 @@ class MessageStore:
                 self.ring.publish(messages)
             else:
                 self.ring.publish(messages[:claimed])
-                self._wait_for_room(messages[claimed:])
+                self._unclaimed.add(messages[claimed:])
         else:
-            self._wait_for_room(messages)
+            self._unclaimed.add(messages)
         if persistent:
             self._persistent_end = self.end_offset
         return self.end_offset
@@ -217,7 +209,7 @@ class MessageStore:
                 self.ring.release(end)
         if self._unclaimed:
             cursor = self.ring.cursor
-            self._claim_waiting()
+            self._unclaimed.claim(self.ring, self.gating_sequence)
             if self.ring.cursor > cursor:
                 # There may be no flush under way that would tell the owner later.
                 self._owner.store_moved()
@@ -243,7 +235,6 @@ class MessageStore:
         self._is_discarded = True
         wake(self._flush_waiters)
         self._unclaimed.clear()
-        self._unclaimed_count = 0
         self.ring.release(self.ring.cursor)
 
     def give_up_memory(self) -> None:
@@ -303,10 +294,11 @@ class MessageStore:
         request, self._request = self._request, None
         assert request is not None, "an answer without a request"
         if result.error is not None:
-            self.is_failed = True
-            self._unclaimed.clear()
-            self._unclaimed_count = 0
+            self.is_failed, self.failure = True, result.error
+            self._requests.take_back()
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
+            wake(self._flush_waiters)
+            self._owner.store_failed()
         else:
             self.written_end = request.end_offset
             if request.sync:
@@ -316,25 +308,36 @@ class MessageStore:
                 self.ring.release(min(self._settlement.ack_floor, self.written_end))
             else:
                 self.ring.release(self.gating_sequence)
-            self._claim_waiting()
-            assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
+            self._go_on()
+
+    def reopen(self) -> None:
+        """Try to take the failed log into use again; whoever owns the store hears if it works."""
+        if self.is_failed and not self._is_discarded and self._reopening is None:
+            self._reopening = ReopenRequest(self.log)
+            self._flusher.submit(self._reopening)
+
+    def reopened(self, result: FlushResult) -> None:
+        """Take the flusher's answer: go on where the log ends, or stay failed.
+
+        The ring still has all that is not in the log. It is written anew.
+        """
+        self._reopening = None
+        if result.error is not None or self._is_discarded:
+            return
+        self.written_end = max(self.written_end, self.log.log_end_offset)
+        self.recovery_point = max(self.recovery_point, self.log.recovery_point)
+        self._requests.transactions.forget(self.written_end)
+        self.is_failed, self.failure = False, None
+        logger.warning("journal goes on path=%s offset=%d", self.log.directory, self.written_end)
+        self._owner.store_reopened()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Use the room that the log's new end makes, and tell everybody."""
+        self._unclaimed.claim(self.ring, self.gating_sequence)
+        assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
         wake(self._flush_waiters)
         self._owner.store_moved()
-
-    def _wait_for_room(self, messages: list[bytes]) -> None:
-        self._unclaimed.append(messages)
-        self._unclaimed_count += len(messages)
-
-    def _claim_waiting(self) -> None:
-        while self._unclaimed:
-            messages = self._unclaimed[0]
-            claimed = self.ring.try_claim(messages, self.gating_sequence)
-            self.ring.publish(messages[:claimed])
-            self._unclaimed_count -= claimed
-            if claimed < len(messages):
-                self._unclaimed[0] = messages[claimed:]
-                return
-            self._unclaimed.popleft()
 
     def _may_wait(self) -> bool:
         now = time.monotonic()
@@ -359,7 +362,7 @@ class MessageStore:
             # All of it was settled out of order: nothing to write, and nothing to keep.
             self.written_end = end
             self.ring.release(self.gating_sequence)
-            self._claim_waiting()
+            self._unclaimed.claim(self.ring, self.gating_sequence)
             self._owner.store_moved()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:

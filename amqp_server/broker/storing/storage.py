@@ -6,10 +6,11 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
 from amqp_server.broker.storing.moved_queues import MovedQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
-from appendlog import DeleteRequest, DurableDirectories, FlushRequest, Log
+from appendlog import DeleteRequest, DurableDirectories, FlushRequest, Log, ReopenRequest
 from metadata.names import log_directory
 from ring import PagePool, Ring
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from amqp_server.broker.rules.message_facts import MessageFacts
-    from amqp_server.broker.storing.message_store import StoreOwner
     from amqp_server.broker.storing.storage_settings import StorageSettings
+    from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
@@ -93,6 +94,7 @@ class QueueStorage:
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
+        self.failed_stores = FailedStores()
         self._stores: dict[Log, MessageStore] = {}
         self._on_deleted: dict[Log, Callable[[], None]] = {}
 
@@ -155,6 +157,7 @@ class QueueStorage:
             on_done: Called when the log is gone, or cannot be removed.
         """
         store.discard()
+        self.failed_stores.discard(store)
         del self._stores[store.log]
         if on_done is not None:
             self._on_deleted[store.log] = on_done
@@ -166,10 +169,15 @@ class QueueStorage:
             if isinstance(result.request, DeleteRequest):
                 self._on_deleted.pop(result.request.log, _nothing)()
             store = self._stores.get(result.request.log)
-            if not isinstance(result.request, FlushRequest) or store is None:
+            if store is None:
                 continue
             try:
-                store.flushed(result)
+                if isinstance(result.request, FlushRequest):
+                    store.flushed(result)
+                elif isinstance(result.request, ReopenRequest):
+                    store.reopened(result)
+                    if not store.is_failed:
+                        self.failed_stores.discard(store)
             except Exception:
                 # A mistake of ours in one store must not cost the others their answers.
                 logger.exception("result not taken log=%s", store.log.directory)

@@ -40,6 +40,22 @@ class TransactionMarks:
                 return
         self._marks.append(Piece(start, end, transaction_id))
 
+    def put_back(self, pieces: list[Piece]) -> None:
+        """Mark again what `pieces` gave out last."""
+        for piece in reversed(pieces):
+            # A mark that the pieces ended inside of is still there, whole.
+            is_there = bool(self._marks) and self._marks[0].start < piece.end
+            if piece.transaction_id and not is_there:
+                self._marks.appendleft(piece)
+
+    def forget(self, end: int) -> None:
+        """Forget what lies below `end`: it is in the log."""
+        while self._marks and self._marks[0].start < end:
+            mark = self._marks.popleft()
+            if end < mark.end:
+                self._marks.appendleft(mark._replace(start=end))
+                return
+
     def pieces(self, start: int, end: int) -> list[Piece]:
         """Cut `[start, end)` where a transaction begins or ends, and forget marks below `end`."""
         pieces: list[Piece] = []

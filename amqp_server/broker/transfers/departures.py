@@ -174,6 +174,16 @@ class Departures:
             self._sent_waiters.append(waiter)
             await waiter
 
+    def refuse_confirms(self, queue: Queue) -> None:
+        """Let what is not safe in a queue whose log has failed be tried again there."""
+        refused = set(self._confirms.refuse(queue))
+        self._under_way = deque(
+            each._replace(queues=[one for one in each.queues if one is not queue])
+            if each.last_tag in refused
+            else each
+            for each in self._under_way
+        )
+
     def release_confirms(self) -> None:
         """Settle what has become safe in its new queues."""
         answers = self._confirms.release()

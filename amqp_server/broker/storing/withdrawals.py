@@ -1,0 +1,49 @@
+"""Messages that a queue took in and then had to refuse: they are not delivered any more.
+
+Their publishers were told so, and publish them again. What a consumer has already cannot be taken
+back: that is settled by the consumer, or comes again as any other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+
+
+class Withdrawals:
+    """The refused messages of one queue that are not in reach yet.
+
+    Args:
+        queue: Whose ready messages they are, or will be when its ring has room for them.
+    """
+
+    def __init__(self, queue: Queue) -> None:
+        """Begin with none."""
+        self._queue = queue
+        self._ranges: list[tuple[int, int]] = []
+
+    def refuse_waiting(self) -> None:
+        """Let everybody who waits for the queue's disk give up what is not safe there."""
+        for waiter in tuple(self._queue.waiting_confirms):
+            waiter.refuse_confirms(self._queue)
+
+    def add(self, start: int, end: int) -> None:
+        """Take `[start, end)` out of the queue, as far as nobody has it."""
+        if not self._queue.is_deleted:
+            self._ranges.append((start, end))
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take out what has become ready meanwhile."""
+        if not self._ranges:
+            return
+        queue, ranges = self._queue, self._ranges
+        self._ranges = []
+        cursor = queue.store.cursor
+        for start, end in ranges:
+            for taken in queue.ready.take_range(start, min(end, cursor)):
+                queue.settle(taken.start, taken.end)
+            if cursor < end:
+                self._ranges.append((max(start, cursor), end))

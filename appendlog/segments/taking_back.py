@@ -1,0 +1,62 @@
+"""Going back to before an append that failed: nobody was promised what it left in the files.
+
+Not a change in place of anything that was ever durable: only bytes behind the end of the log go,
+as a torn tail does at a start.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from appendlog.files.filesystem import FileSystem
+from appendlog.segments.segment import Segment, SegmentName, segment_names
+
+
+def take_back(
+    filesystem: FileSystem,
+    directory: Path,
+    known: Sequence[Segment],
+    end_offset: int,
+    active: tuple[Segment, int] | None,
+) -> None:
+    """Remove segments that a failed append began, and what it wrote behind the last one.
+
+    Args:
+        filesystem: All file calls go through it.
+        directory: Of the log.
+        known: Segments that the log has; a file of another at or behind `end_offset` goes.
+        end_offset: Of the log before the append.
+        active: Segment that was appended to and its size before, if there was one. If it was
+            sealed since, all of it is on the disk, and it stays.
+
+    Raises:
+        OSError: Something cannot be removed; to be done again.
+    """
+    if not filesystem.exists(directory):
+        return
+    names = {segment.path.name for segment in known}
+    begun = [
+        name
+        for name in segment_names(filesystem.listdir(directory))
+        if name.base_offset >= end_offset and name.file_name not in names
+    ]
+    for name in reversed(begun):
+        _remove(filesystem, directory, name)
+    if begun:
+        filesystem.sync_directory(directory)
+    if active is not None and not active[0].is_sealed:
+        segment, size_bytes = active
+        descriptor = filesystem.open(segment.path, os.O_RDWR)
+        try:
+            if filesystem.size(descriptor) > size_bytes:
+                filesystem.truncate(descriptor, size_bytes)
+                filesystem.fsync(descriptor)
+        finally:
+            filesystem.close(descriptor)
+
+
+def _remove(filesystem: FileSystem, directory: Path, name: SegmentName) -> None:
+    filesystem.unlink(directory / name.file_name)
+    index = directory / name.index_name
+    if filesystem.exists(index):
+        filesystem.unlink(index)

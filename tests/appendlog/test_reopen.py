@@ -1,0 +1,103 @@
+"""A log that failed for want of room is taken into use again, with what it promised and no more."""
+
+import errno
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from appendlog import Log, LogFailedError, LogReader
+from tests.appendlog.builders import append, chunk, expected, open_log, read_all
+from tests.faults.faulty_filesystem import FaultyFileSystem
+
+SEGMENT_BYTES = 700
+
+
+def fail_somewhere(log: Log) -> None:
+    """Append, roll and retain until something fails."""
+    end = log.log_end_offset
+    for start in range(end, end + 60, 6):
+        chunks = [chunk(start, start + 3), chunk(start + 3, start + 6)]
+        log.append(chunks, start + 6, sync=start % 4 != 0)
+        if start % 24 == 0:
+            log.roll()
+
+
+@pytest.mark.parametrize("seed", [None, 0, 1])
+def test_after_a_failure_at_any_operation_the_log_goes_on_where_it_was(
+    tmp_path: Path, seed: int | None
+) -> None:
+    number = 0
+    while True:
+        root = tmp_path / str(number)
+        root.mkdir()
+        filesystem = FaultyFileSystem(root, number, errno.ENOSPC)
+        log, _ = open_log(root / "v" / "q", filesystem, SEGMENT_BYTES)
+        try:
+            fail_somewhere(log)
+            break
+        except LogFailedError:
+            pass
+        end, point = log.log_end_offset, log.recovery_point
+        with suppress(LogFailedError):
+            # The disk still takes nothing; where nothing has to be changed that is no hindrance.
+            log.reopen()
+        filesystem.fail_at = None
+        if log.failed is not None:
+            assert log.reopen().lost == []
+        assert point <= end <= log.log_end_offset == log.recovery_point
+        assert read_all(log) == expected(0, log.log_end_offset)
+        # What was refused has no place any more: others have its offsets.
+        again = log.log_end_offset
+        append(log, again, again + 30)
+        assert read_all(log) == expected(0, again + 30)
+        filesystem.power_cut(None if seed is None else random.Random(f"{seed} {number}"))
+        recovered, _ = open_log(root / "v" / "q", segment_bytes=SEGMENT_BYTES)
+        assert read_all(recovered) == expected(0, again + 30)
+        number += 1
+    assert number > 40
+
+
+def test_nothing_of_a_refused_append_is_left(tmp_path: Path) -> None:
+    """Written in full and then refused for the sync's sake, it came back at the next start."""
+    filesystem = FaultyFileSystem(tmp_path, has_dsync=False)
+    log, _ = open_log(tmp_path / "q", filesystem)
+    append(log, 0, 6)
+    # The write itself succeeds; what fails is its sync.
+    filesystem.fail_at = len(filesystem.operations) + 1
+    filesystem.error = errno.ENOSPC
+    with pytest.raises(LogFailedError):
+        log.append([chunk(6, 9)], 9, sync=True)
+    filesystem.fail_at = None
+    log.reopen()
+    assert read_all(log) == expected(0, 6)
+    assert read_all(open_log(tmp_path / "q")[0]) == expected(0, 6)
+    assert LogReader(tmp_path / "q").log_end_offset == 6
+
+
+def test_a_log_that_failed_before_anything_was_written_begins_again(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path, 2, errno.ENOSPC)
+    log, _ = open_log(tmp_path / "v" / "q", filesystem)
+    with pytest.raises(LogFailedError):
+        append(log, 0, 3)
+    filesystem.fail_at = None
+    log.reopen()
+    append(log, 0, 3)
+    filesystem.power_cut()
+    assert read_all(open_log(tmp_path / "v" / "q")[0]) == expected(0, 3)
+
+
+def test_settled_segments_of_a_failed_log_can_be_removed(tmp_path: Path) -> None:
+    """They may be what has filled the disk."""
+    filesystem = FaultyFileSystem(tmp_path)
+    log, _ = open_log(tmp_path / "q", filesystem, SEGMENT_BYTES)
+    append(log, 0, 30)
+    filesystem.fail_at, filesystem.error = len(filesystem.operations), errno.ENOSPC
+    with pytest.raises(LogFailedError):
+        append(log, 30, 33)
+    filesystem.fail_at = None
+    assert log.remove_settled(20) > 0
+    log.reopen()
+    append(log, 30, 33)
+    assert read_all(log) == expected(log.log_start_offset, 33)
