@@ -376,7 +376,8 @@ def leading_incarnations(
         state = checkpoints.get(queue.incarnation)
         if state is not None:
             settled = max([state.ack_floor, *(end for _, end in state.acked_ranges)])
-            if settled > queue.opened_end:
+            returned = max((end for _, end, _ in state.redeliveries), default=0)
+            if max(settled, returned) > queue.opened_end:
                 leading.add(queue.incarnation)
     return leading
 

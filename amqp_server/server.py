@@ -286,17 +286,19 @@ class Server:
         # The first round revokes the clean stop, before anything is delivered.
         gone = [each for each in checkpoints if each not in known] if knows_all else []
         # And the checkpoint of a log that has lost its end: new messages would be hidden (I4).
-        again = redo.keys() | leading_incarnations(checkpoints, self.broker.queues())
+        leading = leading_incarnations(checkpoints, self.broker.queues())
+        again = redo.keys() | leading
         states: list[QueueState] = [
             checkpoint_of(each) for each in self.broker.queues() if each.incarnation in again
         ]
         if not was_clean and not knows_all:
             # Nobody will know at the next start that this one came after a crash.
-            missed = [state for each, state in checkpoints.items() if each not in known]
-            states += map(all_delivered, missed)
+            states += [all_delivered(checkpoints[each]) for each in checkpoints.keys() - known]
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         try:
             await asyncio.to_thread(self._checkpoints.write_round, states, gone)
+            if leading:
+                await asyncio.to_thread(self._checkpoints.supersede)
             # All that was committed is in the logs and in a checkpoint now.
             await asyncio.to_thread(self.journal.finish_recovery, left)
         except OffsetsError as error:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server import __version__
+from amqp_server.lost_checkpoint import tell_of_lost_checkpoint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +149,7 @@ class StartReport:
         self.documents = len(metadata.documents)
         self.unreadable = [(each.path, each.reason) for each in metadata.unreadable]
         self.checkpoint = checkpoint
+        tell_of_lost_checkpoint(checkpoint, metadata)
         # Not the journal's messages: the report may live long.
         self.redo_transactions = len(redo.transactions)
         self.redo_torn_bytes = redo.torn_bytes

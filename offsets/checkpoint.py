@@ -149,6 +149,17 @@ class CheckpointStore:
             raise CheckpointFailedError(path, cause) from cause
         return WrittenRound(self._generation, self._file_bytes - start)
 
+    def supersede(self) -> WrittenRound:
+        """Begin another generation: what the files said before the last round is read no more.
+
+        Not even when the newest file is unreadable, because the one before it says the same.
+
+        Raises:
+            CheckpointFailedError: The disk refused; as for `write_round`.
+        """
+        self.close()
+        return self.write_round(())
+
     @property
     def generation(self) -> int:
         """Number of the newest file."""

@@ -237,6 +237,66 @@ def test_what_is_readable_of_the_newest_goes_on_top_of_the_previous(tmp_path: Pa
     store.close()
 
 
+def test_a_flipped_byte_of_the_previous_generation_changes_nothing(tmp_path: Path) -> None:
+    previous = write_rounds(tmp_path, [state(0, 1)], [state(1, 2)])
+    write_rounds(tmp_path, [state(0, 9)], [state(1, 8)], clean=True)
+    whole = previous.read_bytes()
+    expected = {QUEUES[0]: state(0, 9), QUEUES[1]: state(1, 8)}
+    for position in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << position % 8
+        previous.write_bytes(flipped)
+        _, states, was_clean = open_store(tmp_path)
+        assert (states, was_clean) == (expected, True)
+
+
+@pytest.mark.parametrize("in_base", [True, False])
+def test_flipped_bytes_in_both_generations_never_make_the_state_lead(
+    tmp_path: Path, in_base: bool
+) -> None:
+    previous = write_rounds(tmp_path, [state(0, 1), state(1, 1)], [state(0, 2)], [state(1, 3)])
+    newest = write_rounds(tmp_path, [state(0, 4)], [state(1, 5)], [state(0, 6)])
+    possible = {QUEUES[0]: {1, 2, 4, 6}, QUEUES[1]: {1, 3, 5}}
+    content = bytearray(newest.read_bytes())
+    content[60 if in_base else -1] ^= 1
+    newest.write_bytes(content)
+    whole = previous.read_bytes()
+    for position in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[position] ^= 1 << position % 8
+        previous.write_bytes(flipped)
+        store, states, was_clean = open_store(tmp_path)
+        assert not was_clean
+        assert bool(store.recovery.torn_bytes) or newest in store.recovery.damaged_files
+        for incarnation, found in states.items():
+            assert found.ack_floor in possible[incarnation]
+            assert found == state(QUEUES.index(incarnation), found.ack_floor)
+
+
+def test_nothing_readable_is_no_state_and_was_not_clean(tmp_path: Path) -> None:
+    write_rounds(tmp_path, [state(0, 1)])
+    write_rounds(tmp_path, [state(0, 2)], clean=True)
+    for path in tmp_path.iterdir():
+        spoil_the_base(path)
+    store, states, was_clean = open_store(tmp_path)
+    assert (states, was_clean, store.recovery.rounds) == ({}, False, 0)
+    store.write_round([state(0, 3)])
+    store.close()
+    assert read(tmp_path) == {QUEUES[0]: state(0, 3)}
+
+
+def test_what_was_superseded_is_not_read_though_the_newest_file_is_damaged(tmp_path: Path) -> None:
+    """The log of the queue was lost: its old state would hide new messages."""
+    write_rounds(tmp_path, [state(0, 100)])
+    store, _, _ = open_store(tmp_path)
+    store.write_round([state(0, 0)])
+    store.supersede()
+    store.close()
+    assert read(tmp_path) == {QUEUES[0]: state(0, 0)}
+    spoil_the_base(max(tmp_path.glob("*.log")))
+    assert read(tmp_path) == {QUEUES[0]: state(0, 0)}
+
+
 def test_a_damaged_file_is_put_aside_once_two_generations_stand_without_it(
     tmp_path: Path,
 ) -> None:

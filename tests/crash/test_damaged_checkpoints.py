@@ -1,0 +1,94 @@
+"""Checkpoint files that cannot be read: messages come back, marked; none is hidden or lost."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.crash.messages import channel_to, drain, flags, publish_confirmed
+from tests.servers import RunningServer
+
+pytestmark = pytest.mark.crash
+
+
+def flip_the_base(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+
+
+def damage_both(offsets: Path) -> None:
+    for path in offsets.glob("*.log"):
+        path.write_bytes(path.read_bytes().replace(b"AQCP", b"AQCQ"))
+
+
+def cut_both_short(offsets: Path) -> None:
+    for path in offsets.glob("*.log"):
+        path.write_bytes(b"")
+
+
+def prepared(start_server: StartServer, *, cleanly: bool) -> RunningServer:
+    """Return a stopped server with two generations, of whose ten messages five are settled."""
+    server = start_server()
+    server.terminate()
+    server.restart()
+    with channel_to(server) as client:
+        client.declare("q")
+        publish_confirmed(client, "q", range(10))
+        for _ in range(5):
+            assert client.get("q") is not None
+    server.terminate()
+    if not cleanly:
+        server.restart()
+        server.kill()
+    assert len(list((server.storage_path / "offsets").glob("*.log"))) == 2
+    server.may_fail = True
+    return server
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+@pytest.mark.parametrize("spoil", [damage_both, cut_both_short, shutil.rmtree])
+def test_without_a_checkpoint_everything_comes_back_marked_and_one_line_says_so(
+    start_server: StartServer, spoil: Callable[[Path], None], cleanly: bool
+) -> None:
+    server = prepared(start_server, cleanly=cleanly)
+    spoil(server.storage_path / "offsets")
+    server.restart()
+    assert len([line for line in server.messages if "no checkpoint can be read" in line]) == 1
+    with channel_to(server) as client:
+        assert drain(client, "q") == flags(range(10), redelivered=True)
+    server.terminate()
+    server.restart()
+    with channel_to(server) as client:
+        assert drain(client, "q") == []
+    assert len([line for line in server.messages if "no checkpoint can be read" in line]) == 1
+
+
+def test_the_previous_generation_is_used_and_one_line_says_so(start_server: StartServer) -> None:
+    server = prepared(start_server, cleanly=False)
+    flip_the_base(max((server.storage_path / "offsets").glob("*.log")))
+    server.restart()
+    assert len([line for line in server.messages if "checkpoint damaged" in line]) == 1
+    with channel_to(server) as client:
+        assert drain(client, "q") == flags(range(5, 10), redelivered=True)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_log_that_is_lost_hides_no_message_that_is_published_later(
+    start_server: StartServer, damaged: bool
+) -> None:
+    """The floor of the old log lay above the end of the new one, in both generations."""
+    server = prepared(start_server, cleanly=True)
+    shutil.rmtree(server.storage_path / "logs")
+    server.restart()
+    with channel_to(server) as client:
+        assert drain(client, "q") == []
+        publish_confirmed(client, "q", range(20, 23))
+        server.kill()
+    if damaged:
+        flip_the_base(max((server.storage_path / "offsets").glob("*.log")))
+    server.restart()
+    with channel_to(server) as client:
+        assert drain(client, "q") == flags(range(20, 23), redelivered=True)
