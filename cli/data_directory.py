@@ -1,5 +1,6 @@
 """What the commands share that read a data directory's files: its option, codes and refusals."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,11 +50,14 @@ class CommandFailedError(click.ClickException):
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what the world did wrong into one line and an exit code.
+    """Turn what the world did wrong into one line and an exit code; keep the log quiet.
+
+    What the log would say is what these commands tell themselves.
 
     Raises:
         CommandFailedError: Code 2 when the data directory cannot be used at all, else 1.
     """
+    logging.disable(logging.CRITICAL)
     try:
         yield
     except StartupError as error:
@@ -67,6 +71,8 @@ def refusals() -> Iterator[None]:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise CommandFailedError(f"{where}{error.strerror or error}", EXIT_FAILED) from error
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def shown(name: str) -> str:

@@ -1,6 +1,5 @@
 """The command `amqp-server recover`: recovery without serving, and the report of it."""
 
-import logging
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,12 +52,7 @@ def _recover(storage_path: Path, *, is_dry_run: bool) -> dict[str, Any]:
     # Imported here: --last and --help need no server.
     from amqp_server.offline_recovery import recover_directory
 
-    # The report says it all.
-    logging.disable(logging.ERROR)
-    try:
-        return recover_directory(storage_path, is_dry_run=is_dry_run).as_json()
-    finally:
-        logging.disable(logging.NOTSET)
+    return recover_directory(storage_path, is_dry_run=is_dry_run).as_json()
 
 
 def _last(storage_path: Path) -> dict[str, Any]:

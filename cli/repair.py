@@ -1,6 +1,5 @@
 """The command `amqp-server repair`: mends what a start only goes past; nothing without a copy."""
 
-import logging
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -80,13 +79,7 @@ def repair(
             _print_steps(steps)
         if not yes:
             _ask_first(storage_path)
-        # The steps say it all.
-        logging.disable(logging.ERROR)
-        try:
-            say = _silent if as_json else _say
-            done = repair_directory(storage_path, options, say)
-        finally:
-            logging.disable(logging.NOTSET)
+        done = repair_directory(storage_path, options, _silent if as_json else _say)
     assert done.check is not None
     _tell_done(done, as_json=as_json)
     worst = done.check.worst
@@ -135,8 +128,8 @@ def _tell_done(done: Repair, *, as_json: bool) -> None:
         click.echo(f"lost: offsets [{start}, {end}) of {shown(queue.name)} in {shown(queue.vhost)}")
     for step in done.left:
         click.echo(f"{step.remedy.value}: {shown(str(step.path))}: {shown(step.reason)}")
-    if done.quarantine is not None:
-        click.echo(f"what was taken out is in {shown(str(done.quarantine))}")
+    for path in done.quarantine:
+        click.echo(f"what was taken out is in {shown(str(path))}")
     click.echo(f"{OUTCOMES[done.check.worst].value} now; {len(done.done)} steps were done")
 
 
@@ -154,7 +147,7 @@ def _done_json(done: Repair) -> dict[str, Any]:
             }
             for queue, start, end in done.lost
         ],
-        "quarantine": None if done.quarantine is None else as_text(str(done.quarantine)),
+        "quarantine": [as_text(str(path)) for path in done.quarantine],
         "check": check_json(done.check),
     }
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from amqp_server.maintenance.directory_check import QueueCheck
 
+ROUNDS_MAX: Final = 3
+"""How often all of it is done: a recovery may bring to light what was hidden before."""
 PASSES_MAX: Final = 4
 """How often what was found is mended; a pass that changes nothing is the last."""
 
@@ -44,14 +46,15 @@ class Repair:
         done: Steps, in order.
         left: What could not be mended.
         lost: Offsets `[start, end)` that were given up, by queue.
-        quarantine: Where the copies are; None when nothing was taken out.
+        quarantine: Where the copies are, one directory for each round; empty when nothing was
+            taken out.
         check: What the directory is like now.
     """
 
     done: list[Step] = field(default_factory=list)
     left: list[Step] = field(default_factory=list)
     lost: list[tuple[StoredQueue, int, int]] = field(default_factory=list)
-    quarantine: Path | None = None
+    quarantine: list[Path] = field(default_factory=list)
     check: DirectoryCheck | None = None
 
 
@@ -88,6 +91,21 @@ def repair_directory(
         OffsetsError: The same.
     """
     repair = Repair()
+    for _ in range(ROUNDS_MAX):
+        _mend(storage_path, options, repair, say)
+        repair.check = check_directory(load_stored_queues(storage_path))
+        plan = options.plan(repair.check)
+        repair.left = [step for step in plan if step.remedy is Remedy.NONE]
+        if len(repair.left) == len(plan):
+            break
+        # Recovery has brought something to light.
+    return repair
+
+
+def _mend(
+    storage_path: Path, options: RepairOptions, repair: Repair, say: Callable[[str], None]
+) -> None:
+    """Mend what can be, then recover."""
     lock = lock_storage(storage_path, FileSystem())
     try:
         _Mending(storage_path, options, repair, say).run()
@@ -98,9 +116,6 @@ def repair_directory(
         recover_directory(storage_path, is_dry_run=False)
     except StartupError as error:
         say(f"not recovered: {error.message}")
-    repair.check = check_directory(load_stored_queues(storage_path))
-    repair.left = [step for step in options.plan(repair.check) if step.remedy is Remedy.NONE]
-    return repair
 
 
 class _Mending:
@@ -140,15 +155,16 @@ class _Mending:
                 self._repair.done.append(step)
         self._settle_lost()
         if self._quarantine.moved:
-            self._repair.quarantine = self._quarantine.path
+            self._repair.quarantine.append(self._quarantine.path)
 
     def _do(self, step: Step, check: QueueCheck | None) -> None:
-        if not self._filesystem.exists(step.path):
-            return
-        if check is not None and step.remedy is Remedy.REWRITE:
-            self._rewrite(step.path, check)
-        elif check is not None and step.remedy is Remedy.REBUILD_INDEX:
+        if check is not None and step.remedy is Remedy.REBUILD_INDEX:
             self._rebuild_index(step.path, check)
+        elif not self._filesystem.exists(step.path):
+            # It went with another step.
+            return
+        elif check is not None and step.remedy is Remedy.REWRITE:
+            self._rewrite(step.path, check)
         elif step.path.suffix == ".json":
             self._drop_definition(step.path)
         elif step.path.name == "offsets":

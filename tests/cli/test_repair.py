@@ -98,7 +98,22 @@ def test_a_damaged_segment_is_kept_whole(storage: Path, capsys: pytest.CaptureFi
     content = segment.read_bytes()
     _, done = repair(capsys, "--yes")
     assert done["lost"] == [{"vhost": "/", "name": "a", "offsets": [2, 3]}]
-    assert (Path(done["quarantine"]) / segment.relative_to(storage)).read_bytes() == content
+    (quarantine,) = done["quarantine"]
+    assert (Path(quarantine) / segment.relative_to(storage)).read_bytes() == content
+
+
+def test_what_comes_to_light_after_another_thing_is_mended_too(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The segment that recovery makes anew takes the name of the lost one: its index was left."""
+    segments_of(storage, "a")[0].unlink()
+    assert repair(capsys, "--yes")[0] == 0
+    assert verify(capsys)[0] == 0
+    (index,) = log_of(storage, "b").glob("*.index")
+    index.unlink()
+    fill(storage, b=1)
+    assert verify(capsys)[0] == 0
+    assert take(storage, "b") == [*ALL, b"m0"]
 
 
 def test_what_was_lost_is_waited_for_by_nobody(
