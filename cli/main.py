@@ -1,5 +1,6 @@
 """The command `amqp-server`: starts the broker, or one of the tools beside it."""
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -22,10 +23,12 @@ from cli.settings import (
     note_subcommand,
     read_config_file,
     runs_subcommand,
+    unknown_variables,
 )
 from cli.version import describe_version
 
 PROGRAM: Final = "amqp-server"
+logger: Final = logging.getLogger(__name__)
 EXIT_REFUSED: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_NO_READER: Final = 141
@@ -272,6 +275,8 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         return 0
     config = build_config(ctx, values)
     configure_logging(config.log_level)
+    for line in unknown_variables(ctx, os.environ):
+        logger.warning("%s", line)
 
     # Imported here: the help page and the tools need no event loop.
     from amqp_server.serving import run

@@ -26,6 +26,10 @@ from cli.parameters import (
 )
 
 ENVIRONMENT_PREFIX: Final = "AMQP_SERVER_"
+_OTHER_VARIABLES: Final = {
+    f"{ENVIRONMENT_PREFIX}PURE_PYTHON",
+    f"{ENVIRONMENT_PREFIX}REQUIRE_COMPILED",
+}
 _COMMAND: Final = "cli.settings.command"
 _FILE: Final = "cli.settings.file"
 
@@ -124,6 +128,26 @@ def _read_value(ctx: click.Context, path: Path, option: ServerOption, value: obj
         return option.type_cast_value(ctx, str(value))
     except click.BadParameter as error:
         raise click.UsageError(f"{path}: {option.key}: {error.message}") from error
+
+
+def unknown_variables(ctx: click.Context, environment: Mapping[str, str]) -> list[str]:
+    """Return a line for each environment variable that looks like a setting and is none.
+
+    Args:
+        ctx: The server's command.
+        environment: All variables.
+    """
+    known = {param.variable for param in ctx.command.params if isinstance(param, ServerOption)}
+    known |= _OTHER_VARIABLES
+    lines = []
+    for name in sorted(environment.keys() - known):
+        if name.startswith(ENVIRONMENT_PREFIX):
+            ends = [each.removeprefix(ENVIRONMENT_PREFIX) for each in sorted(known)]
+            end = name.removeprefix(ENVIRONMENT_PREFIX).upper()
+            near = difflib.get_close_matches(end, ends, n=1, cutoff=0.6)
+            advice = f"did you mean {ENVIRONMENT_PREFIX}{near[0]}?" if near else "it is ignored"
+            lines.append(f"environment variable {name} is no setting: {advice}")
+    return lines
 
 
 def describe_place(ctx: click.Context, param: click.Parameter) -> str:

@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import orjson
 
 from metadata.errors import DocumentFormatError, UnstorableDocumentError
+from metadata.migrations import MIGRATIONS, Migration, migrate, newest_schema
 
-SCHEMA: Final = 1
+SCHEMA: Final = newest_schema()
 """Value of `schema` in every document written."""
 
 DOCUMENT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest document, as JSON, that is written or read."""
 
 _KIND: Final = re.compile(r"[a-z][a-z_-]{0,63}")
-_FIELDS: Final = {"schema", "kind", "vhost", "name", "body"}
+_FIELDS: Final = {"kind", "vhost", "name", "body"}
 
 
 def is_kind(name: str) -> bool:
@@ -76,8 +78,12 @@ def encode_document(document: Document) -> bytes:
     return content
 
 
-def decode_document(content: bytes) -> Document:
-    """Read a document's file content.
+def decode_document(content: bytes, migrations: Sequence[Migration] = MIGRATIONS) -> Document:
+    """Read a document's file content, of this schema or an earlier one.
+
+    Args:
+        content: Of the file.
+        migrations: How earlier schemas are read.
 
     Raises:
         DocumentFormatError: It is not JSON, too long, of another schema, or lacks a field.
@@ -88,10 +94,11 @@ def decode_document(content: bytes) -> Document:
         fields = _load(content)
     except (ValueError, RecursionError) as cause:
         raise DocumentFormatError(f"not JSON: {cause}") from cause
-    if not isinstance(fields, dict) or fields.keys() != _FIELDS:
-        raise DocumentFormatError(f"not an object of exactly {sorted(_FIELDS)}")
-    if fields["schema"] != SCHEMA:
-        raise DocumentFormatError(f"schema is {fields['schema']!r}, expected {SCHEMA}")
+    if not isinstance(fields, dict):
+        raise DocumentFormatError("not an object")
+    fields = migrate(fields, migrations)
+    if fields.keys() != _FIELDS:
+        raise DocumentFormatError(f"not an object of exactly {sorted(_FIELDS | {'schema'})}")
     kind, vhost, name, body = (fields[key] for key in ("kind", "vhost", "name", "body"))
     if not (isinstance(kind, str) and isinstance(vhost, str) and isinstance(name, str)):
         raise DocumentFormatError("kind, vhost and name must be text")

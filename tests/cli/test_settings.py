@@ -7,7 +7,7 @@ import pytest
 from amqp_server.config import BOUNDS, Durability, ServerConfig
 from appendlog import Compression
 from cli.main import command
-from cli.settings import ServerOption
+from cli.settings import ServerOption, unknown_variables
 from tests.cli.conftest import Refuse, Start
 
 
@@ -249,3 +249,20 @@ def test_every_field_of_the_configuration_has_an_option() -> None:
 
 
 FIELDS = set(ServerConfig.__slots__) - {"limits"}
+
+
+def test_a_variable_that_is_no_setting_is_told_with_the_nearest_one() -> None:
+    """A typing error was silence."""
+    environment = {
+        "AMQP_SERVER_STORAGE_PAHT": "/data",
+        "AMQP_SERVER_PORT": "5672",
+        "AMQP_SERVER_PURE_PYTHON": "1",
+        "AMQP_SERVER_ZZZZ": "",
+        "AMQP_SERVERS": "3",
+    }
+    with command.make_context("amqp-server", []) as ctx:
+        assert unknown_variables(ctx, environment) == [
+            "environment variable AMQP_SERVER_STORAGE_PAHT is no setting: "
+            "did you mean AMQP_SERVER_STORAGE_PATH?",
+            "environment variable AMQP_SERVER_ZZZZ is no setting: it is ignored",
+        ]

@@ -1,5 +1,6 @@
 """File names for any AMQP name."""
 
+import unicodedata
 from pathlib import Path
 from uuid import UUID
 
@@ -69,6 +70,21 @@ def test_an_encoded_name_is_one_safe_lower_case_component(name: str) -> None:
 @given(any_names | lookalikes, any_names | lookalikes)
 def test_different_names_never_share_a_file(one: str, other: str) -> None:
     assert (encode_name(one) == encode_name(other)) == (one == other)
+
+
+@given(any_names)
+def test_an_encoded_name_is_a_file_name_on_every_system_with_room_for_suffixes(name: str) -> None:
+    file_name = f"{encode_name(name)}.json.tmp"
+    assert len(file_name.encode()) <= 255
+    assert file_name.split(".")[0] not in {"con", "prn", "aux", "nul"}
+
+
+@given(any_names | lookalikes, any_names | lookalikes)
+def test_different_names_stay_different_where_case_is_folded_and_unicode_normalised(
+    one: str, other: str
+) -> None:
+    folded = [unicodedata.normalize("NFD", encode_name(name)).casefold() for name in (one, other)]
+    assert (folded[0] == folded[1]) == (one == other)
 
 
 @given(lookalikes)
