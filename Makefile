@@ -86,7 +86,7 @@ check: setup
 check-long: check
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --timeout=0
 	KILL_ROUNDS=500 KILL_SEED=$$RANDOM $(BIN)/python -m pytest -s tests/crash
-	FAULT_OUTCOMES=12 FAULT_STRIDE=1 $(BIN)/python -m pytest -s --timeout=0 tests/faults
+	FAULT_OUTCOMES=12 FAULT_STRIDE=1 ROT_STRIDE=1 $(BIN)/python -m pytest -s --timeout=0 tests/faults
 	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m coverage run -m pytest -m 'not spark'
 	$(BIN)/coverage combine
 	$(BIN)/coverage report

@@ -295,7 +295,9 @@ def _open_queue(
                 settlement.settle(start, min(stop, end))
         if was_clean:
             delivered_watermark = min(checkpoint.delivered_watermark, end)
-    # What retention removed was settled; what was lost or transient is gone for good.
+    # Retention follows the checkpointed floor (I1): what is missing above it was not removed
+    # by us. What was lost or transient is gone for good.
+    report.add_lost(known_floor, log.log_start_offset)
     settlement.settle(0, log.log_start_offset)
     for start, stop in [*report.lost, *log.transient_ranges(settlement.ack_floor)]:
         if start < end:

@@ -19,7 +19,8 @@ def transaction_counts(
 ) -> Counter[bytes]:
     """Return how many PERSISTENT records of each transaction lie at or above `start`.
 
-    Reads every chunk header of the segments that reach past `start`.
+    Reads the segments that reach past `start`, and believes no chunk without its CRC: one damaged
+    header would hide all chunks behind it, and what they hold would be appended again.
 
     Args:
         segments: Of one log.
@@ -45,7 +46,7 @@ def _count(scan: SegmentScan, segment: Segment, start: int, counts: Counter[byte
     position: int | None = segment.header_bytes
     minimum = segment.base_offset
     while position is not None and position < segment.data_bytes:
-        chunk = scan.header_at(position, minimum)
+        chunk = scan.chunk_at(position, minimum)
         if chunk is None:
             position = scan.find_chunk(position, minimum)
             continue

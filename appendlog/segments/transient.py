@@ -22,6 +22,8 @@ def transient_ranges(
 ) -> list[tuple[int, int]]:
     """Return the transient offsets in `[start, end)` as ranges, in order, joined.
 
+    Believes no chunk without its CRC: one damaged header would hide all chunks behind it.
+
     Args:
         segments: Of one log.
         start: Inclusive.
@@ -53,7 +55,7 @@ def _scanned(scan: SegmentScan, segment: Segment, salt: int) -> Iterator[tuple[i
     position: int | None = segment.header_bytes
     minimum = segment.base_offset
     while position is not None and position < segment.data_bytes:
-        chunk = scan.header_at(position, minimum)
+        chunk = scan.chunk_at(position, minimum)
         if chunk is None:
             position = scan.find_chunk(position, minimum)
             continue

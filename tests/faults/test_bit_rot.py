@@ -1,0 +1,266 @@
+"""Files that change behind the server's back: found, or harmless; never a wrong message.
+
+Every byte of a small data directory is flipped, every file is cut, removed, lengthened, and
+segments change places; then a server starts. `ROT_STRIDE` says which bytes: every one with 1,
+every 211th (and the first ones of each file) with 211, as in CI.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from amqp_server.errors import StartupError
+from tests.faults.books import Books
+from tests.faults.disk import Disk, Survivors
+from tests.faults.inline_server import InlineServer
+from tests.faults.judge import Content, Found, Warnings, look
+from tests.faults.test_every_operation import leave, told
+
+STRIDE = int(os.environ.get("ROT_STRIDE", "211"))
+HEAD_BYTES = 4
+"""Bytes at the beginning of each file that are always flipped."""
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 + 36_000 // STRIDE)]
+
+Files = dict[Path, bytes]
+"""Content by path below the data directory."""
+Changes = dict[Path, bytes | None]
+"""New content by path; None removes."""
+
+
+@dataclass
+class Sample:
+    """A data directory, and what a server finds in it.
+
+    Attributes:
+        root: Where it was made.
+        work: Where copies of it are made.
+        survivors: Its files, for `leave`.
+        files: Its files.
+        books: Of the clients.
+        found: What a server finds in it.
+    """
+
+    root: Path
+    work: Path
+    survivors: Survivors
+    files: Files
+    books: Books
+    found: Found
+    count: int = 0
+
+    def start(self, change: Callable[[Path], object]) -> tuple[Found | None, list[str]]:
+        """Start a server on a copy that was changed; return what it finds, and its warnings.
+
+        What it finds is None if it refuses to start.
+        """
+        self.count += 1
+        root = self.work / str(self.count)
+        root.mkdir()
+        leave(self.survivors, self.root, root)
+        change(root / "data")
+        with ExitStack() as stack, Warnings() as warnings:
+            try:
+                server = stack.enter_context(InlineServer(root / "data"))
+            except StartupError:
+                return None, warnings.lines
+            found = look(server, self.books)
+            # What the clients of this test do wrong does not count.
+            told = [line for line in warnings.lines if not line.startswith(("channel", "conn"))]
+            return found, told
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    """Return a directory as a process leaves it that ends behind a commit: it has all files."""
+    root = tmp_path_factory.mktemp("rot")
+    story, changes = told(root / "told", 0)
+    disk = Disk()
+    best: Survivors = {}
+    for change in changes:
+        change.apply(disk)
+        if any(path.parent.name == "transactions" for path in disk.entries):
+            best = disk.written()
+    files = {
+        path.relative_to(root / "told" / "data"): content
+        for path, content in best.items()
+        if content is not None
+    }
+    (root / "work").mkdir()
+    sample = Sample(root / "told", root / "work", best, files, story.books, Found())
+    found, _ = sample.start(lambda _: None)
+    assert found is not None
+    assert len(found.queues) == 4
+    sample.found = found
+    return sample
+
+
+def test_the_sample_has_every_kind_of_file(sample: Sample) -> None:
+    kinds = {(path.parts[0], path.suffix) for path in sample.files}
+    assert {
+        ("logs", ".log"),
+        ("logs", ".index"),
+        ("logs", ""),
+        ("offsets", ".log"),
+        ("transactions", ".log"),
+        ("metadata", ".json"),
+    } <= kinds
+    assert sum(path.parts[0] == "logs" and path.suffix == ".log" for path in sample.files) > 6
+
+
+def replaced(changes: Changes) -> Callable[[Path], None]:
+    """Return what gives files other contents, or removes them."""
+
+    def change(data: Path) -> None:
+        for path, content in changes.items():
+            if content is None:
+                (data / path).unlink()
+            else:
+                (data / path).write_bytes(content)
+
+    return change
+
+
+def owners(*paths: Path) -> set[str]:
+    """Return the queues that files belong to; none when they are of all."""
+    found = set()
+    for path in paths:
+        if path.parts[0] == "logs":
+            found.add(path.parts[2])
+        elif path.parts[:2] == ("metadata", "queues"):
+            found.add(path.stem)
+    return found
+
+
+def check(sample: Sample, found: Found, warnings: list[str], *paths: Path, must_tell: bool) -> None:
+    """Check what a server found in a directory in which these files were changed.
+
+    Args:
+        sample: The directory before.
+        found: What was found.
+        warnings: What the server said when it started.
+        paths: The files.
+        must_tell: Whether a change that is not harmless must have been noticed.
+    """
+    affected = owners(*paths)
+    is_of_one = all(path.parts[0] in ("logs", "metadata") for path in paths)
+    is_same = True
+    for name, before in sample.found.queues.items():
+        after = found.queues.get(name)
+        if is_of_one and name not in affected and "vhosts" not in paths[0].parts:
+            assert after == before, f"{name} is another queue, but is affected"
+        is_same = is_same and after == before
+        if after is not None:
+            check_queue(sample, name, after)
+        if paths[0].parts[0] == "offsets":
+            # A checkpoint may lag: more comes back, and nothing is missing.
+            assert after is not None
+            assert {body for body, _ in before} <= {body for body, _ in after}
+    assert is_same or warnings or not must_tell, "something is missing, and nobody was told"
+
+
+def check_queue(sample: Sample, name: str, content: Content) -> None:
+    """Check that everything in a queue was published to it: once, in order, bit for bit."""
+    # Transient ones too: the start settles those that it finds, and damage may hide one.
+    published = [each.body for life in sample.books.named(name) for each in life.placed]
+    bodies = [body for body, _ in content]
+    assert len(set(bodies)) == len(bodies), f"{name}: twice the same message"
+    at = [published.index(body) for body in bodies]  # ValueError: a wrong message
+    assert at == sorted(at), f"{name}: disordered"
+
+
+def positions(content: bytes) -> Iterator[int]:
+    """Yield the bytes to be changed."""
+    yield from range(min(HEAD_BYTES, len(content)))
+    yield from range(HEAD_BYTES, len(content), STRIDE)
+
+
+@pytest.mark.parametrize("mask", [1, 0xFF], ids=["one bit", "all bits"])
+def test_a_flipped_byte_is_found_or_harmless(sample: Sample, mask: int) -> None:
+    for path, content in sample.files.items():
+        for position in positions(content):
+            flipped = bytearray(content)
+            flipped[position] ^= mask if mask == 0xFF else 1 << position % 8
+            try:
+                found, warnings = sample.start(replaced({path: bytes(flipped)}))
+                assert found is not None, f"does not start: {warnings}"
+                # A last round that does not hold together is what a crash leaves; without it,
+                # what it settled comes back.
+                check(sample, found, warnings, path, must_tell=path.parts[0] != "offsets")
+            except Exception as error:
+                error.add_note(f"{path} byte {position} of {len(content)} mask {mask:#x}")
+                raise
+
+
+def test_a_file_cut_anywhere_is_found_or_harmless(sample: Sample) -> None:
+    for path, content in sample.files.items():
+        for size in positions(content):
+            try:
+                found, warnings = sample.start(replaced({path: content[:size]}))
+                assert found is not None, f"does not start: {warnings}"
+                # Cut at the end of a round, it is what it was before that round.
+                must_tell = path.parts[0] not in ("offsets", "transactions")
+                check(sample, found, warnings, path, must_tell=must_tell)
+            except Exception as error:
+                error.add_note(f"{path} cut to {size} of {len(content)}")
+                raise
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 600, b"garbage" * 20, None], ids=["zeros", "junk", "twice"]
+)
+def test_a_file_with_something_behind_it_is_read_to_its_end(
+    sample: Sample, tail: bytes | None
+) -> None:
+    for path, content in sample.files.items():
+        longer = content + (content if tail is None else tail)
+        try:
+            found, warnings = sample.start(replaced({path: longer}))
+            assert found is not None, f"does not start: {warnings}"
+            check(sample, found, warnings, path, must_tell=True)
+        except Exception as error:
+            error.add_note(f"{path} of {len(content)} bytes made longer")
+            raise
+
+
+def test_a_file_that_was_removed_is_missed_by_nobody_else(sample: Sample) -> None:
+    for path in sample.files:
+        try:
+            found, warnings = sample.start(replaced({path: None}))
+            assert found is not None, f"does not start: {warnings}"
+            # Whoever removes a queue's document removes the queue.
+            must_tell = path.parts[0] == "logs" and path.suffix == ".log"
+            check(sample, found, warnings, path, must_tell=must_tell)
+        except Exception as error:
+            error.add_note(f"{path} removed")
+            raise
+
+
+def test_segments_that_changed_places_are_found(sample: Sample) -> None:
+    segments = [path for path in sample.files if path.parts[0] == "logs" and path.suffix == ".log"]
+    for at, first in enumerate(segments):
+        # With a stride only the next few, which are of this queue and of the one behind it.
+        others = segments if STRIDE == 1 else (segments + segments)[at + 1 : at + 4]
+        for second in others:
+            if first == second:
+                continue
+
+            here, there = sample.files[first], sample.files[second]
+            moved = first.with_name("00000000000000000099.log")
+            changes: dict[str, Changes] = {
+                "swapped": {first: there, second: here},
+                "copied": {second: here},
+                "renamed": {first: None, moved: here},
+            }
+            for name, change in changes.items():
+                try:
+                    found, warnings = sample.start(replaced(change))
+                    assert found is not None, f"does not start: {warnings}"
+                    check(sample, found, warnings, first, second, must_tell=True)
+                except Exception as error:
+                    error.add_note(f"{name} {first} {second}")
+                    raise
