@@ -35,11 +35,16 @@ def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def chunks_of(size_bytes: int, body_bytes: int, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
-    """Return chunks of at least `size_bytes` in all, each with the log's end offset behind it."""
+def batch_of(body_bytes: int, chunk_bytes: int) -> list[bytes]:
+    """Return the messages of one chunk."""
     message = encode_message(1, b"", b"bench", _PROPERTIES, bytes(range(256)) * (body_bytes // 256))
     message += b"." * (body_bytes % 256)
-    batch = [message] * max(1, chunk_bytes // (len(message) + 12))
+    return [message] * max(1, chunk_bytes // (len(message) + 12))
+
+
+def chunks_of(size_bytes: int, body_bytes: int, chunk_bytes: int) -> Iterator[tuple[bytes, int]]:
+    """Return chunks of at least `size_bytes` in all, each with the log's end offset behind it."""
+    batch = batch_of(body_bytes, chunk_bytes)
     offset = made_bytes = 0
     while made_bytes < size_bytes:
         chunk = encode_chunk(batch, offset, None, 1_000 + offset, None, IDENTITY.salt)

@@ -17,7 +17,16 @@ SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
 
 
 def test_the_storage_rooms_have_their_benchmarks() -> None:
-    names = {"append", "checkpoint", "index", "opening", "read", "recover", "settlement"}
+    names = {
+        "append",
+        "checkpoint",
+        "flush-rounds",
+        "index",
+        "opening",
+        "read",
+        "recover",
+        "settlement",
+    }
     assert names <= set(find_benchmarks())
 
 
@@ -29,6 +38,15 @@ def test_a_storage_benchmark_ends_each_line_with_a_ratio(name: str, tmp_path: Pa
     lines = result.output.splitlines()
     assert lines
     assert all(re.search(r"MB/s   ratio \d+\.\d\d$", line) for line in lines), result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rounds_over_many_logs_are_measured_beside_one_log_at_a_time(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--batch-bytes", "200", "--data-dir", str(tmp_path), "1", "3"]
+    result = CliRunner().invoke(main, ["flush-rounds", *options])
+
+    assert result.exit_code == 0, result.output
+    assert len(re.findall(r"ratio \d+\.\d\d$", result.output, re.MULTILINE)) == 3
     assert list(tmp_path.iterdir()) == []
 
 
