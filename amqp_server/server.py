@@ -205,6 +205,10 @@ class Server:
         self.broker.end_leases()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._committer.drain()
+        if self._tasks:
+            await asyncio.wait(tuple(self._tasks), timeout=SHUTDOWN_SECONDS_MAX / 4)
+            # A disk that cannot be read must not keep the server from stopping.
+            self.broker.stop_leaving()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._metadata.close()

@@ -78,6 +78,7 @@ class Broker:
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.saving = Saving(self, spawn)
+        self._leaving: set[Queue] = set()
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
@@ -207,6 +208,12 @@ class Broker:
             return
         self._spawn(self._finish_deletion(queue, self._begin_deletion(queue)))
 
+    def stop_leaving(self) -> None:
+        """Wait no longer for the dead letters of deleted queues: the server stops."""
+        for queue in self._leaving:
+            logger.warning("dead letters of a deleted queue given up queue=%s", queue.name)
+            queue.stop_leaving()
+
     def end_leases(self) -> None:
         """Let no queue expire any more: the server stops, and takes no more changes."""
         for queue in self.queues():
@@ -292,7 +299,9 @@ class Broker:
             queue.store_moved()
             raise
         # What was rejected before the queue was deleted is a dead letter all the same.
+        self._leaving.add(queue)
         await queue.until_left()
+        self._leaving.discard(queue)
         self.discard(queue)
 
     def remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:

@@ -1,10 +1,17 @@
 """What a clean stop promises, whatever was under way when it began."""
 
+import errno
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
+import pytest
+from pamqp.commands import Basic, Channel
+
+from amqp_server import server as server_module
+from appendlog import FileSystem
 from offsets import QueueCheckpoint, WrittenRound
 from tests.amqp_client import connect
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
@@ -45,3 +52,49 @@ def test_the_last_checkpoint_is_not_written_beside_another(tmp_path: Path) -> No
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
         assert client.get("q") is None
+
+
+class UnreadableFileSystem(FileSystem):
+    """Every read fails with EIO while `is_broken`."""
+
+    is_broken = False
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        """Read, if it is possible."""
+        self._check()
+        return super().pread(descriptor, size, position)
+
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Read, if it is possible."""
+        self._check()
+        return super().read_into(descriptor, buffer, position)
+
+    def _check(self) -> None:
+        if self.is_broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_dead_letters_that_cannot_be_read_do_not_keep_the_server_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of a deleted queue were waited for, for ever."""
+    monkeypatch.setattr(server_module, "SHUTDOWN_SECONDS_MAX", 0.4)
+    filesystem = UnreadableFileSystem()
+    with ThreadedServer(tmp_path, filesystem, ring_size=1024) as server:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            client.declare("dead")
+            dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+            client.declare("q", auto_delete=True, arguments=dead_letters)
+            for number in range(3000):
+                client.publish(b"%d" % number, "q")
+            client.expect_confirmed()
+            client.open_channel(2)
+            client.consume("q", channel=2)
+            last = [client.expect_delivery(channel=2) for _ in range(3000)][-1]
+            filesystem.is_broken = True
+            client.send(Basic.Nack(last.tag, multiple=True, requeue=False), 2)
+            client.send(Channel.Close(200, "done", 0, 0), 2)
+            server.wait_until(lambda: bool(server.server.broker._leaving))
+        server.stop()
+    assert "dead letters of a deleted queue given up queue=q" in caplog.text
