@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from offsets import OffsetsError, RedoFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
@@ -46,6 +46,11 @@ class _RedoFile:
         for queue, hint in hints.items():
             self.hints.setdefault(queue, hint)
         self._ends.update(reached)
+
+    @property
+    def targets(self) -> Iterable[Queue]:
+        """The queues that got messages, deleted ones too."""
+        return self._ends
 
     @property
     def is_in_the_logs(self) -> bool:
@@ -173,6 +178,9 @@ class Committer:
         Also where checkpoints are only written on demand: the journal would grow for ever.
         """
         logger.info("redo journal full, a checkpoint is written file_bytes=%d", FILE_BYTES_MAX)
+        # Else the file would stay until the next one is full.
+        for queue in {queue for file in self._files.values() for queue in file.targets}:
+            await queue.store.make_durable()
         try:
             await self._broker.write_checkpoint()
         except OffsetsError as error:
