@@ -22,6 +22,7 @@ from amqp_server.broker.definitions import (
 )
 from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.protocol.errors import AmqpError
+from amqp_server.recovered_facts import recovered_facts
 from amqp_server.redo import carry_out_again
 from amqp_server.start_report import QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
@@ -37,11 +38,10 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.rules.message_facts import MessageFacts
     from amqp_server.broker.storing.storage import QueueStorage
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.redo import QueueRedo
-    from appendlog import FileSystem, Log, RecoveryReport
+    from appendlog import FileSystem, RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
     from offsets import QueueCheckpoint
@@ -52,9 +52,6 @@ logger = logging.getLogger(__name__)
 
 EntityT = TypeVar("EntityT")
 
-FACTS_READ_BYTES = 1024 * 1024
-FACTS_READ_RECORDS = 16_384
-"""How much of a log is read at a time where every message has to be looked at."""
 WORKERS = 4
 """Logs that are opened at a time."""
 
@@ -215,14 +212,14 @@ async def _recover_queues(
             _log_report(document, report)
             queue = _add_queue(broker, document, definition, opened)
             recovered.queues += 1
-            recovered.ready += len(queue.ready)
+            recovered.ready += queue.ready_count
             recovered.reports.append(
                 QueueReport(
                     document.vhost,
                     document.name,
                     definition.is_delay_queue,
                     report,
-                    len(queue.ready),
+                    queue.ready_count,
                 )
             )
 
@@ -316,7 +313,7 @@ def _open_queue(
             for start, stop, count in runs
             for low, high in settlement.unsettled_ranges(start, max(start, min(stop, end)))
         ],
-        _read_facts(log, definition, settlement),
+        *recovered_facts(log, definition, settlement),
     )
     return opened, report
 
@@ -326,26 +323,6 @@ def _known_end(checkpoint: QueueCheckpoint | None) -> int:
     if checkpoint is None:
         return 0
     return max([checkpoint.ack_floor, *(end for _, end in checkpoint.acked_ranges)])
-
-
-def _read_facts(
-    log: Log, definition: QueueDefinition, settlement: Settlement
-) -> MessageFacts | None:
-    """Find out what the queue's rules have to know of its messages; None if that is nothing."""
-    floor, end = settlement.ack_floor, log.log_end_offset
-    facts = definition.facts(floor)
-    if not facts.is_needed and not any(summary.max_expiry_ns for summary in log.summaries()):
-        return None
-    offset = floor
-    while offset < end:
-        result = log.read(offset, FACTS_READ_BYTES, FACTS_READ_RECORDS)
-        records = zip(result.offsets, result.messages, result.timestamps_ns, strict=True)
-        for at, message, timestamp_ns in records:
-            if not settlement.is_settled(at):
-                facts.note(at, [message], message[0], timestamp_ns // 1_000_000)
-        offset = result.next_offset
-    facts.close_gap(end)
-    return facts
 
 
 def _log_report(document: Document, report: RecoveryReport) -> None:

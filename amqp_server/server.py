@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.alarms import Alarms
+from amqp_server.backlog_loading import load_backlogs
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storing.storage import QueueStorage
@@ -138,6 +139,7 @@ class Server:
         self.started_seconds = time.monotonic()
         self._background = [
             asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
+            asyncio.create_task(load_backlogs(tuple(self.broker.queues())), name="backlogs"),
             asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
             asyncio.create_task(
                 self.alarms.run(self.config.limits.alarm_check_seconds), name="alarms"

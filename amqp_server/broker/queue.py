@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.backlog import Backlog
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
 from amqp_server.broker.orders.queue_order import queue_order
-from amqp_server.broker.orders.recovered import give_back_recovered
 from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.message_facts import MessageFacts
@@ -89,8 +89,7 @@ class Queue:
         self.consumers = SingleActiveConsumer() if is_single else ConsumerRotation()
         self.is_deleted = False
         self.checkpointed_floor = opened.ack_floor
-        self.is_checkpoint_due = False
-        self.is_checkpointed = False
+        self.is_checkpoint_due = self.is_checkpointed = False
         self.stalled_publishers: set[Client] = set()
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.withdrawals = Withdrawals(self)
@@ -109,17 +108,12 @@ class Queue:
         if counted:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.redelivered_count = 0
-        give_back_recovered(
-            self.ready,
-            self.settlement.unsettled_ranges(opened.ack_floor, end),
-            opened.delivered_watermark,
-            [(start, stop) for start, stop, _ in opened.redeliveries],
-        )
+        self.backlog = Backlog(self, opened, facts)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
         )
         self._rules: QueueRules | None = None
-        if facts.is_needed or limit is not None or facts.deadlines:
+        if facts.is_needed or limit is not None or facts.deadlines or self.backlog.is_loading:
             self._rules = QueueRules(self, facts, limit, turn)
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
         self.departures: Departures | None = None
@@ -144,7 +138,12 @@ class Queue:
     @property
     def delivered_watermark(self) -> int:
         """All offsets that were ever delivered are below this one."""
-        return self.ready.delivered_end
+        return (self.backlog if self.backlog.is_loading else self.ready).delivered_end
+
+    @property
+    def ready_count(self) -> int:
+        """Messages that wait to be delivered, those too that nobody has looked at yet."""
+        return len(self.ready) + self.backlog.count
 
     def publish(self, messages: list[bytes], flags: int) -> int:
         """Take messages in, in order; return the offset after them.
@@ -192,6 +191,8 @@ class Queue:
         Returns:
             Whether there is more to do at once.
         """
+        if self.backlog.is_loading:
+            return False
         rules = self._rules
         if rules is not None and rules.before_delivery():
             return True
@@ -284,7 +285,7 @@ class Queue:
 
     def purge(self) -> int:
         """Settle all that is ready and return how many messages that was."""
-        count = 0
+        count = self.backlog.purge()
         for taken in self.ready.take_all():
             self.settle(taken.start, taken.end)
             count += len(taken)
@@ -358,7 +359,7 @@ class Queue:
 
     def marked(self) -> list[tuple[int, int]]:
         """Return what else was delivered before, above the watermark: the server has stopped."""
-        marked = self.ready.marked()
+        marked = (self.backlog if self.backlog.is_loading else self.ready).marked()
         if self.departures is not None:
             # Rejected, but not safe elsewhere yet.
             marked += self.departures.leaving({REJECTED, DELIVERY_LIMIT})
@@ -387,6 +388,7 @@ class Queue:
     def stop(self) -> None:
         """Let nothing happen to the queue any more, but that what is leaving leaves."""
         self.is_deleted = True
+        self.backlog.abandon()
         if self.lease is not None:
             self.lease.cancel()
         if self._rules is not None:

@@ -67,7 +67,7 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
     """Return what one queue holds. Costs microseconds; looks at no file."""
     store, settlement, log = queue.store, queue.settlement, queue.store.log
     settings, kept = queue.settings, queue.storage_settings
-    end, ready = store.end_offset, len(queue.ready)
+    end, ready = store.end_offset, queue.ready_count
     unsettled = store.cursor - settlement.ack_floor - settlement.settled_above_floor
     segments = log.summaries()
     counts = queue.delivery_counts

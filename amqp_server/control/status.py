@@ -40,7 +40,7 @@ async def status(server: Server) -> dict[str, object]:
         "channels": sum(connection.channel_count for connection in server.connections),
         "queues": len(queues),
         "queues_read_only": sum(queue.store.is_failed for queue in queues),
-        "messages_ready": sum(len(queue.ready) for queue in queues),
+        "messages_ready": sum(queue.ready_count for queue in queues),
         "damaged": _damaged(server),
     }
 

@@ -44,7 +44,7 @@ async def list_all(server: Server) -> list[dict[str, object]]:
             "name": name,
             "connections": connections[name],
             "queues": len(vhost.queues),
-            "messages_ready": sum(len(queue.ready) for queue in vhost.queues.values()),
+            "messages_ready": sum(queue.ready_count for queue in vhost.queues.values()),
             "damaged_queues": len(vhost.damaged.queues),
             "damaged_exchanges": len(vhost.damaged.exchanges),
         }

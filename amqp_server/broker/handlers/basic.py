@@ -143,6 +143,8 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     _check_may_get(queue)
     queue.note_use()
     queue.bring_up_to_date()
+    if queue.backlog.is_loading:
+        return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
     if ready is None:
         channel.send(BasicGetEmpty())
@@ -166,6 +168,16 @@ def _check_may_get(queue: Queue) -> None:
             f"'{queue.virtual_host.name}'. basic.get operations are not supported by quorum "
             "queues with single active consumer"
         )
+
+
+async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> None:
+    """Wait until it is known which message goes first, and which have expired."""
+    await queue.backlog.until_loaded()
+    if not queue.backlog.is_loading:
+        queue.bring_up_to_date()
+        await _get_when_read(channel, queue, method)
+    elif not channel.is_closed:
+        channel.send(BasicGetEmpty())
 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:

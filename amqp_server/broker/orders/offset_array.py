@@ -39,6 +39,16 @@ class OffsetArray:
         if end > self.end:
             self._numbers.frombytes(bytes((end - self.end) * self._numbers.itemsize))
 
+    def put_before(self, older: OffsetArray) -> None:
+        """Take over the numbers below the first; the other is not used afterwards.
+
+        Between the two are zeros; if this one has forgotten some already, it has no use for more.
+        """
+        older.fill(self._start)
+        assert older.end == self._start, "the numbers overlap"
+        older._numbers.extend(self._numbers)
+        self._numbers, self._start = older._numbers, older._start
+
     def numbers(self, start: int, end: int) -> array[int]:
         """Return the numbers of `[start, end)`, none of them forgotten."""
         assert self._start <= start <= end <= self.end, "no number is known of this offset"

@@ -62,6 +62,18 @@ class Deadlines:
             self._close()
         self._open = deadline_ms, start, end
 
+    def put_before(self, older: Deadlines) -> None:
+        """Take over the deadlines of offsets below all others; the other is not used afterwards.
+
+        Costs what is here, not what comes.
+        """
+        if older._open is not None:
+            older._close()
+        older._runs.extend(self._runs)
+        for run in self._heap:
+            heapq.heappush(older._heap, run)
+        self._runs, self._heap = older._runs, older._heap
+
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
         """Return the offsets whose deadline is `now_ms` or before, each once, soonest first.
 

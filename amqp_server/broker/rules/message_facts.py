@@ -20,6 +20,7 @@ from appendlog.layout.message_properties import NO_EXPIRATION, priority_and_expi
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue_settings import QueueSettings
+    from appendlog import SegmentSummary
 
 
 class MessageFacts:
@@ -75,6 +76,23 @@ class MessageFacts:
         for numbers in (self.priorities, self.sizes):
             if numbers is not None:
                 numbers.fill(end)
+
+    def put_before(self, older: MessageFacts) -> None:
+        """Take over the facts of the messages below; the other is not used afterwards."""
+        self.deadlines.put_before(older.deadlines)
+        for numbers, before in (
+            (self.priorities, older.priorities),
+            (self.sizes, older.sizes),
+        ):
+            if numbers is not None and before is not None:
+                numbers.put_before(before)
+
+    def has_something_to_know(self, summary: SegmentSummary) -> bool:
+        """Return whether any message of a segment has to be looked at, by the segment's sums."""
+        if self.sizes is not None or self._ttl_ms is not None or summary.max_expiry_ns:
+            return True
+        # A message without a priority has 0 too.
+        return self.priorities is not None and summary.priority_bitmap > 1
 
     def forget(self, floor: int) -> None:
         """Let go of the arrays below `floor`."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.rules.unread_facts import UnreadFacts
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.turn import Turn
@@ -51,7 +52,9 @@ class OpenedLog:
         delivered_watermark: Offsets below it may have been delivered before.
         redeliveries: Runs (start, end, count) of messages that came back, 0: nobody knows how
             often; disjoint where they are counted.
-        facts: Of all unsettled messages, if the queue has rules that need them.
+        facts: Of all unsettled messages, if the queue has rules that need them; empty, from
+            the log's end on, where `unread` has those.
+        unread: Reads the facts of the unsettled messages, if that has to be done yet.
     """
 
     log: Log
@@ -61,6 +64,7 @@ class OpenedLog:
     delivered_watermark: int = 0
     redeliveries: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
     facts: MessageFacts | None = None
+    unread: UnreadFacts | None = None
 
 
 class QueueStorage:

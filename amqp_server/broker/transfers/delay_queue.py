@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
     from amqp_server.broker.virtual_host import VirtualHost
+    from appendlog import SegmentSummary
 
 DELAY_QUEUE_NAME = "amq.delayed"
 """What logs and log directories call all of these queues; no client can declare it."""
@@ -50,6 +51,10 @@ class DelayFacts(MessageFacts):
         for offset, message in enumerate(messages, start):
             deadline_ms = now_ms + delay_ms(Envelope(("",), message).headers)
             self.deadlines.add(offset, offset + 1, deadline_ms)
+
+    def has_something_to_know(self, summary: SegmentSummary) -> bool:
+        """Return whether there is a message in a segment: each has a delay."""
+        return summary.record_count > 0
 
 
 class DelayedRelease:

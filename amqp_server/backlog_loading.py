@@ -1,0 +1,81 @@
+"""Reading in the background what rules have to know of recovered backlogs, queue by queue."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from appendlog import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+READ_RETRY_SECONDS = 1.0
+"""Pause after a log could not be read."""
+READY_AT_ONCE = 4096
+"""Messages made ready in one turn of the loop."""
+
+
+async def load_backlogs(queues: Iterable[Queue]) -> None:
+    """Load all backlogs that wait for it, the smallest first; afterwards no queue waits.
+
+    Args:
+        queues: All of the broker's, as they are after the start.
+    """
+    waiting = sorted(
+        (queue for queue in queues if queue.backlog.is_loading),
+        key=lambda queue: queue.backlog.count,
+    )
+    try:
+        for queue in waiting:
+            try:
+                await _load(queue)
+            except Exception:
+                # A mistake of ours in one queue must not keep the others from starting.
+                logger.exception("backlog not loaded queue=%s", queue.name)
+                queue.backlog.abandon()
+    finally:
+        # The server is stopping: nobody may wait for what does not come.
+        for queue in waiting:
+            queue.backlog.abandon()
+
+
+async def _load(queue: Queue) -> None:
+    backlog, started = queue.backlog, time.monotonic()
+    count, unread = backlog.count, backlog.unread
+    if unread is None:
+        return
+    is_more = True
+    while is_more and backlog.count and not queue.is_deleted:
+        try:
+            is_more = await asyncio.to_thread(unread.read_some)
+        except LogError as error:
+            # Nothing is lost: they stay where they are, and the disk may be back.
+            logger.error(  # noqa: TRY400 - one line says it all
+                "backlog not read vhost=%s queue=%s error=%s",
+                queue.virtual_host.name,
+                queue.name,
+                error,
+            )
+            await asyncio.sleep(READ_RETRY_SECONDS)
+    if queue.is_deleted:
+        return
+    backlog.take_over_facts()
+    is_more = True
+    while is_more:
+        is_more = backlog.make_ready(READY_AT_ONCE)
+        await asyncio.sleep(0)
+    backlog.finish()
+    logger.info(
+        "backlog loaded vhost=%s queue=%s messages=%d seconds=%.3f",
+        queue.virtual_host.name,
+        queue.name,
+        count,
+        time.monotonic() - started,
+    )

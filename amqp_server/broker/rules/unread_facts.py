@@ -1,0 +1,96 @@
+"""The facts of a backlog that a start found, read from its log by and by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from amqp_server.broker.rules.message_facts import MessageFacts
+    from appendlog import Log, ReadResult
+
+READ_BYTES = 1024 * 1024
+READ_RECORDS = 16_384
+"""How much of a log is read at a time."""
+
+
+class UnreadFacts:
+    """Reads what a queue's rules have to know of its backlog. One worker at a time.
+
+    Segments whose sums say that they have nothing to know are not read.
+
+    Args:
+        log: The queue's log.
+        facts: Empty, from the first of the offsets on; the caller's when all is read.
+        ranges: The unsettled offsets, ascending; none above the log's end.
+    """
+
+    def __init__(self, log: Log, facts: MessageFacts, ranges: Sequence[tuple[int, int]]) -> None:
+        """Begin without having read."""
+        self.facts = facts
+        self._log = log
+        self._ranges = list(_needed(log, facts, ranges))
+        self._at = 0
+        self._offset = 0
+
+    def read_some(self) -> bool:
+        """Read on a little; return whether there is more. Blocks: for a worker.
+
+        Raises:
+            LogError: The log cannot be read now; the next call tries the same again.
+        """
+        if self._at == len(self._ranges):
+            return False
+        offset = max(self._offset, self._ranges[self._at][0])
+        result = self._log.read(offset, READ_BYTES, READ_RECORDS)
+        for start, messages, timestamp_ms in self._runs(result):
+            self.facts.note(start, messages, messages[0][0], timestamp_ms)
+        self._offset = result.next_offset
+        self._go_to(self._offset)
+        return self._at < len(self._ranges)
+
+    def _runs(self, result: ReadResult) -> Iterator[tuple[int, list[bytes], int]]:
+        """Yield unsettled neighbours of one kind: start, messages, milliseconds since 1970."""
+        start, run, run_ms = 0, list[bytes](), 0
+        for offset, message, timestamp_ns in zip(
+            result.offsets, result.messages, result.timestamps_ns, strict=True
+        ):
+            if not self._go_to(offset):
+                continue
+            time_ms = timestamp_ns // 1_000_000
+            if run and (offset != start + len(run) or message[0] != run[0][0] or time_ms != run_ms):
+                yield start, run, run_ms
+                run = []
+            if not run:
+                start, run_ms = offset, time_ms
+            run.append(message)
+        if run:
+            yield start, run, run_ms
+
+    def _go_to(self, offset: int) -> bool:
+        """Leave the ranges behind that end before an offset; return whether the next has it."""
+        ranges = self._ranges
+        while self._at < len(ranges) and ranges[self._at][1] <= offset:
+            self._at += 1
+        return self._at < len(ranges) and ranges[self._at][0] <= offset
+
+
+def _needed(
+    log: Log, facts: MessageFacts, ranges: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yield the parts of `ranges` that lie in segments of which something has to be known."""
+    spans = [
+        (summary.first_offset, summary.end_offset)
+        for summary in log.summaries()
+        if facts.has_something_to_know(summary)
+    ]
+    at = 0
+    for start, stop in ranges:
+        while at < len(spans) and spans[at][1] <= start:
+            at += 1
+        for low, high in spans[at:]:
+            if low >= stop:
+                break
+            if max(low, start) < min(high, stop):
+                yield max(low, start), min(high, stop)

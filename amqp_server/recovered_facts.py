@@ -1,0 +1,34 @@
+"""What the rules of a recovered queue have to know of its messages, and when that is read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.rules.unread_facts import UnreadFacts
+
+if TYPE_CHECKING:
+    from amqp_server.broker.definitions import QueueDefinition
+    from amqp_server.broker.rules.message_facts import MessageFacts
+    from appendlog import Log
+    from offsets.settlement import Settlement
+
+
+def recovered_facts(
+    log: Log, definition: QueueDefinition, settlement: Settlement
+) -> tuple[MessageFacts | None, UnreadFacts | None]:
+    """Return what is known of a queue's messages for its rules, and what reads the rest.
+
+    Only a queue with a limit has its backlog read before it takes messages: what it may take
+    depends on it, and its backlog is bounded.
+    """
+    floor, end = settlement.ack_floor, log.log_end_offset
+    facts = definition.facts(floor)
+    if not facts.is_needed and not any(summary.max_expiry_ns for summary in log.summaries()):
+        return None, None
+    unread = UnreadFacts(log, facts, settlement.unsettled_ranges(floor, end))
+    if definition.settings.max_length is None and definition.settings.max_length_bytes is None:
+        return definition.facts(end), unread
+    while unread.read_some():
+        pass
+    facts.close_gap(end)
+    return facts, None

@@ -1,0 +1,213 @@
+"""A backlog with priorities or lifetimes is read after the server listens; what holds meanwhile."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from amqp_server.broker.rules.unread_facts import UnreadFacts
+from tests.amqp_client import AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+PRIORITIES = {"x-max-priority": 5}
+HOUR_MS = 3_600_000
+
+
+class Gate:
+    """Holds the reading of backlogs; open at first."""
+
+    def __init__(self) -> None:
+        self.is_open = threading.Event()
+        self.is_open.set()
+        self.is_reached = threading.Event()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    gate, read_some = Gate(), UnreadFacts.read_some
+
+    def gated(unread: UnreadFacts) -> bool:
+        gate.is_reached.set()
+        gate.is_open.wait()
+        return read_some(unread)
+
+    monkeypatch.setattr(UnreadFacts, "read_some", gated)
+    yield gate
+    gate.is_open.set()
+
+
+def server_with(path: Path, arguments: dict[str, Any], properties: list[Basic.Properties]) -> None:
+    """Leave the data of a server that stopped cleanly; bodies are numbers."""
+    with ThreadedServer(path) as server, client_of(server) as client:
+        client.declare("q", arguments=arguments)
+        for number, each in enumerate(properties):
+            client.publish(b"%d" % number, "q", properties=each)
+        client.expect_confirmed()
+
+
+def client_of(server: ThreadedServer) -> AmqpClient:
+    client = connect(server.address)
+    client.open_channel(confirms=True)
+    return client
+
+
+def with_priority(priority: int) -> Basic.Properties:
+    return Basic.Properties(delivery_mode=2, priority=priority)
+
+
+def drained(client: AmqpClient) -> list[bytes]:
+    found = []
+    while (message := client.get("q")) is not None:
+        assert not message.redelivered
+        found.append(message.body)
+    return found
+
+
+def test_the_server_listens_before_a_backlog_is_read_and_then_delivers_in_order(
+    tmp_path: Path, gate: Gate
+) -> None:
+    server_with(tmp_path, PRIORITIES, [with_priority(n % 3) for n in range(9)])
+    gate.is_open.clear()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        assert client.ready_count("q") == 9
+        client.publish(b"high", "q", properties=with_priority(5))
+        client.publish(b"low", "q", properties=with_priority(0))
+        client.expect_confirmed()
+        assert client.ready_count("q") == 11
+        with client_of(server) as consumer:
+            consumer.consume("q", prefetch=4)
+            queue = server.server.broker.vhosts["/"].queues["q"]
+            server.wait_until(lambda: len(queue.consumers) == 1)
+            gate.is_open.set()
+            bodies = [consumer.expect_delivery().body for _ in range(4)]
+            assert bodies == [b"high", b"2", b"5", b"8"]
+
+
+def test_a_get_waits_until_it_is_known_what_goes_first(tmp_path: Path, gate: Gate) -> None:
+    server_with(tmp_path, PRIORITIES, [with_priority(n) for n in range(4)])
+    gate.is_open.clear()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        client.send(Basic.Get(queue="q", no_ack=True))
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        server.wait_until(lambda: bool(queue.backlog._waiters))
+        gate.is_open.set()
+        assert client.expect(Basic.GetOk).message_count == 3
+
+
+@pytest.mark.parametrize("arguments", [PRIORITIES, {"x-message-ttl": HOUR_MS}, {}])
+def test_what_was_published_while_it_was_read_goes_behind_or_by_its_priority(
+    tmp_path: Path, gate: Gate, arguments: dict[str, Any]
+) -> None:
+    # With an expiration each, a queue without arguments has something to know too.
+    kinds = [
+        Basic.Properties(delivery_mode=2, priority=n % 3, expiration=str(HOUR_MS + n))
+        for n in range(9)
+    ]
+    server_with(tmp_path, arguments, kinds)
+    gate.is_open.clear()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        gate.is_reached.wait()
+        for priority in (1, 5):
+            client.publish(b"new %d" % priority, "q", properties=with_priority(priority))
+        client.expect_confirmed()
+        gate.is_open.set()
+        old = [b"%d" % n for n in range(9)]
+        if "x-max-priority" in arguments:
+            by_priority = [b"new 5", *old[2::3], *old[1::3], b"new 1", *old[::3]]
+            assert drained(client) == by_priority
+        else:
+            assert drained(client) == [*old, b"new 1", b"new 5"]
+
+
+def test_nothing_expires_before_all_is_read_and_then_what_is_due_does(
+    tmp_path: Path, gate: Gate
+) -> None:
+    kinds = [Basic.Properties(delivery_mode=2, expiration="1" if n % 2 else None) for n in range(6)]
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        client.declare("q", arguments={"x-dead-letter-exchange": "nowhere"})
+        gate.is_open.clear()
+        for number, each in enumerate(kinds):
+            client.publish(b"%d" % number, "q", properties=each)
+        client.expect_confirmed()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        gate.is_reached.wait()
+        waiting = client.ready_count("q")
+        gate.is_open.set()
+        assert drained(client) == [b"0", b"2", b"4"]
+        assert waiting >= 3
+
+
+def test_a_purge_has_what_was_not_looked_at_and_the_next_start_does_not(
+    tmp_path: Path, gate: Gate
+) -> None:
+    server_with(tmp_path, PRIORITIES, [with_priority(n) for n in range(4)])
+    gate.is_open.clear()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        client.publish(b"new", "q", properties=with_priority(1))
+        client.expect_confirmed()
+        assert client.call(Queue.Purge(queue="q"), Queue.PurgeOk).message_count == 5
+        assert client.ready_count("q") == 0
+        client.publish(b"newer", "q", properties=with_priority(2))
+        client.expect_confirmed()
+        gate.is_open.set()
+        assert drained(client) == [b"newer"]
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        assert client.ready_count("q") == 0
+
+
+def test_a_queue_may_be_deleted_while_a_get_waits(tmp_path: Path, gate: Gate) -> None:
+    server_with(tmp_path, PRIORITIES, [with_priority(n) for n in range(4)])
+    gate.is_open.clear()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        with client_of(server) as waiting:
+            waiting.send(Basic.Get(queue="q"))
+            queue = server.server.broker.vhosts["/"].queues["q"]
+            server.wait_until(lambda: bool(queue.backlog._waiters))
+            deleted = client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+            assert deleted.message_count == 4
+            waiting.expect(Basic.GetEmpty)
+        gate.is_open.set()
+        client.declare("q")
+        assert client.ready_count("q") == 0
+
+
+@pytest.mark.parametrize("arguments", [PRIORITIES, {"x-message-ttl": HOUR_MS}])
+def test_a_stop_while_it_is_read_loses_nothing_and_marks_nothing(
+    tmp_path: Path, gate: Gate, arguments: dict[str, Any]
+) -> None:
+    server_with(tmp_path, arguments, [with_priority(1)] * 4)
+    gate.is_open.clear()
+    with ThreadedServer(tmp_path) as server:
+        client = client_of(server)
+        client.publish(b"new", "q", properties=with_priority(1))
+        client.expect_confirmed()
+        client.send(Basic.Get(queue="q"))
+        gate.is_reached.wait()
+        # A worker cannot be stopped; it is let go when the loop has given up on it.
+        threading.Timer(0.2, gate.is_open.set).start()
+    client.socket.close()
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        assert drained(client) == [b"0", b"1", b"2", b"3", b"new"]
+
+
+def test_segments_without_priorities_are_not_read(tmp_path: Path, gate: Gate) -> None:
+    server_with(tmp_path, PRIORITIES, [with_priority(0)] * 6)
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        server.wait_until(lambda: not queue.backlog.is_loading)
+        assert drained(client) == [b"%d" % number for number in range(6)]
+        assert queue.store.log.damaged == []
+
+
+def test_a_limited_queue_knows_its_backlog_before_it_listens(tmp_path: Path, gate: Gate) -> None:
+    arguments = PRIORITIES | {"x-max-length": 4, "x-overflow": "reject-publish"}
+    server_with(tmp_path, arguments, [with_priority(n) for n in range(4)])
+    with ThreadedServer(tmp_path) as server:
+        client = client_of(server)
+        assert not server.server.broker.vhosts["/"].queues["q"].backlog.is_loading
+        client.publish(b"refused", "q", properties=with_priority(1))
+        client.expect(Basic.Nack)
+        client.close()
