@@ -9,8 +9,11 @@ The order makes it one moment, as far as anybody can tell:
 5. the redo journal is read: commits that are in some of the copied logs come into all of them,
 6. FORMAT last: a copy that was interrupted is no data directory.
 
-A message that is settled while the copy is made may come again from it. Sealed segments never
-change, so they are linked where the file system can do that, and cost no space.
+A message that is settled while the copy is made may come again from it, unless retention removed
+its segment meanwhile: then the copy's checkpoint is made to say that it is settled.
+
+Sealed segments never change, so they are linked where the file system can do that, and cost no
+space.
 """
 
 from __future__ import annotations
@@ -20,8 +23,11 @@ import re
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from amqp_server.errors import StartupError
+from amqp_server.maintenance.settling import settle_in_checkpoint
+from appendlog import FileSystem
 from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.segment import segment_names
 from metadata.reading_lock import check_data_directory
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-ATTEMPTS_MAX: Final = 5
+ATTEMPTS_MAX: Final = 100
 """How often what changes under the copy is begun again."""
 _DOCUMENT: Final = ".json"
 _CHECKPOINT: Final = re.compile(r"checkpoint-\d{20}\.log")
@@ -124,6 +130,7 @@ class _Copy:
         self._redo_number = redo_number
         self._on_log = on_log
         self._redo: dict[int, int] = {}
+        self._removed: dict[UUID, list[tuple[int, int]]] = {}
 
     def run(self) -> None:
         known = self._redo_number()
@@ -132,6 +139,8 @@ class _Copy:
         self._copy_documents()
         self._copy_logs()
         self._copy_redo(known)
+        if self._removed:
+            settle_in_checkpoint(self._target, FileSystem(), self._removed)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
         # All of it before the name that makes it a data directory.
         os.sync()
@@ -196,38 +205,61 @@ class _Copy:
                 self._on_log(number, len(logs))
 
     def _copy_log(self, source: Path, target: Path) -> None:
+        target.mkdir(mode=0o750, parents=True)
         for _ in range(ATTEMPTS_MAX):
-            shutil.rmtree(target, ignore_errors=True)
-            target.mkdir(mode=0o750, parents=True)
-            counted = self.done.segments, self.done.linked_bytes, self.done.copied_bytes
             try:
                 self._copy_segments(source, target)
             except FileNotFoundError:
-                self.done.segments, self.done.linked_bytes, self.done.copied_bytes = counted
-                if not source.is_dir():
-                    # The queue is deleted; an empty one comes back, as it may after a crash.
-                    shutil.rmtree(target, ignore_errors=True)
-                    return
-                continue
+                if source.is_dir():
+                    continue
+                # The queue is deleted; an empty one comes back, as it may after a crash.
+                shutil.rmtree(target)
+                return
             self.done.logs += 1
+            self._count_segments(target)
             return
         raise BackupFailedError(f"{source} changed {ATTEMPTS_MAX} times while it was copied")
 
     def _copy_segments(self, source: Path, target: Path) -> None:
-        found = _names(source)
-        if END_FILE_NAME in found:
+        """Copy a log, or the rest of it; raise FileNotFoundError when it has changed meanwhile."""
+        if END_FILE_NAME in _names(source):
             self._copy(source / END_FILE_NAME, target / END_FILE_NAME)
-        # Again: a segment that `end` speaks of may be newer than the first look.
+        # After `end`: a segment that it speaks of is in the list.
         segments = segment_names(_names(source))
+        listed = {name.file_name for name in segments}
+        for name in segment_names(_names(target)):
+            # Removed since: all before it is settled too. Or it was the last one, and has grown.
+            if (
+                name.file_name not in listed
+                or name is segments[-1]
+                or not self._is_whole(source / name.file_name, target / name.file_name)
+            ):
+                (target / name.file_name).unlink()
         for name in segments:
             path = source / name.file_name
+            if (target / name.file_name).exists():
+                continue
             is_sealed = name is not segments[-1]
             if not (is_sealed and self._link(path, target / name.file_name)):
                 self._copy(path, target / name.file_name)
-            self.done.segments += 1
             index = source / name.index_name
             if is_sealed and index.exists():
                 self._copy(index, target / name.index_name)
+
+    @staticmethod
+    def _is_whole(source: Path, target: Path) -> bool:
+        return source.stat().st_size == target.stat().st_size
+
+    def _count_segments(self, target: Path) -> None:
+        """Count what was copied, and note what retention had removed before it."""
+        segments = segment_names(_names(target))
+        self.done.segments += len(segments)
+        if segments and segments[0].base_offset:
+            try:
+                incarnation = UUID(target.name)
+            except ValueError:
+                return
+            self._removed[incarnation] = [(0, segments[0].base_offset)]
 
     def _link(self, source: Path, target: Path) -> bool:
         if not self._may_link:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 INDEX_BYTES_MAX: Final = 256 * 1024 * 1024
 """More than an index ever has."""
-ATTEMPTS_MAX: Final = 5
+ATTEMPTS_MAX: Final = 50
 """How often a log is opened when files of it vanish meanwhile."""
 _KINDS: Final = ("data", "control")
 

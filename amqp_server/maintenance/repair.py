@@ -13,6 +13,7 @@ from amqp_server.errors import StartupError
 from amqp_server.maintenance.directory_check import DirectoryCheck, check_directory
 from amqp_server.maintenance.quarantine import Quarantine
 from amqp_server.maintenance.repair_plan import Remedy, Step, plan_repair
+from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queues
 from amqp_server.offline_recovery import recover_directory
 from amqp_server.storage_lock import lock_storage
@@ -22,8 +23,6 @@ from appendlog.repairing.index_rebuild import rebuild_index
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
 from appendlog.segments.segment import SegmentName, segment_names
-from offsets import QueueCheckpoint, Settlement
-from offsets.checkpoint import CheckpointStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,27 +224,5 @@ class _Mending:
 
     def _settle_lost(self) -> None:
         """Let the checkpoint say that nobody is to wait for what was lost."""
-        if not self._lost:
-            return
-        store, states, was_clean = CheckpointStore.open(
-            self._storage_path / "offsets", self._filesystem
-        )
-        settled: list[QueueCheckpoint] = []
-        for incarnation, ranges in self._lost.items():
-            state = states.get(incarnation, QueueCheckpoint(incarnation, 0))
-            settlement = Settlement(state.ack_floor, state.acked_ranges)
-            for start, end in ranges:
-                settlement.settle(start, end)
-            settled.append(
-                QueueCheckpoint(
-                    incarnation,
-                    settlement.ack_floor,
-                    settlement.ranges(),
-                    state.delivered_watermark,
-                    state.redeliveries,
-                )
-            )
-        try:
-            store.write_round(settled, clean=was_clean)
-        finally:
-            store.close()
+        if self._lost:
+            settle_in_checkpoint(self._storage_path, self._filesystem, self._lost)

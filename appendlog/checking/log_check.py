@@ -124,7 +124,14 @@ class _Check:
         if self._is_live:
             names = _below(names, durable)
         for name in names:
-            self._check_segment(name, is_last=name is last)
+            try:
+                self._check_segment(name, is_last=name is last)
+            except FileNotFoundError:
+                if not self._is_live or filesystem.exists(self._directory / name.file_name):
+                    raise
+                # Retention goes from the front: what was before it is gone as well. Where a
+                # compacted one took its place, it is known from there on.
+                result.segments.clear()
         self._check_joints()
         if not self._is_live:
             self._check_end()

@@ -139,6 +139,52 @@ def test_beside_traffic_the_copy_has_all_that_was_committed_before_it_and_no_hal
         assert got_a == list(range(len(got_b) - len(got_a), len(got_b)))
 
 
+@contextmanager
+def churn(server: RunningServer) -> Iterator[None]:
+    """Publish and acknowledge, so that segments come and go all the time."""
+    ending = threading.Event()
+    started = threading.Event()
+
+    def run() -> None:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            client.declare("a")
+            while not ending.is_set():
+                for _ in range(60):
+                    client.publish(bytes(2000), "a")
+                client.expect_confirmed()
+                while (message := client.get("a", no_ack=False)) is not None:
+                    client.send(Basic.Ack(delivery_tag=message.tag))
+                started.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield
+    finally:
+        ending.set()
+        thread.join(10)
+
+
+@pytest.mark.timeout(60)
+def test_segments_that_vanish_meanwhile_are_no_damage_neither_here_nor_in_the_copy(
+    start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = start_server("--offset-checkpoint-interval", "20ms", "--segment-bytes", "64KiB")
+    with churn(server):
+        for number in range(4):
+            target = tmp_path / f"copy-{number}"
+            back_up(capsys, server.storage_path, target)
+            assert main(["verify", "--storage-path", str(target)]) in (0, 3), capsys.readouterr()
+            assert main(["recover", "--storage-path", str(target)]) in (0, 3), capsys.readouterr()
+            path = str(server.storage_path)
+            assert main(["verify", "--storage-path", path]) == 0, capsys.readouterr()
+            inspected = main(["inspect", "--queue", "a", "--storage-path", path])
+            assert inspected == 0, capsys.readouterr()
+            capsys.readouterr()
+
+
 def test_what_cannot_be_copied_is_refused_and_an_unfinished_copy_is_no_data_directory(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,54 @@
+"""Letting the checkpoint of a data directory at rest say that some offsets are settled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from offsets import QueueCheckpoint, Settlement
+from offsets.checkpoint import CheckpointStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from uuid import UUID
+
+    from appendlog import FileSystem
+
+
+def settle_in_checkpoint(
+    storage_path: Path,
+    filesystem: FileSystem,
+    ranges: Mapping[UUID, Sequence[tuple[int, int]]],
+) -> None:
+    """Write a round in which ranges of offsets are settled, whatever was known of them.
+
+    A clean stop stays one.
+
+    Args:
+        storage_path: A data directory on which no server runs.
+        filesystem: All file calls go through it.
+        ranges: By incarnation; nothing in them may be in the log, nor come into it.
+
+    Raises:
+        OffsetsError: The checkpoint cannot be read or written.
+    """
+    store, states, was_clean = CheckpointStore.open(storage_path / "offsets", filesystem)
+    settled: list[QueueCheckpoint] = []
+    for incarnation, gone in ranges.items():
+        state = states.get(incarnation, QueueCheckpoint(incarnation, 0))
+        settlement = Settlement(state.ack_floor, state.acked_ranges)
+        for start, end in gone:
+            settlement.settle(start, end)
+        settled.append(
+            QueueCheckpoint(
+                incarnation,
+                settlement.ack_floor,
+                settlement.ranges(),
+                state.delivered_watermark,
+                state.redeliveries,
+            )
+        )
+    try:
+        store.write_round(settled, clean=was_clean)
+    finally:
+        store.close()
