@@ -159,8 +159,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._limits.refused_login_seconds, self.close
         )
 
-    def write(self, octets: bytes) -> None:
-        """Send frames."""
+    def write(self, octets: bytes | bytearray) -> None:
+        """Send frames; they are not changed afterwards."""
         if self._transport is None or self._is_lost:
             return
         self._has_sent = True

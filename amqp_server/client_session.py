@@ -111,7 +111,7 @@ class ClientSession:
         """Whether the write buffer has room for deliveries."""
         return self._connection.is_writable
 
-    def write(self, octets: bytes) -> None:
+    def write(self, octets: bytes | bytearray) -> None:
         """Send frames."""
         self._connection.write(octets)
 

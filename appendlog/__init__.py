@@ -25,7 +25,7 @@ from appendlog.flushing.requests import (
 )
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import MessageView, decode_message, encode_message
-from appendlog.layout.records import COMPILED, encode_chunk, walk_chunks
+from appendlog.layout.records import COMPILED, cut_messages, encode_chunk, walk_chunks
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log import Log
 from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
@@ -63,6 +63,7 @@ __all__ = [
     "Split",
     "ThreadFlusher",
     "UnsupportedFormatError",
+    "cut_messages",
     "decode_message",
     "encode_chunk",
     "encode_message",

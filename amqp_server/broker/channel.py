@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import Method
@@ -85,7 +86,7 @@ class Channel:
             self.send(method)
 
     def deliver(
-        self, consumer: Consumer, first_offset: int, messages: list[bytes], *, redelivered: bool
+        self, consumer: Consumer, first_offset: int, messages: Messages, *, redelivered: bool
     ) -> None:
         """Send a run of neighbouring messages to a consumer of this channel.
 
@@ -93,14 +94,12 @@ class Channel:
         """
         count = len(messages)
         first_tag = self._delivered_tag + 1
-        octets = encode_deliveries(
-            messages,
-            self.number,
-            consumer.tag_octets,
-            first_tag,
-            redelivered,
-            self.client.frame_max,
-        )
+        places = (self.number, consumer.tag_octets, first_tag, redelivered, self.client.frame_max)
+        octets: bytes | bytearray
+        if isinstance(messages, list):
+            octets = encode_deliveries(messages, *places)
+        else:
+            octets = messages.encode(*places)
         self._delivered_tag += count
         queue = consumer.queue
         if consumer.no_ack:

@@ -32,7 +32,7 @@ class Client(Protocol):
     def is_writable(self) -> bool:
         """Whether its write buffer has room for deliveries."""
 
-    def write(self, octets: bytes) -> None:
+    def write(self, octets: bytes | bytearray) -> None:
         """Send frames; never blocks."""
 
     def tell_in_turn(self, tell: Callable[[], None]) -> None:

@@ -19,6 +19,7 @@ from amqp_server.broker.queue_settings import Overflow, QueueType, queue_setting
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
+from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.withdrawals import Withdrawals
 from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, REJECTED, DeadLetters
 from amqp_server.broker.transfers.departures import Departures
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.publishing.confirms import ConfirmWaiter
     from amqp_server.broker.rules.queue_lease import QueueLease
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
     from amqp_server.broker.turn import Turn
@@ -228,7 +230,7 @@ class Queue:
         else:
             self.departures.add(start, end, reason)
 
-    def as_delivered(self, start: int, messages: list[bytes]) -> list[bytes]:
+    def as_delivered(self, start: int, messages: Messages) -> Messages:
         """Return messages as a consumer gets them: with how often they came back, if it counts.
 
         Source: RabbitMQ, quorum queues: header `x-delivery-count` of what was delivered before.
@@ -240,7 +242,7 @@ class Queue:
         numbers = counts.numbers(start, start + len(messages))
         return [
             with_header(message, "x-delivery-count", FieldValue(b"l", count)) if count else message
-            for message, count in zip(messages, numbers, strict=True)
+            for message, count in zip(messages_of(messages), numbers, strict=True)
         ]
 
     def requeue(self, start: int, end: int) -> None:

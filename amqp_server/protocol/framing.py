@@ -27,6 +27,7 @@ __all__ = [
     "delivery_mode_position",
     "encode_content",
     "encode_deliveries",
+    "encode_run",
     "property_list_end",
 ]
 
@@ -51,3 +52,4 @@ property_list_end = _scanning.property_list_end
 delivery_mode_position = _scanning.delivery_mode_position
 encode_deliveries = _writing.encode_deliveries
 encode_content = _writing.encode_content
+encode_run = _writing.encode_run

@@ -127,7 +127,9 @@ def _walk(
     if count:
         for found in (offsets, timestamps_ns, positions, lengths):
             del found[count:]
-        done.parts.append(Records(data, offsets, positions, lengths, timestamps_ns))
+        has_gaps = offsets[-1] - offsets[0] + 1 != count
+        found_offsets = offsets if has_gaps else range(offsets[0], offsets[-1] + 1)
+        done.parts.append(Records(data, found_offsets, positions, lengths, timestamps_ns))
         done.record_count += count
         done.message_bytes += message_bytes
         done.max_records -= count

@@ -47,7 +47,7 @@ class ReadyQueue:
     def store(self) -> "ReadyQueue":
         return self
 
-    def read(self, start: int, end: int) -> list[bytes]:
+    def read_run(self, start: int, end: int) -> list[bytes]:
         if start < self.cold_end:
             return []
         end = min(end, start + self.at_hand_max)

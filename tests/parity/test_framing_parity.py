@@ -3,11 +3,16 @@
 Needs the compiled kernel: `python setup.py build_ext --inplace`.
 """
 
+from __future__ import annotations
+
 import importlib
+import mmap
+from array import array
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -178,6 +183,74 @@ def test_both_builds_encode_deliveries_alike(
     ]
 
     assert encoded[0] == encoded[1]
+
+
+@given(
+    alike=st.lists(st.tuples(messages, st.integers(1, 3)), max_size=6),
+    gap=st.binary(max_size=3),
+    skipped=st.integers(0, 3),
+    consumer_tag=st.binary(max_size=8) | st.just(b"c" * 255),
+    first_tag=st.sampled_from([1, 2**32 - 1, 2**63]),
+    redelivered=st.booleans(),
+    frame_max=st.sampled_from([4_096, 5_000, 131_072]),
+)
+def test_a_run_in_a_buffer_is_encoded_as_the_same_messages_are(
+    alike: list[tuple[bytes, int]],
+    gap: bytes,
+    skipped: int,
+    consumer_tag: bytes,
+    first_tag: int,
+    redelivered: bool,
+    frame_max: int,
+) -> None:
+    run = [message for message, count in alike for _ in range(count)]
+    buffer, positions, lengths = laid_out(run, gap)
+    start = min(skipped, len(run))
+    places = (300, consumer_tag, first_tag, redelivered, frame_max)
+    expected = interpreted.encode_deliveries(run[start:], *places)
+    mapping = mmap.mmap(-1, len(buffer) + 1)
+    mapping[: len(buffer)] = buffer
+
+    for build in BUILDS:
+        for octets in (buffer, memoryview(bytearray(buffer)), mapping):
+            encoded = build.encode_run(octets, positions, lengths, start, len(run), *places)
+            assert encoded == expected
+
+
+def laid_out(run: list[bytes], gap: bytes) -> tuple[bytes, array[int], array[int]]:
+    """Return messages in a buffer, something between them, with their places."""
+    buffer = b""
+    positions, lengths = array("I"), array("I")
+    for message in run:
+        buffer += gap
+        positions.append(len(buffer))
+        lengths.append(len(message))
+        buffer += message
+    return buffer, positions, lengths
+
+
+@given(octets=st.binary(max_size=60), size=st.integers(0, 80), at=st.integers(0, 60))
+def test_both_builds_refuse_what_is_no_message_in_a_buffer(
+    octets: bytes, size: int, at: int
+) -> None:
+    results = []
+    for build in BUILDS:
+        try:
+            places = (array("I", [at]), array("I", [size]), 0, 1, 1, b"c", 1, False, 4_096)
+            results.append(bytes(build.encode_run(octets, *places)))
+        except ValueError as error:
+            results.append(str(error).encode())
+    assert results[0] == results[1]
+    if at + size > len(octets) or size < 7:
+        assert b"inside" in results[0]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_a_run_that_is_not_there_is_refused(build: SimpleNamespace) -> None:
+    _, positions, lengths = laid_out([b"1234567"], b"")
+    for start, stop in ((0, 2), (-1, 1)):
+        with pytest.raises(ValueError, match="inside"):
+            build.encode_run(b"1234567", positions, lengths, start, stop, 1, b"", 1, False, 4_096)
 
 
 @given(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.message_run import Messages
 
 CREDIT_UNLIMITED = 1 << 30
 """Credit of a consumer without a prefetch limit; the write buffer bounds it instead."""
@@ -79,7 +80,7 @@ class Consumer:
             credit = min(credit, self.prefetch - self.unacked)
         return max(credit, 0)
 
-    def deliver(self, first_offset: int, messages: list[bytes], *, redelivered: bool) -> None:
+    def deliver(self, first_offset: int, messages: Messages, *, redelivered: bool) -> None:
         """Send a run of neighbouring messages of the queue to the client."""
         if not redelivered:
             assert (

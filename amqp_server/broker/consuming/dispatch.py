@@ -70,10 +70,13 @@ def _deliver_run(queue: Queue, consumer: Consumer, count: int) -> bool:
         ready = queue.ready.peek()
         if ready is None:
             return True
-        messages = queue.store.read(ready.start, ready.start + min(count, len(ready)))
+        messages = queue.store.read_run(ready.start, ready.start + min(count, len(ready)))
         if not messages:
             return False
-        messages = up_to(messages, RUN_BYTES_MAX)
+        if isinstance(messages, list):
+            messages = up_to(messages, RUN_BYTES_MAX)
+        else:
+            messages = messages.up_to(RUN_BYTES_MAX)
         if ready.redelivered:
             messages = queue.as_delivered(ready.start, messages)
         taken = queue.ready.take(len(messages))

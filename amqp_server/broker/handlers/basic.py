@@ -18,6 +18,7 @@ from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
 from amqp_server.broker.queue_settings import QueueType
+from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -199,7 +200,7 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     ready = queue.ready.peek()
     assert ready is not None, "it was read just now"
     if ready.redelivered:
-        message = queue.as_delivered(ready.start, [message])[0]
+        (message,) = messages_of(queue.as_delivered(ready.start, [message]))
     head = _GET_OK_HEAD + pack(">QB", channel.next_tag, ready.redelivered)
     count = pack(">I", len(queue.ready) - 1)
     # Nothing is taken before it can be sent: what is taken and lost is nowhere (I8).

@@ -23,14 +23,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.cold_reads import ColdReads, wake
+from amqp_server.broker.storing.cold_reads import ColdReads, ColdWindows, wake
 from amqp_server.broker.storing.journal_requests import JournalRequests
+from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.unclaimed import Unclaimed
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.cold_reads import ReadInWorker
+    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.store_owner import StoreOwner
     from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
@@ -71,6 +73,7 @@ class MessageStore:
         flusher: Writes and syncs, off the loop.
         read_in_worker: Runs a function in a worker and calls back on the loop.
         owner: Hears of progress.
+        cold_windows: Bounds what all stores hold of their logs; None bounds this one alone.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class MessageStore:
         flusher: Flusher,
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
+        cold_windows: ColdWindows | None = None,
     ) -> None:
         """Take over an opened log and an empty ring."""
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
@@ -104,6 +108,7 @@ class MessageStore:
         self._unclaimed = Unclaimed()
         self._requests = JournalRequests(log, settings.flush_bytes)
         self._read_in_worker = read_in_worker
+        self._cold_windows = ColdWindows() if cold_windows is None else cold_windows
         self._cold = self.cold_reads()
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
@@ -177,6 +182,10 @@ class MessageStore:
         self._requests.transactions.add(start, end, transaction_id)
 
     def read(self, start: int, end: int, cold: ColdReads | None = None) -> list[bytes]:
+        """Return what `read_run` does, as objects of their own."""
+        return messages_of(self.read_run(start, end, cold))
+
+    def read_run(self, start: int, end: int, cold: ColdReads | None = None) -> Messages:
         """Return the messages from `start` on that are at hand, at most up to `end`.
 
         `[start, end)` must be unsettled. An empty list means that they are being read from
@@ -192,14 +201,16 @@ class MessageStore:
                 self._cold.clear()
             return self.ring.read(start, min(end, self.ring.cursor))
         cold = cold or self._cold
-        messages = cold.get(start, min(end, self.ring.window_start))
-        if not messages:
+        run = cold.get(start, min(end, self.ring.window_start))
+        if run is None:
             cold.begin(start, self._cold_arrived)
-        return messages
+            return []
+        cold.begin_ahead(self.ring.window_start, self._cold_arrived_ahead)
+        return run
 
     def cold_reads(self) -> ColdReads:
         """Return the window on the log of one more reader; to be handed to `read`."""
-        return ColdReads(self.log, self._read_in_worker)
+        return ColdReads(self.log, self._read_in_worker, self._cold_windows)
 
     def release(self, ack_floor: int) -> None:
         """Let the ring go of what is settled, when it is worth a call or all is drained."""
@@ -207,6 +218,9 @@ class MessageStore:
             end = min(ack_floor, self.gating_sequence)
             if end == self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
+        if ack_floor >= self._cold.end_offset:
+            # Nobody will ask for it again, and it may keep a removed segment on the disk.
+            self._cold.clear()
         if self._unclaimed:
             cursor = self.ring.cursor
             self._unclaimed.claim(self.ring, self.gating_sequence)
@@ -383,6 +397,10 @@ class MessageStore:
             self._is_sync_due = False
         self._flusher.submit(request)
 
+    def _cold_arrived_ahead(self) -> None:
+        if not self._is_discarded:
+            self._owner.store_moved()
+
     def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
         if self._is_discarded:
             return
@@ -394,7 +412,7 @@ class MessageStore:
             )
             self._owner.store_moved()
             return
-        first = result.offsets[0] if result.offsets else result.next_offset
+        first = result.parts[0].offsets[0] if result.parts else result.next_offset
         if first > start:
             self._owner.store_lost(start, first)
         self._owner.store_moved()

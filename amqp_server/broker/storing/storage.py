@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.storing.cold_reads import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
 from amqp_server.broker.storing.moved_queues import MovedQueues
@@ -95,6 +96,7 @@ class QueueStorage:
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker
+        self._cold_windows = ColdWindows()
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
@@ -149,6 +151,7 @@ class QueueStorage:
             flusher=self.flusher,
             read_in_worker=self._read_in_worker,
             owner=owner,
+            cold_windows=self._cold_windows,
         )
         self._stores[log] = store
         return store

@@ -1,0 +1,106 @@
+"""Neighbouring messages that lie in a buffer: for delivery without an object for each."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from amqp_server.protocol.framing import encode_run
+from appendlog import cut_messages
+
+if TYPE_CHECKING:
+    from appendlog import Records
+
+
+class MessageRun:
+    """Some of the records that were read from the log together, offsets without gaps.
+
+    Args:
+        records: What was read.
+        start: The first of them that belongs to the run.
+        stop: Exclusive; more than `start`.
+    """
+
+    __slots__ = ("_records", "_start", "_stop")
+
+    def __init__(self, records: Records, start: int, stop: int) -> None:
+        self._records = records
+        self._start = start
+        self._stop = stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def messages(self) -> list[bytes]:
+        """Return copies of the messages, for whoever does more than deliver them."""
+        records = self._records
+        return cut_messages(
+            records.buffer, records.positions, records.lengths, self._start, self._stop
+        )
+
+    def up_to(self, bytes_max: int) -> MessageRun:
+        """Return its longest head within about `bytes_max`, at least one message.
+
+        Counts what lies between the messages too, which is little.
+        """
+        positions = self._records.positions
+        end = positions[self._start] + bytes_max
+        last = self._stop - 1
+        if positions[last] + self._records.lengths[last] <= end:
+            return self
+        # A message that begins before the end may end behind it.
+        stop = bisect_right(positions, end, self._start, self._stop) - 1
+        return MessageRun(self._records, self._start, max(stop, self._start + 1))
+
+    def encode(
+        self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
+    ) -> bytearray:
+        """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
+        records = self._records
+        octets: bytearray = encode_run(
+            records.buffer,
+            records.positions,
+            records.lengths,
+            self._start,
+            self._stop,
+            channel,
+            consumer_tag,
+            first_tag,
+            redelivered,
+            frame_max,
+        )
+        return octets
+
+
+Messages = list[bytes] | MessageRun
+"""What a consumer is given: messages of the ring, or a run that was read from the log."""
+
+
+def messages_of(messages: Messages) -> list[bytes]:
+    """Return messages as objects of their own."""
+    return messages if isinstance(messages, list) else messages.messages()
+
+
+def find_run(records: Records, start: int, end: int) -> MessageRun | None:
+    """Return the messages of `[start, end)` from `start` on, as far as there is no gap.
+
+    None if the first is not among `records`.
+    """
+    offsets = records.offsets
+    if isinstance(offsets, range):
+        if start not in offsets:
+            return None
+        at = start - offsets.start
+        return MessageRun(records, at, min(len(offsets), at + end - start))
+    at = bisect_right(offsets, start) - 1
+    if at < 0 or offsets[at] != start:
+        return None
+    # Offsets only grow, so what they are ahead of their places does not shrink.
+    low, high = at + 1, min(len(offsets), at + end - start)
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle] - middle == start - at:
+            low = middle + 1
+        else:
+            high = middle
+    return MessageRun(records, at, low)
