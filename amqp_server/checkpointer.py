@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.loop_share import LoopShare
-from appendlog import RemoveSettledRequest
 from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound
 
@@ -21,14 +20,11 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.committer import Committer
-    from appendlog import Flusher
+    from amqp_server.reclaimer import Reclaimer
     from offsets import QueueCheckpoint
     from offsets.checkpoint import CheckpointStore
 
 logger = logging.getLogger(__name__)
-
-SWEPT_QUEUES = 256
-"""Queues whose old segments a round looks for, though nothing has moved in them."""
 
 
 class CheckpointReport(NamedTuple):
@@ -58,7 +54,7 @@ class Checkpointer:
     Args:
         broker: Whose queues.
         store: Where to; written in a worker, one round at a time.
-        flusher: Removes segments, in the thread that writes them.
+        reclaimer: Gives back disk space, behind each round.
         committer: Is told what reached the disk, and says which segments it needs.
         interval_seconds: Time from the beginning of a round to that of the next; 0 means only
             when asked for.
@@ -68,7 +64,7 @@ class Checkpointer:
         self,
         broker: Broker,
         store: CheckpointStore,
-        flusher: Flusher,
+        reclaimer: Reclaimer,
         committer: Committer,
         interval_seconds: float,
     ) -> None:
@@ -76,11 +72,10 @@ class Checkpointer:
         self._broker = broker
         self._moved = broker.storage.moved_queues
         self._store = store
-        self._flusher = flusher
+        self._reclaimer = reclaimer
         self._committer = committer
         self._interval_seconds = interval_seconds
         self._round = asyncio.Lock()
-        self._unswept: list[Queue] = []
         self._next: asyncio.Task[CheckpointReport] | None = None
 
     def take_over(self, incarnations: Container[UUID]) -> None:
@@ -166,6 +161,7 @@ class Checkpointer:
         committed = self._committer.begin_round()
         share = LoopShare()
         dirty: list[tuple[Queue, QueueSnapshot]] = []
+        unchanged: list[tuple[Queue, QueueSnapshot]] = []
         written = WrittenRound(self._store.generation, 0)
         try:
             for queue in queues:
@@ -176,6 +172,8 @@ class Checkpointer:
                 if queue.is_journaled and (queue.is_checkpoint_due or is_last):
                     dirty.append((queue, checkpoint_of(queue, is_last=is_last)))
                     self._note_taken(queue)
+                elif queue.is_journaled:
+                    unchanged.append((queue, checkpoint_of(queue)))
                 await share.breathe()
             if dirty or removed or is_last:
                 states = [state for _, state in dirty]
@@ -192,7 +190,8 @@ class Checkpointer:
             queue.checkpointed_floor = state.settled.ack_floor
             await share.breathe()
         await self._committer.end_round(committed)
-        await self._remove_settled(queues, share)
+        known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
+        await self._reclaimer.run_round(queues, known, share)
         seconds = time.perf_counter() - started_seconds
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)
 
@@ -202,35 +201,6 @@ class Checkpointer:
         queue.is_checkpoint_due = not (queue.is_durable or queue.store.is_failed)
         if queue.is_checkpoint_due:
             self._moved.add(queue)
-
-    async def _remove_settled(self, moved: list[Queue], share: LoopShare) -> None:
-        """Ask for the removal of segments that nobody needs, and for the sealing of old ones."""
-        now_ns = time.time_ns()
-        kept_from = self._committer.kept_from()
-        for queue in dict.fromkeys(moved + self._next_unswept()):
-            await share.breathe()
-            if queue.is_deleted:
-                continue
-            floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
-            floor = min(floor, kept_from.get(queue, floor))
-            log = queue.store.log
-            retain_seconds = queue.storage_settings.retain_for_seconds
-            keep_since_ns = now_ns - int(retain_seconds * 1e9) if retain_seconds else None
-            # A log that has failed is not written to, but it may be what has filled the disk.
-            if not queue.store.is_failed and log.is_roll_due(now_ns, floor, keep_since_ns):
-                # Appends go first, so the removal finds it sealed.
-                queue.store.request_roll()
-            elif not log.has_settled_segment(floor):
-                continue
-            self._flusher.submit(RemoveSettledRequest(log, floor, keep_since_ns))
-
-    def _next_unswept(self) -> list[Queue]:
-        """Return the next few of all queues: time alone may be what lets their segments go."""
-        if not self._unswept:
-            self._unswept = list(self._broker.queues())
-        swept = self._unswept[-SWEPT_QUEUES:]
-        del self._unswept[-SWEPT_QUEUES:]
-        return swept
 
 
 def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:

@@ -100,6 +100,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "flush_bytes": Bounds(4 * KIB, 16 * MIB),
         "flush_interval_seconds": Bounds(0.001, 10, or_zero=True),
         "compression_bytes_min": Bounds(0, 16 * MIB),
+        "compact_below": Bounds(0.01, 0.9, or_zero=True),
         "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "segment_bytes": Bounds(64 * KIB, 2 * GIB),
         "segment_age_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
@@ -140,6 +141,8 @@ class ServerConfig:
             A queue may have its own.
         segment_age_seconds: Age of its first message at which such a file is complete, so that a
             slow queue's settled messages can be removed too; 0 never. A queue may have its own.
+        compact_below: Share of a segment's bytes below which what is still wanted of it is
+            written anew and the rest given back. 0 waits until all of it is settled.
         consumer_timeout_seconds: How long a consumer may take to answer a delivery before its
             channel is closed; 0 for ever. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
@@ -171,6 +174,7 @@ class ServerConfig:
     compression: Compression = Compression.NONE
     compression_bytes_min: int = 1 * KIB
     retain_for_seconds: float = 0.0
+    compact_below: float = 0.25
     segment_bytes: int = 64 * MIB
     segment_age_seconds: float = 7 * 86_400.0
     consumer_timeout_seconds: float = 0.0

@@ -296,7 +296,12 @@ def _open_queue(
     # by us. What was lost or transient is gone for good.
     report.add_lost(known_floor, log.log_start_offset)
     settlement.settle(0, log.log_start_offset)
-    for start, stop in [*report.lost, *log.transient_ranges(settlement.ack_floor)]:
+    gone = [
+        *report.lost,
+        *log.transient_ranges(settlement.ack_floor),
+        *log.reclaim.removed_ranges(settlement.ack_floor),
+    ]
+    for start, stop in gone:
         if start < end:
             settlement.settle(start, min(stop, end))
     if redo is not None and carry_out_again(log, settlement, redo) and not was_clean:

@@ -23,6 +23,7 @@ from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer, all_delivered, checkpoint_of
 from amqp_server.client_connection import ClientConnection
 from amqp_server.committer import Committer
+from amqp_server.compactor import Compactor
 from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
 from amqp_server.gate import Gate
@@ -30,6 +31,7 @@ from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.protocol.connection_machine import ConnectionMachine
+from amqp_server.reclaimer import Reclaimer
 from amqp_server.recovery import leading_incarnations, recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
@@ -104,6 +106,7 @@ class Server:
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
         self.journal: RedoJournal
+        self.compactor: Compactor
         self._lock: DirectoryLock
         self._filesystem = filesystem or FileSystem()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -234,6 +237,7 @@ class Server:
                 await asyncio.gather(*(queue.wind_up() for queue in queues))
         journaled = [queue for queue in queues if queue.is_journaled]
         await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
+        self.compactor.stop()
         await self.checkpointer.write_last()
         for queue in self.broker.queues():
             request = CloseRequest if queue.is_journaled else DeleteRequest
@@ -268,10 +272,13 @@ class Server:
         self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
         self._committer = Committer(self.broker, self.journal, self.spawn)
         self.broker.commit = self._committer.commit
+        self.compactor = Compactor(self._flusher, self.config.compact_below, self._spare_bytes)
+        self._storage.on_compacted = self.compactor.compacted
+        reclaimer = Reclaimer(self.broker, self._flusher, self._committer, self.compactor)
         self.checkpointer = Checkpointer(
             self.broker,
             self._checkpoints,
-            self._flusher,
+            reclaimer,
             self._committer,
             self.config.offset_checkpoint_interval_seconds,
         )
@@ -318,6 +325,12 @@ class Server:
         )
         self.checkpointer.take_over(checkpoints.keys() | redo.keys())
         return start_report
+
+    def _spare_bytes(self) -> int:
+        """Return the room on the disk that is left above the limit."""
+        return self._filesystem.free_bytes(self.config.storage_path) - (
+            self.config.disk_free_limit_bytes
+        )
 
     # For connections
 

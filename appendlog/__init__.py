@@ -17,6 +17,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.flushing.flusher import Flusher, ThreadFlusher
 from appendlog.flushing.requests import (
     CloseRequest,
+    CompactRequest,
     DeleteRequest,
     FlushRequest,
     FlushResult,
@@ -37,6 +38,7 @@ __all__ = [
     "COMPILED",
     "SEGMENT_BYTES_MAX",
     "CloseRequest",
+    "CompactRequest",
     "Compression",
     "CorruptRecordError",
     "DeleteRequest",

@@ -1,7 +1,8 @@
 """The log of one queue incarnation: append, read by offset, retention.
 
-`append`, `close` and `delete` belong to one thread at a time, and `remove_settled` to one that
-may be another: it touches only segments that nothing is appended to any more.
+`append`, `close` and `delete` belong to one thread at a time, and `remove_settled` and
+`reclaim.compact` to one that may be another: they touch only segments that nothing is appended
+to any more.
 `read`, `transient_ranges` and the plain-number properties may be used by any thread
 beside them: what they look at is replaced whole or only grows.
 """
@@ -20,7 +21,8 @@ from appendlog.layout.compression import ChunkCompressor
 from appendlog.layout.format import ADVANCE_LOST, ADVANCE_SKIPPED
 from appendlog.layout.summary import SegmentSummary
 from appendlog.options import Compression, LogOptions
-from appendlog.reclaim.removal import remove_segments
+from appendlog.reclaim.log_reclaim import LogReclaim
+from appendlog.reclaim.removal import remove_directory
 from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
@@ -89,6 +91,9 @@ class Log:
             options.index_interval_bytes,
             os.O_RDWR,
             is_owner=True,
+        )
+        self.reclaim: Final = LogReclaim(
+            directory, identity, options, filesystem, self._segments, self._indexes
         )
         self._log_end_offset = self._recovery_point = recovered.end_offset
         self._failed: LogFailedError | None = None
@@ -167,6 +172,11 @@ class Log:
     def last_timestamp_ns(self) -> int:
         """Return the greatest append time in the log; 0 when it never held a record."""
         return self._writer.last_timestamp_ns
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments as they are now, oldest first. Do not change them."""
+        return self._segments.snapshot
 
     @property
     def size_bytes(self) -> int:
@@ -307,22 +317,10 @@ class Log:
         Raises:
             LogFailedError: A file cannot be removed.
         """
-        removed: list[Segment] = []
-        while (segment := self._segments.first) is not None and len(self._segments) > 1:
-            is_kept = (
-                keep_since_ns is not None and segment.summary.last_timestamp_ns >= keep_since_ns
-            )
-            if not segment.is_sealed or segment.end_offset > floor or is_kept:
-                break
-            removed.append(self._segments.remove_first())
         try:
-            remove_segments(self.directory, removed, self._filesystem, self._descriptors)
+            return self.reclaim.remove(floor, keep_since_ns)
         except OSError as error:
             raise self.fail(self.directory, error) from error
-        for segment in removed:
-            self._indexes.forget(segment)
-            self._options.mappings.forget(self._filesystem, segment.path)
-        return sum(segment.size_bytes for segment in removed)
 
     def is_roll_due(self, now_ns: int, floor: int, keep_since_ns: int | None = None) -> bool:
         """Tell whether the last segment should be sealed though nothing is appended. O(1).
@@ -386,14 +384,10 @@ class Log:
         """
         segments = self._segments.snapshot
         self._segments.clear()
-        # None is stored any more in the directory that is about to be removed.
+        # Nothing is stored any more in the directory that is about to be removed.
         self._indexes.close()
         try:
-            if self._filesystem.exists(self.directory):
-                for name in sorted(self._filesystem.listdir(self.directory)):
-                    self._filesystem.unlink(self.directory / name)
-                self._filesystem.rmdir(self.directory)
-                self._filesystem.sync_directory(self.directory.parent)
+            remove_directory(self.directory, self._filesystem)
         except OSError as error:
             raise self.fail(self.directory, error) from error
         finally:

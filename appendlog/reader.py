@@ -26,11 +26,12 @@ from appendlog.layout.segment_header import (
 )
 from appendlog.layout.summary import SegmentSummary
 from appendlog.options import INDEX_INTERVAL_BYTES
-from appendlog.recovery.log_recovery import newest_generations, read_sealed
+from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import DurableEnd, promises_nothing, read_durable_end
 from appendlog.segments.mapped_indexes import MappedIndexes
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.scan import SegmentScan
+from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_reader import ReadRequest, SegmentReader
@@ -165,21 +166,33 @@ class LogReader:
         segment = self._segment(split)
         reader = self._segment_reader()
         offset, position = split.start_offset, split.start_position
-        position = reader.checked(segment, position, offset)
+        likely_end = split.end_position
+        if segment.name.generation != split.generation:
+            position = likely_end = 0
+        is_checked = False
         while offset < split.end_offset:
             batch = ReadResult(next_offset=offset)
-            position = reader.read(
-                ReadRequest(
-                    segment,
-                    position,
-                    split.end_offset,
-                    batch_records,
-                    batch_bytes,
-                    batch,
-                    likely_end=split.end_position,
-                    max_windows=1,
+            try:
+                if not is_checked:
+                    position = reader.checked(segment, position, offset)
+                    is_checked = True
+                position = reader.read(
+                    ReadRequest(
+                        segment,
+                        position,
+                        split.end_offset,
+                        batch_records,
+                        batch_bytes,
+                        batch,
+                        likely_end=likely_end,
+                        max_windows=1,
+                    )
                 )
-            )
+            except FileNotFoundError:
+                # Compacted, or removed by retention; what is left of it is read on from here.
+                segment = self._successor(segment)
+                position, likely_end, is_checked = 0, 0, False
+                continue
             if position >= segment.data_bytes:
                 batch.next_offset = split.end_offset
             offset = batch.next_offset
@@ -226,7 +239,9 @@ class LogReader:
         if durable is not None:
             names = [name for name in names if name.base_offset <= durable.segment_base_offset]
         for name in names:
-            segment = self._sealed(name) if name is not names[-1] else None
+            # Compacted ones are sealed too when an `end` from before speaks of them.
+            is_sealed = name is not names[-1] or name.generation
+            segment = self._sealed(name) if is_sealed else None
             self._segments.append(segment or self._unsealed(name))
         for before, after in pairwise(self._segments):
             before.summary.end_offset = max(before.summary.end_offset, after.base_offset)
@@ -272,6 +287,8 @@ class LogReader:
     def _find_end(self, last: Segment, durable: DurableEnd | None) -> int:
         """Bound the last segment by the durable end, or by its last valid chunk."""
         assert self.identity is not None
+        if last.is_sealed:
+            return last.end_offset
         if durable is not None and durable.segment_base_offset == last.base_offset:
             last.data_bytes = min(last.data_bytes, durable.position)
             return durable.recovery_point
@@ -310,9 +327,22 @@ class LogReader:
 
     def _segment(self, split: Split) -> Segment:
         for segment in self._segments:
-            if segment.name == (split.segment_base_offset, split.generation):
+            if (
+                segment.base_offset == split.segment_base_offset
+                and segment.name.generation >= split.generation
+            ):
                 return segment
         raise OffsetOutOfRangeError(split.start_offset, self.log_start_offset, self.log_end_offset)
+
+    def _successor(self, gone: Segment) -> Segment:
+        """Return the next generation of a segment whose file is not there any more."""
+        for name in newest_generations(self.directory, self._filesystem):
+            if name.base_offset == gone.base_offset and name.generation > gone.name.generation:
+                segment = self._sealed(name)
+                if segment is not None:
+                    self._segments[self._segments.index(gone)] = segment
+                    return segment
+        raise OffsetOutOfRangeError(gone.base_offset, self.log_start_offset, self.log_end_offset)
 
     def _segment_reader(self) -> SegmentReader:
         assert self.identity is not None

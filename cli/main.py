@@ -15,7 +15,7 @@ from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import COMMANDS, missing_library
 from cli.logs import configure_logging
-from cli.parameters import DURATION, SIZE, WATERMARK
+from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
 from cli.settings import (
     ServerOption,
     build_config,
@@ -192,6 +192,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     type=DURATION,
     default="7d",
     help="Age at which such a file is complete; 0: never for its age.",
+)
+@click.option(
+    "--compact-below",
+    cls=ServerOption,
+    type=SHARE,
+    default="0.25",
+    help="Share of a segment still wanted below which it is written anew; 0: never.",
 )
 @click.option(
     "--consumer-timeout",

@@ -150,6 +150,36 @@ class WatermarkType(click.ParamType[float]):
         return float(share)
 
 
+class ShareType(click.ParamType[float]):
+    """A part of the whole: `0.25` or `25%`. Gives a number up to 1."""
+
+    name = "share"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a share.
+
+        Args:
+            value: Text, or a number that was read already.
+            param: The parameter that is read, for the error.
+            ctx: The command that is read, for the error.
+
+        Returns:
+            0 to 1.
+
+        Raises:
+            click.BadParameter: It is not a share; the message shows how one is written.
+        """
+        if isinstance(value, int | float):
+            return value
+        found = _SHARE.fullmatch(str(value).strip())
+        share = Decimal(found[1]) / (100 if found[2] else 1) if found else Decimal(2)
+        if share > 1:
+            self.fail(f"{value!r} is not a share: write 0.25 or 25%", param, ctx)
+        return float(share)
+
+
 def format_watermark(watermark: float) -> str:
     """Write a watermark as `WatermarkType` reads it.
 
@@ -184,6 +214,7 @@ def format_size(size_bytes: int) -> str:
     return str(size_bytes)
 
 
+SHARE: Final = ShareType()
 DURATION: Final = DurationType()
 SIZE: Final = SizeType()
 WATERMARK: Final = WatermarkType()

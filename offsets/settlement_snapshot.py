@@ -43,6 +43,46 @@ class SettlementSnapshot:
         if run_end >= 0:
             yield run_start, run_end
 
+    def settled_count(self, start: int, end: int) -> int:
+        """Return how many offsets of `[start, end)` are settled. O(pages in it + runs of pages)."""
+        if end <= start:
+            return 0
+        part = self._part(start, end)
+        count = max(min(end, self.ack_floor) - start, 0)
+        mask = PAGE_FULL >> (start & PAGE_LOW) << (start & PAGE_LOW)
+        for first, page_end, bits in part._clipped_pages():
+            if first == start >> PAGE_SHIFT:
+                count += (bits & mask).bit_count()
+                first += 1
+            count += (page_end - first) * bits.bit_count()
+        return count
+
+    def live_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what of `[start, end)` is not settled, ascending, disjoint and not touching."""
+        live: list[tuple[int, int]] = []
+        position = max(start, self.ack_floor)
+        for run_start, run_end in self._part(start, end).ranges():
+            if position < run_start:
+                live.append((position, run_start))
+            position = max(position, run_end)
+        if position < end:
+            live.append((position, end))
+        return live
+
+    def _part(self, start: int, end: int) -> "SettlementSnapshot":
+        """Return what the pages of `[start, end)` say, clipped at its end only."""
+        first, last = start >> PAGE_SHIFT, ((end - 1) >> PAGE_SHIFT) + 1
+        if last - first < len(self.pages):
+            pages = {page: self.pages[page] for page in range(first, last) if page in self.pages}
+        else:
+            pages = {page: bits for page, bits in self.pages.items() if first <= page < last}
+        runs = [
+            (max(run_first, first), min(run_end, last))
+            for run_first, run_end in self.full_pages
+            if run_first < last and first < run_end
+        ]
+        return SettlementSnapshot(self.ack_floor, min(self.end, end), pages, runs)
+
     def measure(self) -> tuple[int, int]:
         """Return the number of acked ranges, and the end of the last one (the floor if none)."""
         count, end = 0, self.ack_floor

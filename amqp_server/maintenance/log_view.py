@@ -33,9 +33,10 @@ from appendlog.layout.segment_header import (
     segment_header_bytes,
 )
 from appendlog.layout.summary import SegmentSummary, decode_footer
-from appendlog.recovery.log_recovery import newest_generations, read_sealed
+from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
 from appendlog.segments.scan import SegmentScan
+from appendlog.segments.sealed import read_sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queue
 from amqp_server.offline_recovery import recover_directory
 from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
-from appendlog.recovery.log_recovery import newest_generations
+from appendlog.recovery.generations import newest_generations
 from appendlog.repairing.index_rebuild import rebuild_index
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from amqp_server.maintenance.values import text_json
 from appendlog import FileSystem
-from appendlog.recovery.log_recovery import newest_generations
+from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import read_durable_end
 from offsets import decode_checkpoint, read_checkpoint
 

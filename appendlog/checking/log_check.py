@@ -16,7 +16,7 @@ from appendlog.checking.segment_check import SegmentCheck, SegmentFacts, Segment
 from appendlog.errors import UnsupportedFormatError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.recovery.log_recovery import newest_generations
+from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
 from appendlog.segments.segment import SegmentName, segment_names
 

@@ -1,6 +1,6 @@
 """One segment against itself: header, every chunk and record, footer, index."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +16,6 @@ from appendlog.layout.format import (
     ADVANCE_BYTES,
     CHUNK_HEADER_BYTES,
     CONTROL_ADVANCE,
-    FOOTER,
-    FOOTER_BYTES,
-    FOOTER_TRAILER_BYTES,
-    REMOVED_RANGE,
 )
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
@@ -27,7 +23,7 @@ from appendlog.layout.segment_header import (
     decode_segment_header,
     segment_header_bytes,
 )
-from appendlog.layout.summary import SegmentSummary, decode_footer
+from appendlog.layout.summary import SegmentSummary, decode_footer, decode_removed
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
 
@@ -214,6 +210,14 @@ class SegmentCheck:
             if not self._place.is_last:
                 self._add("footer-missing", "a sealed segment without a footer", segment.data_bytes)
             return
+        if self._place.name.generation:
+            # Its end and its last time are those of all that compaction has removed, too.
+            summary = replace(
+                summary,
+                first_offset=summary.first_offset if summary.record_count else footer.end_offset,
+                end_offset=max(summary.end_offset, footer.end_offset),
+                last_timestamp_ns=max(summary.last_timestamp_ns, footer.last_timestamp_ns),
+            )
         has_faults = any(each.path == segment.path for each in self._problems.kept)
         if footer != summary and not has_faults:
             wrong = [
@@ -253,21 +257,12 @@ def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
     if not found.header.is_control:
         return [], False
     if decode_footer(payload) is not None:
-        return _removed(payload), True
+        return decode_removed(payload)[0], True
     if len(payload) == ADVANCE_BYTES:
         control, _, _, start = ADVANCE.unpack(payload)
         if control == CONTROL_ADVANCE:
             return [(start, found.header.base_offset)], False
     return [], False
-
-
-def _removed(payload: bytes) -> list[tuple[int, int]]:
-    """Return the ranges that a footer says compaction removed."""
-    count = FOOTER.unpack_from(payload)[REMOVED_COUNT_FIELD]
-    stop = FOOTER_BYTES + count * REMOVED_RANGE.size
-    if stop + FOOTER_TRAILER_BYTES != len(payload):
-        return []
-    return list(REMOVED_RANGE.iter_unpack(memoryview(payload)[FOOTER_BYTES:stop]))
 
 
 def _missing(start: int, offsets: list[int]) -> list[tuple[int, int]]:
@@ -286,14 +281,14 @@ def uncovered(
     """Return what of the gaps is not explained."""
     left = []
     known = sorted(explained)
-    for start, end in gaps:
-        at = start
-        for low, high in known:
-            if high <= at:
-                continue
-            if low > at:
-                break
-            at = high
+    first = 0
+    for start, end in sorted(gaps):
+        while first < len(known) and known[first][1] <= start:
+            first += 1
+        at, position = start, first
+        while position < len(known) and known[position][0] <= at < end:
+            at = max(at, known[position][1])
+            position += 1
         if at < end:
             left.append((at, end))
     return left

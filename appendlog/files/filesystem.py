@@ -122,6 +122,11 @@ class FileSystem:
         """Tell whether a file or directory is there."""
         return path.exists()
 
+    def free_bytes(self, path: Path) -> int:
+        """Return the room that is left for this user on the disk of a file or directory."""
+        disk = os.statvfs(path)
+        return disk.f_bavail * disk.f_frsize
+
     def sync_directory(self, path: Path) -> None:
         """Put a directory's entries on the disk: new, renamed and removed names."""
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

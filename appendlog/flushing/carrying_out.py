@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from appendlog.errors import LogFailedError
 from appendlog.flushing.requests import (
     CloseRequest,
+    CompactRequest,
     DeleteRequest,
     FlushRequest,
     RemoveSettledRequest,
@@ -13,6 +14,7 @@ from appendlog.flushing.requests import (
     Request,
 )
 from appendlog.log import Log
+from appendlog.reclaim.compaction import CompactionAbandonedError
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +47,23 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
     request = group[0]
     if isinstance(request, RemoveSettledRequest):
         return log.remove_settled(request.floor, request.keep_since_ns)
+    if isinstance(request, CompactRequest):
+        return _compact(request)
     if isinstance(request, ReopenRequest):
         log.reopen()
     elif isinstance(request, CloseRequest):
         log.close()
     elif isinstance(request, DeleteRequest):
         log.delete()
+    return 0
+
+
+def _compact(request: CompactRequest) -> int:
+    """Rewrite a segment; everything is as it was when that cannot be done."""
+    try:
+        return request.log.reclaim.compact(request.segment, request.live, request.live_bytes_max)
+    except CompactionAbandonedError as error:
+        logger.info("segment not compacted reason=%s", error)
+    except OSError as error:
+        logger.warning("segment not compacted path=%s error=%s", request.segment.path, error)
     return 0

@@ -1,9 +1,11 @@
 """What a flusher is asked to do with a log, and what it answers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appendlog.errors import LogFailedError
 from appendlog.log import Log
+from appendlog.segments.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,23 @@ class ReopenRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactRequest:
+    """Rewrite a segment; see `LogReclaim.compact`. What cannot be done frees nothing.
+
+    Attributes:
+        log: Whose segment.
+        segment: Sealed, and not the last one.
+        live: What of it is not settled on the disk.
+        live_bytes_max: More than this is not worth it.
+    """
+
+    log: Log
+    segment: Segment
+    live: Sequence[tuple[int, int]]
+    live_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class CloseRequest:
     """Put a log on the disk and close it; see `Log.close`."""
 
@@ -61,7 +80,9 @@ class DeleteRequest:
     log: Log
 
 
-MaintenanceRequest = RemoveSettledRequest | CloseRequest | DeleteRequest | ReopenRequest
+MaintenanceRequest = (
+    RemoveSettledRequest | CompactRequest | CloseRequest | DeleteRequest | ReopenRequest
+)
 Request = FlushRequest | MaintenanceRequest
 
 
@@ -72,7 +93,7 @@ class FlushResult:
     Attributes:
         request: The one submitted.
         error: Why it failed; the log stays failed. None when it was done.
-        freed_bytes: Of RemoveSettledRequest.
+        freed_bytes: Of RemoveSettledRequest and CompactRequest.
     """
 
     request: Request

@@ -60,10 +60,15 @@ ADVANCE_LOST: Final = 1
 
 # control_type, version, chunk_count, first_offset, end_offset, record_count,
 # transient_count, body_bytes, first_timestamp_ns, last_timestamp_ns, min_expiry_ns,
-# max_expiry_ns, priority_bitmap, removed_count, zero
+# max_expiry_ns, priority_bitmap, removed_count, removed_flags
 FOOTER: Final = Struct("<HHIQQQQQqqqqQII")
 FOOTER_BYTES: Final = 96
 REMOVED_RANGE: Final = Struct("<QQ")  # start, end
+REMOVED_RANGE_BYTES: Final = 16
+REMOVED_JOINED: Final = 1
+"""Flag of a footer: there are records within its removed ranges too."""
+REMOVED_RANGES_MAX: Final = 4096
+"""A footer lists no more ranges: 64 KiB."""
 FOOTER_TRAILER: Final = Struct("<II")  # footer_bytes, magic
 FOOTER_TRAILER_BYTES: Final = 8
 
@@ -96,6 +101,7 @@ assert CHUNK_PREFIX.size == CHUNK_PREFIX_BYTES
 assert COMPRESSED_HEADER.size == COMPRESSED_HEADER_BYTES
 assert RECORD_HEADER.size == RECORD_HEADER_BYTES
 assert FOOTER.size == FOOTER_BYTES
+assert REMOVED_RANGE.size == REMOVED_RANGE_BYTES
 assert FOOTER_TRAILER.size == FOOTER_TRAILER_BYTES
 assert ADVANCE.size == ADVANCE_BYTES
 assert INDEX_HEADER.size == INDEX_ENTRY.size == INDEX_ENTRY_BYTES

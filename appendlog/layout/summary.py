@@ -18,6 +18,10 @@ from appendlog.layout.format import (
     FOOTER_MAGIC,
     FOOTER_TRAILER,
     FOOTER_TRAILER_BYTES,
+    REMOVED_JOINED,
+    REMOVED_RANGE,
+    REMOVED_RANGE_BYTES,
+    REMOVED_RANGES_MAX,
     U64_MAX,
 )
 
@@ -95,8 +99,24 @@ class SegmentSummary:
             self.max_expiry_ns = max(self.max_expiry_ns, max_expiry_ns)
 
 
-def encode_footer(summary: SegmentSummary, salt: int) -> bytes:
-    """Return the footer chunk that seals a segment."""
+def encode_footer(
+    summary: SegmentSummary,
+    salt: int,
+    removed: Sequence[tuple[int, int]] = (),
+    *,
+    are_joined: bool = False,
+) -> bytes:
+    """Return the footer chunk that seals a segment.
+
+    Args:
+        summary: Sums of its chunks.
+        salt: Of the log.
+        removed: Ranges of offsets that compaction removed; ascending and disjoint, at most
+            `REMOVED_RANGES_MAX`.
+        are_joined: Whether there are records within these ranges too.
+    """
+    assert len(removed) <= REMOVED_RANGES_MAX
+    removed_bytes = REMOVED_RANGE_BYTES * len(removed)
     payload = FOOTER.pack(
         CONTROL_FOOTER,
         0,
@@ -111,9 +131,11 @@ def encode_footer(summary: SegmentSummary, salt: int) -> bytes:
         summary.min_expiry_ns,
         summary.max_expiry_ns,
         summary.priority_bitmap,
-        0,
-        0,
-    ) + FOOTER_TRAILER.pack(PLAIN_FOOTER_BYTES, FOOTER_MAGIC)
+        len(removed),
+        REMOVED_JOINED if are_joined else 0,
+    )
+    payload += b"".join(REMOVED_RANGE.pack(start, end) for start, end in removed)
+    payload += FOOTER_TRAILER.pack(PLAIN_FOOTER_BYTES + removed_bytes, FOOTER_MAGIC)
     return encode_control(payload, summary.end_offset, summary.last_timestamp_ns, salt)
 
 
@@ -125,7 +147,10 @@ def decode_footer(payload: bytes) -> SegmentSummary | None:
     if len(payload) < FOOTER_BYTES + FOOTER_TRAILER_BYTES:
         return None
     fields = FOOTER.unpack_from(payload)
+    removed_bytes = REMOVED_RANGE_BYTES * fields[13]
     if fields[:2] != (CONTROL_FOOTER, 0):
+        return None
+    if len(payload) != FOOTER_BYTES + removed_bytes + FOOTER_TRAILER_BYTES:
         return None
     chunk_count, first_offset, end_offset, record_count, transient_count, body_bytes = fields[2:8]
     first_timestamp_ns, last_timestamp_ns, min_expiry_ns, max_expiry_ns, bitmap = fields[8:13]
@@ -142,3 +167,18 @@ def decode_footer(payload: bytes) -> SegmentSummary | None:
         max_expiry_ns=max_expiry_ns,
         priority_bitmap=bitmap,
     )
+
+
+def decode_removed(payload: bytes) -> tuple[list[tuple[int, int]], bool]:
+    """Return the ranges in which compaction removed what is missing.
+
+    Args:
+        payload: One that `decode_footer` took.
+
+    Returns:
+        The ranges, ascending, and whether there are records within them too.
+    """
+    flags = FOOTER.unpack_from(payload)[14]
+    stop = len(payload) - FOOTER_TRAILER_BYTES
+    ranges = list(REMOVED_RANGE.iter_unpack(memoryview(payload)[FOOTER_BYTES:stop]))
+    return ranges, bool(flags & REMOVED_JOINED)

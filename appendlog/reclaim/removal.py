@@ -35,3 +35,17 @@ def remove_segments(
             filesystem.unlink(segment.index_path)
     if segments:
         filesystem.sync_directory(directory)
+
+
+def remove_directory(directory: Path, filesystem: FileSystem) -> None:
+    """Remove a log's directory with all that is in it; one that is not there is fine.
+
+    Raises:
+        OSError: Something cannot be removed.
+    """
+    if not filesystem.exists(directory):
+        return
+    for name in sorted(filesystem.listdir(directory)):
+        filesystem.unlink(directory / name)
+    filesystem.rmdir(directory)
+    filesystem.sync_directory(directory.parent)

@@ -135,6 +135,8 @@ class LogReads:
         except OSError as error:
             if segment in self._segments:
                 raise LogFailedError(segment.path, error) from error
+            if self._segments.find(segment.base_offset) is not None:
+                return  # compacted meanwhile: the caller goes on in what took its place
             # Retention removed the segment meanwhile: everything in it is settled.
             result.next_offset = min(max(result.next_offset, segment.end_offset), end)
             return

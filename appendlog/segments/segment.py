@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.index import ActiveIndex
+
+COMPACTING_SUFFIX: Final = ".compacting"
+"""Of a segment that is being rewritten; without its name until it is wholly on the disk."""
 
 _LOG_NAME = re.compile(r"(\d{20})(?:-(\d{10}))?\.log\Z")
 
@@ -20,15 +23,16 @@ class SegmentName(NamedTuple):
     @property
     def file_name(self) -> str:
         """Return the name of the segment file."""
-        return f"{self._stem}.log"
+        return f"{self.stem}.log"
 
     @property
     def index_name(self) -> str:
         """Return the name of the index file beside it."""
-        return f"{self._stem}.index"
+        return f"{self.stem}.index"
 
     @property
-    def _stem(self) -> str:
+    def stem(self) -> str:
+        """Return the names without what tells the kind of file."""
         compacted = f"-{self.generation:010d}" if self.generation else ""
         return f"{self.base_offset:020d}{compacted}"
 

@@ -55,6 +55,12 @@ class SegmentList:
         """Size of all segment files together."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    def find(self, base_offset: int) -> Segment | None:
+        """Return the segment that begins at an offset, or None."""
+        segments = self._segments
+        at = bisect_right(segments, base_offset, key=_base_offset) - 1
+        return segments[at] if at >= 0 and segments[at].base_offset == base_offset else None
+
     def add(self, created: Iterable[Segment]) -> None:
         """Put new segments behind the others."""
         with self._changing:
@@ -66,6 +72,12 @@ class SegmentList:
             first, *rest = self._segments
             self._segments = tuple(rest)
         return first
+
+    def replace(self, old: Segment, new: Segment) -> None:
+        """Put a segment into the place of another, which must be there."""
+        with self._changing:
+            assert old in self._segments, "not a segment of this log"
+            self._segments = tuple(new if each is old else each for each in self._segments)
 
     def clear(self) -> None:
         """Take all out."""

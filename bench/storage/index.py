@@ -15,8 +15,9 @@ import click
 from appendlog import FileSystem
 from appendlog.files.descriptors import Descriptors
 from appendlog.options import INDEX_INTERVAL_BYTES
-from appendlog.recovery.log_recovery import newest_generations, read_sealed
+from appendlog.recovery.generations import newest_generations
 from appendlog.segments.mapped_indexes import MappedIndexes
+from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
 from bench.storage.made_log import IDENTITY, log_options, make_log

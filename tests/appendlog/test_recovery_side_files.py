@@ -8,7 +8,7 @@ import pytest
 
 from appendlog import Log, LogFailedError, LogIdentity, LogOptions
 from appendlog.files.filesystem import FileSystem
-from appendlog.layout.chunk import encode_advance, encode_control
+from appendlog.layout.chunk import encode_control
 from appendlog.layout.format import (
     CHUNK_HEADER_BYTES,
     END_SLOT_BYTES,
@@ -19,7 +19,7 @@ from appendlog.layout.format import (
     REMOVED_RANGE,
 )
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
-from appendlog.layout.summary import encode_footer
+from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.segments.durable_end import encode_slot, read_durable_end
 from tests.appendlog.builders import (
     CHUNK_BYTES,
@@ -140,14 +140,18 @@ def test_the_newest_valid_generation_of_a_segment_wins(tmp_path: Path) -> None:
     (segment,) = a_log(tmp_path, 9)
     header = encode_segment_header(SegmentHeader(IDENTITY, 0, 0, generation=2))
     stem = segment.stem
-    (tmp_path / f"{stem}-0000000002.log").write_bytes(
-        header + chunk(0, 3) + encode_advance(3, 9, 0, 0, SALT)
-    )
+    footer = encode_footer(SegmentSummary(0, 9, 0), SALT, [(3, 9)])
+    (tmp_path / f"{stem}-0000000002.log").write_bytes(header + chunk(0, 3) + footer)
     (tmp_path / f"{stem}-0000000003.log").write_bytes(header[:40])
+    third = encode_segment_header(SegmentHeader(IDENTITY, 0, 0, generation=4))
+    (tmp_path / f"{stem}-0000000004.log").write_bytes(third + chunk(0, 3) + footer[:-1])
+    (tmp_path / f"{stem}-0000000005.compacting").write_bytes(third)
     (tmp_path / "end").unlink()
     log, _ = open_log(tmp_path)
     assert read_all(log) == expected(0, 3)
     assert log.log_end_offset == 9
+    assert [path.name for path in tmp_path.glob("*.log")] == [f"{stem}-0000000002.log"]
+    assert list(tmp_path.glob("*.compacting")) == []
 
 
 def test_a_failing_disk_during_recovery_fails_this_log_only(tmp_path: Path) -> None:

@@ -270,3 +270,20 @@ def test_settled_and_unsettled_ranges_share_out_every_window(
         assert not settlement.is_settled(end - 1)
     settled_count = sum(settlement.is_settled(offset) for offset in range(*window))
     assert settled_count + sum(end - start for start, end in unsettled) == window[1] - window[0]
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_a_snapshot_tells_what_is_live_in_any_part_of_it(number: int) -> None:
+    seed = random.Random(number)
+    settlement = Settlement()
+    for _ in range(seed.randint(0, 60)):
+        start = seed.randint(0, 9_000)
+        settlement.settle(start, start + seed.choice([1, 3, 100, 3_000]))
+    end = seed.randint(1, 13_000)
+    snapshot = settlement.snapshot(end)
+    for _ in range(20):
+        low, high = sorted((seed.randint(0, end), seed.randint(0, end)))
+        live = settlement.unsettled_ranges(low, high)
+        assert snapshot.live_ranges(low, high) == live
+        count = high - low - sum(stop - start for start, stop in live)
+        assert snapshot.settled_count(low, high) == count

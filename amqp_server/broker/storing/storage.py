@@ -11,7 +11,14 @@ from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
 from amqp_server.broker.storing.moved_queues import MovedQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
-from appendlog import DeleteRequest, DurableDirectories, FlushRequest, Log, ReopenRequest
+from appendlog import (
+    CompactRequest,
+    DeleteRequest,
+    DurableDirectories,
+    FlushRequest,
+    Log,
+    ReopenRequest,
+)
 from metadata.names import log_directory
 from ring import PagePool, Ring
 
@@ -103,6 +110,7 @@ class QueueStorage:
         self.failed_stores = FailedStores()
         self._stores: dict[Log, MessageStore] = {}
         self._on_deleted: dict[Log, Callable[[], None]] = {}
+        self.on_compacted: Callable[[FlushResult], None] = lambda _: None
 
     def settings(self, arguments: Table) -> StorageSettings:
         """Return how a queue with these arguments is kept."""
@@ -175,6 +183,8 @@ class QueueStorage:
         for result in results:
             if isinstance(result.request, DeleteRequest):
                 self._on_deleted.pop(result.request.log, _nothing)()
+            elif isinstance(result.request, CompactRequest):
+                self.on_compacted(result)
             store = self._stores.get(result.request.log)
             if store is None:
                 continue

@@ -1,0 +1,73 @@
+"""One chunk without its settled records."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from appendlog.layout.chunk import decode_chunk_header
+from appendlog.layout.compression import ChunkCompressor
+from appendlog.layout.format import (
+    CHUNK_HEADER_BYTES,
+    FLAG_TRANSACTION,
+    OFFSET_MAX,
+    TRANSACTION_ID_BYTES,
+)
+from appendlog.layout.records import WALK_END, encode_chunk
+from appendlog.reclaim.removed_ranges import Range
+from appendlog.segments.chunk_walk import walk
+
+PACKED_BYTES_MIN: Final = 64
+"""What is left of a packed chunk is packed again from this many bytes of records on."""
+
+
+def without_settled(chunk: bytes, salt: int, live: Sequence[Range], first: int) -> bytes | None:
+    """Return a chunk with the live records of another; None when it has none.
+
+    Offsets, append times and the transaction are those of the other chunk; what was packed is
+    packed again.
+
+    Args:
+        chunk: A whole data chunk whose CRC was checked.
+        salt: Of the log.
+        live: Ranges of offsets, ascending and disjoint.
+        first: Which of them is the first that reaches into the chunk.
+
+    Raises:
+        ValueError: The records do not add up: damage from before the CRC was made.
+    """
+    limit = OFFSET_MAX
+    found = walk(chunk, 0, len(chunk), salt, 0, limit, limit, limit)
+    if found.status != WALK_END:
+        raise ValueError("records do not add up")
+    offsets = [offset for part in found.parts for offset in part.offsets]
+    timestamps_ns = [time_ns for part in found.parts for time_ns in part.timestamps_ns]
+    messages = [message for part in found.parts for message in part.messages()]
+    kept = []
+    at = first
+    for index, offset in enumerate(offsets):
+        while at < len(live) and live[at][1] <= offset:
+            at += 1
+        if at == len(live):
+            break
+        if live[at][0] <= offset:
+            kept.append(index)
+    if not kept:
+        return None
+    base_offset, base_ns = offsets[kept[0]], timestamps_ns[kept[0]]
+    rest = encode_chunk(
+        [messages[index] for index in kept],
+        base_offset,
+        [offsets[index] - base_offset for index in kept],
+        base_ns,
+        [timestamps_ns[index] - base_ns for index in kept],
+        salt,
+        _transaction_id(chunk),
+    )
+    if not decode_chunk_header(chunk).is_compressed:
+        return rest
+    return ChunkCompressor(PACKED_BYTES_MIN).compress(rest)
+
+
+def _transaction_id(chunk: bytes) -> bytes:
+    if not decode_chunk_header(chunk).flags & FLAG_TRANSACTION:
+        return b""
+    return chunk[CHUNK_HEADER_BYTES : CHUNK_HEADER_BYTES + TRANSACTION_ID_BYTES]
