@@ -19,6 +19,7 @@ from appendlog.spark.errors import (
     SparkFailedError,
 )
 from appendlog.spark.export import ExportReport, OnProgress, run_export
+from appendlog.spark.lease import ExportLease, lease_for_export
 from appendlog.spark.output import OutputDirectory
 from appendlog.spark.planning import ExportPlan, plan_export
 from appendlog.spark.queues import find_queue
@@ -96,17 +97,19 @@ def export(
     try:
         log = find_queue(storage_path, vhost, queue)
         output = OutputDirectory(Path(out).absolute(), log)
-        plan = plan_export(log, output.covered(), since, until)
-        if not plan.splits:
-            click.echo(_describe_nothing(plan))
-            return EXIT_NOTHING_NEW
-        _export(plan, output, master)
+        with lease_for_export(storage_path, log, since or 0, _say) as lease:
+            plan = plan_export(log, output.covered(), since, until)
+            if not plan.splits:
+                click.echo(_describe_nothing(plan))
+                return EXIT_NOTHING_NEW
+            lease.hold_from(plan.splits[0].start_offset)
+            _export(plan, output, master, lease)
     except (ExportError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     return 0
 
 
-def _export(plan: ExportPlan, output: OutputDirectory, master: str) -> None:
+def _export(plan: ExportPlan, output: OutputDirectory, master: str, lease: ExportLease) -> None:
     note = f"queue {plan.log.queue}: {plan.offset_count} offsets in {len(plan.splits)} parts"
     _say(f"{note}; starting Spark ({master})")
     with (
@@ -115,7 +118,7 @@ def _export(plan: ExportPlan, output: OutputDirectory, master: str) -> None:
         _progress(len(plan.splits)) as on_progress,
     ):
         started = time.monotonic()
-        report = run_export(session.sparkContext, output, plan, on_progress)
+        report = run_export(session.sparkContext, output, plan, lease.renewing(on_progress))
         seconds = time.monotonic() - started
     click.echo(_describe_report(plan, report, seconds))
 
