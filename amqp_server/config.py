@@ -102,6 +102,10 @@ BOUNDS: Final[Mapping[str, Bounds]] = MappingProxyType(
         "compression_bytes_min": Bounds(0, 16 * MIB),
         "compact_below": Bounds(0.01, 0.9, or_zero=True),
         "retain_for_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
+        "retain_bytes": Bounds(1 * KIB, 1024 * 1024 * GIB, or_zero=True),
+        "retain_bytes_total": Bounds(1 * KIB, 1024 * 1024 * GIB, or_zero=True),
+        "retain_segments_min": Bounds(1, 1_000_000),
+        "force_remove_after_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "segment_bytes": Bounds(64 * KIB, 2 * GIB),
         "segment_age_seconds": Bounds(1, 36_500 * 86_400, or_zero=True),
         "memory_watermark": Bounds(0.01, 1024 * GIB),
@@ -135,12 +139,17 @@ class ServerConfig:
             0 writes at the next turn of the loop.
         compression: How the log packs what it writes; a queue may have its own.
         compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
-        retain_for_seconds: How long settled messages are kept for replay and export. 0 removes a
-            segment as soon as all of it is settled.
-        segment_bytes: Size at which a file of a queue's log is complete and the next one begins.
-            A queue may have its own.
-        segment_age_seconds: Age of its first message at which such a file is complete, so that a
-            slow queue's settled messages can be removed too; 0 never. A queue may have its own.
+        retain_for_seconds: How long settled messages are kept for replay and export at most. 0: no
+            such bound. With neither this nor `retain_bytes`, a segment goes as soon as all of it
+            is settled; with both, when either bound is passed.
+        retain_bytes: Bytes of settled segments that a queue keeps at most. 0: no such bound.
+        retain_bytes_total: Bytes of settled segments that all queues keep together at most: the
+            oldest go first, whatever the other bounds would still keep. 0: no such bound.
+        retain_segments_min: Newest segments of a queue that stay whatever these bounds say, the one
+            that is written included.
+        protect_unconsumed: Whether these bounds spare segments with messages that are not settled.
+        force_remove_after_seconds: Age at which a segment goes with the messages in it that are not
+            settled: they are dropped, or dead letters. 0 never.
         compact_below: Share of a segment's bytes below which what is still wanted of it is
             written anew and the rest given back. 0 waits until all of it is settled.
         consumer_timeout_seconds: How long a consumer may take to answer a delivery before its
@@ -174,6 +183,11 @@ class ServerConfig:
     compression: Compression = Compression.NONE
     compression_bytes_min: int = 1 * KIB
     retain_for_seconds: float = 0.0
+    retain_bytes: int = 0
+    retain_bytes_total: int = 0
+    retain_segments_min: int = 1
+    protect_unconsumed: bool = True
+    force_remove_after_seconds: float = 0.0
     compact_below: float = 0.25
     segment_bytes: int = 64 * MIB
     segment_age_seconds: float = 7 * 86_400.0

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.compactor import Settled
 from appendlog import RemoveSettledRequest
+from appendlog.reclaim.retention import (
+    ends_within_total,
+    forced_end,
+    kept_settled,
+    removal_end,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +25,8 @@ if TYPE_CHECKING:
     from amqp_server.compactor import Compactor
     from amqp_server.loop_share import LoopShare
     from appendlog import Flusher
+    from appendlog.reclaim.leases import Leases
+    from appendlog.segments.segment import Segment
     from offsets.settlement_snapshot import SettlementSnapshot
 
 SWEPT_QUEUES = 256
@@ -31,17 +41,27 @@ class Reclaimer:
         flusher: Carries it out.
         committer: Says from where on logs must stay as they are.
         compactor: Is told what is settled.
+        leases: Say which segments are read in other processes.
     """
 
     def __init__(
-        self, broker: Broker, flusher: Flusher, committer: Committer, compactor: Compactor
+        self,
+        broker: Broker,
+        flusher: Flusher,
+        committer: Committer,
+        compactor: Compactor,
+        leases: Leases,
     ) -> None:
         """Begin before the first round."""
         self._broker = broker
         self._flusher = flusher
         self._committer = committer
         self._compactor = compactor
+        self._leases = leases
+        self._total_bytes = broker.config.retain_bytes_total
         self._unswept: list[Queue] = []
+        # What nothing moves in, perhaps, when it may be compacted at last.
+        self._held_back: dict[Queue, SettlementSnapshot] = {}
 
     async def run_round(
         self,
@@ -57,34 +77,86 @@ class Reclaimer:
             share: Of the loop.
         """
         now_ns = time.time_ns()
-        kept_from = self._committer.kept_from()
-        for queue in dict.fromkeys([*moved, *self._next_unswept()]):
+        kept_from = await self._kept_from(now_ns)
+        settled = {**self._held_back, **settled}
+        queues = dict.fromkeys([*moved, *self._held_back, *self._next_unswept()])
+        self._held_back = {}
+        for queue in queues:
             await share.breathe()
             if queue.is_deleted:
                 continue
-            self._remove_settled(queue, now_ns, kept_from)
+            self._remove(queue, now_ns, kept_from)
             self._offer(queue, settled.get(queue), kept_from)
+        if self._total_bytes:
+            await self._keep_within_total(now_ns, kept_from, share)
         await self._compactor.run_round()
 
-    def _remove_settled(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> None:
-        floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
-        floor = min(floor, kept_from.get(queue, floor))
-        log = queue.store.log
-        retain_seconds = queue.storage_settings.retain_for_seconds
-        keep_since_ns = now_ns - int(retain_seconds * 1e9) if retain_seconds else None
+    async def _kept_from(self, now_ns: int) -> dict[Queue, int]:
+        """Return from which offset on a queue's segments stay as they are, whatever is settled."""
+        leased = await asyncio.to_thread(self._leases.low_offsets, now_ns)
+        kept = dict(self._committer.kept_from())
+        if leased:
+            for queue in self._broker.queues():
+                low = leased.get(queue.incarnation)
+                if low is not None:
+                    kept[queue] = min(low, kept.get(queue, low))
+        return kept
+
+    def _remove(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> None:
+        """Ask for the removal of what goes by the queue's own bounds, and for the sealing of it."""
+        log, policy = queue.store.log, queue.storage_settings.retention
+        floor = self._floor(queue, kept_from)
+        end = self._forced_end(queue, now_ns, kept_from)
         # A log that has failed is not written to, but it may be what has filled the disk.
-        if not queue.store.is_failed and log.is_roll_due(now_ns, floor, keep_since_ns):
+        if not queue.store.is_failed and log.is_roll_due(
+            now_ns, floor, policy.keep_since_ns(now_ns)
+        ):
             # Appends go first, so the removal finds it sealed.
             queue.store.request_roll()
-        elif not log.has_settled_segment(floor):
-            return
-        self._flusher.submit(RemoveSettledRequest(log, floor, keep_since_ns))
+            if not policy.keeps_settled:
+                end = max(end, floor)
+        elif log.has_settled_segment(floor):
+            end = max(end, removal_end(log.segments, floor, policy, now_ns))
+        if end > log.log_start_offset:
+            self._flusher.submit(RemoveSettledRequest(log, end))
+
+    def _forced_end(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> int:
+        """Drop what is unsettled in segments that go anyway; return below which they may go now."""
+        log, policy = queue.store.log, queue.storage_settings.retention
+        if not policy.may_force or queue.name == DELAY_QUEUE_NAME:
+            return 0
+        end = forced_end(log.segments, policy, now_ns)
+        if end <= log.log_start_offset:
+            return 0
+        queue.forced_removal.drop_below(end)
+        return min(end, self._floor(queue, kept_from))
+
+    async def _keep_within_total(
+        self, now_ns: int, kept_from: Mapping[Queue, int], share: LoopShare
+    ) -> None:
+        """Ask for the removal of what all queues together keep too much of."""
+        kept: dict[Queue, tuple[Sequence[Segment], int]] = {}
+        for queue in tuple(self._broker.queues()):
+            await share.breathe()
+            log, policy = queue.store.log, queue.storage_settings.retention
+            floor = self._floor(queue, kept_from)
+            if policy.keeps_settled and log.has_settled_segment(floor):
+                end = removal_end(log.segments, floor, policy, now_ns)
+                kept[queue] = kept_settled(log.segments, floor, end, policy)
+        for queue, end in ends_within_total(kept, self._total_bytes).items():
+            if not queue.is_deleted:
+                self._flusher.submit(RemoveSettledRequest(queue.store.log, end))
+
+    def _floor(self, queue: Queue, kept_from: Mapping[Queue, int]) -> int:
+        """Return the offset below which the disk knows all as settled, and nobody needs it."""
+        floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
+        return min(floor, kept_from.get(queue, floor))
 
     def _offer(
         self, queue: Queue, snapshot: SettlementSnapshot | None, kept_from: Mapping[Queue, int]
     ) -> None:
         """Let the compactor look at a queue, as far as the disk knows what is settled in it."""
-        if queue.storage_settings.retain_for_seconds or queue.store.is_failed:
+        if queue.storage_settings.retention.keeps_settled or queue.store.is_failed:
             return
         if queue.is_journaled:
             end = queue.store.recovery_point
@@ -93,6 +165,8 @@ class Reclaimer:
             end = queue.store.written_end
             snapshot = queue.settlement.snapshot(end)
         if snapshot is not None:
+            if queue in kept_from:
+                self._held_back[queue] = snapshot
             # Not the segment that ends there: `end` on the disk may still speak of it.
             end = min(end - 1, kept_from.get(queue, end)) if queue.is_journaled else end
             self._compactor.offer(queue, Settled(snapshot, end))

@@ -40,6 +40,7 @@ from amqp_server.start_report import StartReport
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import lock_storage
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
+from appendlog.reclaim.leases import Leases
 from metadata.document_files import DocumentFiles
 from metadata.errors import MetadataError
 from metadata.store import MetadataStore
@@ -274,7 +275,13 @@ class Server:
         self.broker.commit = self._committer.commit
         self.compactor = Compactor(self._flusher, self.config.compact_below, self._spare_bytes)
         self._storage.on_compacted = self.compactor.compacted
-        reclaimer = Reclaimer(self.broker, self._flusher, self._committer, self.compactor)
+        reclaimer = Reclaimer(
+            self.broker,
+            self._flusher,
+            self._committer,
+            self.compactor,
+            Leases(path, self._filesystem),
+        )
         self.checkpointer = Checkpointer(
             self.broker,
             self._checkpoints,

@@ -31,6 +31,7 @@ from appendlog.layout.summary import SegmentSummary
 from appendlog.log import Log
 from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
 from appendlog.reader import LogReader, Split
+from appendlog.reclaim.retention import RetentionPolicy
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.read_result import ReadResult, Records
 
@@ -61,6 +62,7 @@ __all__ = [
     "RecoveryReport",
     "RemoveSettledRequest",
     "ReopenRequest",
+    "RetentionPolicy",
     "SegmentSummary",
     "Split",
     "ThreadFlusher",

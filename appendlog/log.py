@@ -305,20 +305,19 @@ class Log:
         first = self._segments.first
         return first is not None and len(self._segments) > 1 and first.end_offset <= floor
 
-    def remove_settled(self, floor: int, keep_since_ns: int | None = None) -> int:
+    def remove_settled(self, floor: int) -> int:
         """Remove sealed segments that lie wholly below `floor`; return the bytes freed.
 
         The last segment always stays, so an emptied log keeps its end offset.
 
         Args:
             floor: Offsets below it are settled, and that is on the disk.
-            keep_since_ns: Keep segments with an append time at or after this one.
 
         Raises:
             LogFailedError: A file cannot be removed.
         """
         try:
-            return self.reclaim.remove(floor, keep_since_ns)
+            return self.reclaim.remove(floor)
         except OSError as error:
             raise self.fail(self.directory, error) from error
 
@@ -331,7 +330,7 @@ class Log:
         Args:
             now_ns: Nanoseconds since 1970 UTC.
             floor: As for `remove_settled`.
-            keep_since_ns: As for `remove_settled`.
+            keep_since_ns: What was appended at or after this time is kept though it is settled.
         """
         last = self._segments.last
         if last is None or not last.summary.chunk_count:

@@ -176,7 +176,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     cls=ServerOption,
     type=DURATION,
     default="0",
-    help="How long settled messages are kept for replay and export.",
+    help="How long settled messages are kept for replay and export at most.",
 )
 @click.option(
     "--segment-bytes",
@@ -192,6 +192,42 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     type=DURATION,
     default="7d",
     help="Age at which such a file is complete; 0: never for its age.",
+)
+@click.option(
+    "--retain-bytes",
+    cls=ServerOption,
+    type=SIZE,
+    default="0",
+    help="Settled messages that a queue keeps at most.",
+)
+@click.option(
+    "--retain-bytes-total",
+    cls=ServerOption,
+    type=SIZE,
+    default="0",
+    help="Settled messages that all queues keep together at most.",
+)
+@click.option(
+    "--retain-segments-min",
+    cls=ServerOption,
+    type=int,
+    default=1,
+    help="Newest files of a log that stay whatever these bounds say.",
+)
+@click.option(
+    "--protect-unconsumed",
+    cls=ServerOption,
+    type=bool,
+    default=True,
+    help="Whether these bounds spare what is not settled.",
+)
+@click.option(
+    "--force-remove-after",
+    "force_remove_after_seconds",
+    cls=ServerOption,
+    type=DURATION,
+    default="0",
+    help="Age at which messages go though they are not settled; 0: never.",
 )
 @click.option(
     "--compact-below",

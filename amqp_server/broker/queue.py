@@ -17,6 +17,7 @@ from amqp_server.broker.consuming.single_active_consumer import SingleActiveCons
 from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.storing.message_run import messages_of
@@ -118,6 +119,7 @@ class Queue:
         if facts.is_needed or limit is not None or facts.deadlines or self.backlog.is_loading:
             self._rules = QueueRules(self, facts, limit, turn)
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
+        self.forced_removal = ForcedRemoval(self)
         self.departures: Departures | None = None
         if self.settings.dead_letter_exchange is not None:
             self.departures = Departures(self, DeadLetters(self), turn)
@@ -209,7 +211,7 @@ class Queue:
     def settle(self, start: int, end: int) -> None:
         """Be done with `[start, end)` for good; it must be unacked."""
         settled = self.settlement.settle(start, end)
-        assert settled == end - start, "I8: settled twice"
+        assert settled == end - start or start < self.forced_removal.end, "I8: settled twice"
         assert self.settlement.ack_floor <= self.store.end_offset, "I2: settled what is not there"
         if not self.is_checkpoint_due:
             self._note_dirty()
@@ -247,6 +249,10 @@ class Queue:
 
     def requeue(self, start: int, end: int) -> None:
         """Make the unacked `[start, end)` ready again, in its place, marked redelivered."""
+        self._turn.mark(self)
+        start = self.forced_removal.drop_returned(start, end)
+        if start == end:
+            return
         counts = self.delivery_counts
         if counts is None:
             counts = self.delivery_counts = DeliveryCounts(self.settings.delivery_limit)

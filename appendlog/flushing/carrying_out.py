@@ -46,7 +46,7 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
         return 0
     request = group[0]
     if isinstance(request, RemoveSettledRequest):
-        return log.remove_settled(request.floor, request.keep_since_ns)
+        return log.remove_settled(request.floor)
     if isinstance(request, CompactRequest):
         return _compact(request)
     if isinstance(request, ReopenRequest):

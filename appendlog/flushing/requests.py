@@ -34,12 +34,10 @@ class RemoveSettledRequest:
     Attributes:
         log: Whose segments.
         floor: Offsets below it are settled, on the disk.
-        keep_since_ns: Keep segments with an append time at or after this one.
     """
 
     log: Log
     floor: int
-    keep_since_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

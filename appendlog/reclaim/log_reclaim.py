@@ -56,7 +56,7 @@ class LogReclaim:
         self._segments = segments
         self._indexes = indexes
 
-    def remove(self, floor: int, keep_since_ns: int | None = None) -> int:
+    def remove(self, floor: int) -> int:
         """Remove the oldest segments; see `Log.remove_settled`.
 
         Raises:
@@ -65,10 +65,7 @@ class LogReclaim:
         context = self._context
         removed: list[Segment] = []
         while (segment := self._segments.first) is not None and len(self._segments) > 1:
-            is_kept = (
-                keep_since_ns is not None and segment.summary.last_timestamp_ns >= keep_since_ns
-            )
-            if not segment.is_sealed or segment.end_offset > floor or is_kept:
+            if not segment.is_sealed or segment.end_offset > floor:
                 break
             removed.append(self._segments.remove_first())
         remove_segments(context.directory, removed, context.filesystem, context.descriptors)

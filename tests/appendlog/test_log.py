@@ -149,14 +149,6 @@ def test_settled_segments_are_removed_and_an_emptied_log_keeps_its_end(tmp_path:
     assert (log.log_start_offset, log.log_end_offset) == (bases[-1], 30)
 
 
-def test_retention_keeps_segments_that_are_young_enough(tmp_path: Path) -> None:
-    log, _ = open_log(tmp_path / "q", segment_bytes=600)
-    append(log, 0, 30)
-    second = log.summaries()[1]
-    log.remove_settled(30, keep_since_ns=second.last_timestamp_ns)
-    assert log.log_start_offset == second.first_offset
-
-
 def test_a_removed_segment_can_still_be_read_by_whoever_was_reading_it(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path / "q", segment_bytes=600)
     append(log, 0, 30)

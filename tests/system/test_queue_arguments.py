@@ -33,6 +33,7 @@ def refusal(client: AmqpClient, arguments: dict[str, Any], **properties: bool) -
 
 INTEGERS = ["x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-max-priority"]
 INTEGERS += ["x-queue-version", "x-consumer-timeout", "x-retain-for"]
+INTEGERS += ["x-retain-bytes", "x-retain-segments-min", "x-force-remove-after"]
 INTEGERS += ["x-segment-max-bytes", "x-segment-max-age"]
 
 
@@ -111,6 +112,10 @@ FAULTS: Faults = {
         ("lz4", "\"unsupported compression 'lz4'\""),
     ],
     "x-retain-for": [(-1, "{value_negative,-1}")],
+    "x-retain-bytes": [(-1, "{value_negative,-1}")],
+    "x-retain-segments-min": [(-1, "{value_negative,-1}"), (0, "{value_zero,0}")],
+    "x-protect-unconsumed": [(1, "{unacceptable_type,byte}")],
+    "x-force-remove-after": [(-1, "{value_negative,-1}")],
     "x-segment-max-bytes": [
         (-1, "{value_negative,-1}"),
         (65_535, "{value_too_small,65535}"),
@@ -255,6 +260,8 @@ def test_a_quorum_queue_is_durable_shared_and_stays(
         {"x-queue-type": "quorum", "x-dead-letter-strategy": "at-least-once"},
         {"x-consumer-timeout": 0, "x-retain-for": 0, "x-compression": "zstd"},
         {"x-segment-max-bytes": 65_536, "x-segment-max-age": 0},
+        {"x-retain-bytes": 0, "x-retain-segments-min": 1, "x-protect-unconsumed": True},
+        {"x-force-remove-after": 0, "x-protect-unconsumed": False},
         {"x-segment-max-bytes": 2**31, "x-segment-max-age": 315_360_000_000},
         {"x-durability": "write"},
         {"x-durability": "none", "x-queue-type": "quorum"},

@@ -1,12 +1,16 @@
 """Settled segments go when they are checkpointed, unless somebody asked to keep them."""
 
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pamqp.commands import Basic
 
-from tests.amqp_client import connect
+from amqp_server.broker.queue import Queue
+from appendlog import CompactRequest, FlushResult
+from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
 LARGE = bytes(40 << 20)
@@ -110,3 +114,199 @@ def test_a_queue_may_have_segments_of_its_own_size(tmp_path: Path) -> None:
                 client.publish(bytes(50_000), queue)
                 client.expect_confirmed()
         assert len(logs_of(tmp_path)) == 4 + 1
+
+
+SMALL = {"x-segment-max-bytes": 65_536}
+"""Six messages of `BODY` in a file."""
+BODY = bytes(10_000)
+
+
+def fill(client: AmqpClient, count: int, arguments: dict[str, Any], queue: str = "q") -> None:
+    client.declare(queue, arguments=SMALL | arguments)
+    for number in range(count):
+        client.publish(b"%04d" % number + BODY, queue)
+        # One by one: what is written together is never cut.
+        client.expect_confirmed()
+
+
+def take(client: AmqpClient, server: ThreadedServer, count: int, queue: str = "q") -> None:
+    """Acknowledge the first messages of a queue."""
+    found = server.server.broker.vhosts["/"].queues[queue]
+    for _ in range(count):
+        message = client.get(queue, no_ack=False)
+        assert message is not None
+        client.send(Basic.Ack(message.tag))
+    server.wait_until(lambda: found.settlement.ack_floor >= count)
+
+
+def do_rounds(server: ThreadedServer, count: int = 3) -> None:
+    """Write checkpoints, and wait for what they had removed."""
+    queues = server.server.broker.vhosts["/"].queues.values()
+    for _ in range(count):
+        server.run(server.server.checkpointer.write_round)
+        for queue in queues:
+            done = threading.Event()
+            server.call(partial(_after_maintenance, server, queue, done))
+            assert done.wait(20)
+
+
+def _after_maintenance(server: ThreadedServer, queue: Queue, done: threading.Event) -> None:
+    """Tell when what was asked of a log is done: requests for one log keep their order."""
+    log = queue.store.log
+    request = CompactRequest(log, log.segments[-1], [], 0)
+    storage = server.server.broker.storage
+    before = storage.on_compacted
+
+    def told(result: FlushResult) -> None:
+        if result.request is request:
+            storage.on_compacted = before
+            done.set()
+        else:
+            before(result)
+
+    storage.on_compacted = told
+    storage.flusher.submit(request)
+
+
+def files(path: Path, queue: str = "q") -> int:
+    return len(list(path.glob(f"logs/*/{queue}/*/*.log")))
+
+
+def numbers(client: AmqpClient, queue: str = "q") -> list[int]:
+    """Take everything out of a queue; return the numbers in the messages."""
+    found = []
+    while (message := client.get(queue, no_ack=True)) is not None:
+        found.append(int(message.body[:4]))
+    return found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("settings", "arguments", "left"),
+    [
+        pytest.param({}, {"x-retain-bytes": 140_000}, 3, id="the queue's bytes"),
+        pytest.param({"retain_bytes": 140_000}, {}, 3, id="the server's bytes"),
+        pytest.param(
+            {"retain_bytes": 140_000}, {"x-retain-bytes": 0}, 1, id="the queue's word counts"
+        ),
+        pytest.param({}, {"x-retain-segments-min": 4}, 4, id="the queue's least number"),
+        pytest.param({"retain_segments_min": 4}, {}, 4, id="the server's least number"),
+        pytest.param(
+            {"retain_bytes_total": 140_000}, {"x-retain-for": HOUR_MS}, 3, id="the server's total"
+        ),
+        pytest.param(
+            {}, {"x-retain-for": HOUR_MS, "x-retain-bytes": 70_000}, 2, id="either of two bounds"
+        ),
+    ],
+)
+def test_what_a_bound_leaves_of_settled_messages(
+    tmp_path: Path, settings: dict[str, Any], arguments: dict[str, Any], left: int
+) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0, **settings) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        fill(client, 61, arguments)
+        assert files(tmp_path) == 11
+        take(client, server, 61)
+        do_rounds(server)
+        assert files(tmp_path) == left
+
+
+@pytest.mark.timeout(60)
+def test_the_total_of_all_queues_takes_the_oldest_first(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(
+            tmp_path,
+            offset_checkpoint_interval_seconds=0,
+            retain_for_seconds=3600,
+            retain_bytes_total=390_000,
+        ) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        for name in ("old", "new"):
+            fill(client, 31, {}, name)
+            take(client, server, 31, name)
+        do_rounds(server)
+        assert (files(tmp_path, "old"), files(tmp_path, "new")) == (2, 6)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param({"x-force-remove-after": 1}, id="by force"),
+        pytest.param({"x-retain-for": 1, "x-protect-unconsumed": False}, id="unprotected"),
+    ],
+)
+def test_old_messages_go_though_nobody_took_them_and_never_come_back(
+    tmp_path: Path, arguments: dict[str, Any]
+) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        fill(client, 61, arguments)
+        held = [client.get("q", no_ack=False) for _ in range(2)]
+        do_rounds(server)
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        assert files(tmp_path) == 1
+        assert queue.forced_removal.dropped_count == 60
+        first, second = held
+        assert first is not None
+        assert second is not None
+        client.send(Basic.Ack(first.tag))
+        client.send(Basic.Nack(second.tag, requeue=True))
+        client.publish(b"0061", "q")
+        client.expect_confirmed()
+        assert queue.settlement.ack_floor == 60
+        assert queue.forced_removal.dropped_count == 60
+        assert len(queue.ready) == 2
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel()
+        assert numbers(client) == [60, 61]
+
+
+@pytest.mark.timeout(60)
+def test_unsettled_messages_are_protected_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        fill(client, 61, {"x-retain-for": 1, "x-retain-bytes": 1, "x-retain-segments-min": 1})
+        do_rounds(server)
+        assert files(tmp_path) == 11
+        assert numbers(client) == list(range(61))
+
+
+@pytest.mark.timeout(60)
+def test_what_is_forced_out_becomes_a_dead_letter_where_there_is_an_exchange_for_it(
+    tmp_path: Path,
+) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        client.declare("dead")
+        dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+        fill(client, 61, {"x-force-remove-after": 1, **dead_letters})
+        queues = server.server.broker.vhosts["/"].queues
+        server.run(server.server.checkpointer.write_round)
+        server.wait_until(lambda: queues["q"].settlement.ack_floor == 60)
+        do_rounds(server)
+        assert files(tmp_path) == 1
+        letter = client.get("dead")
+        assert letter is not None
+        headers = letter.properties.headers
+        assert headers is not None
+        assert headers["x-first-death-reason"] == "expired"
+        assert numbers(client, "dead") == list(range(1, 60))
+        assert numbers(client) == [60]

@@ -29,7 +29,11 @@ from amqp_server.broker.queue_settings import Overflow, QueueType
 from amqp_server.broker.storing.storage_settings import (
     COMPRESSION,
     DURABILITY,
+    FORCE_REMOVE_AFTER,
+    PROTECT_UNCONSUMED,
+    RETAIN_BYTES,
     RETAIN_FOR,
+    RETAIN_SEGMENTS_MIN,
     SEGMENT_BYTES_MIN,
     SEGMENT_MAX_AGE,
     SEGMENT_MAX_BYTES,
@@ -213,6 +217,10 @@ QUEUE_ARGUMENTS = {
         one_of((*Compression,), otherwise="\"unsupported compression '{}'\""), is_compared=False
     ),
     RETAIN_FOR: QueueArgument(not_negative, is_compared=False),
+    RETAIN_BYTES: QueueArgument(not_negative, is_compared=False),
+    RETAIN_SEGMENTS_MIN: QueueArgument(positive, is_compared=False),
+    PROTECT_UNCONSUMED: QueueArgument(truth, is_compared=False),
+    FORCE_REMOVE_AFTER: QueueArgument(not_negative, is_compared=False),
     SEGMENT_MAX_BYTES: QueueArgument(_segment_bytes, is_compared=False),
     SEGMENT_MAX_AGE: QueueArgument(duration, is_compared=False),
 }

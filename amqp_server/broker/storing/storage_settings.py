@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqp_server.config import Durability
 from amqp_server.limits import KIB
-from appendlog import Compression, LogOptions
+from appendlog import Compression, LogOptions, RetentionPolicy
 
 if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from appendlog import DurableDirectories
 
 RETAIN_FOR: Final = "x-retain-for"
-"""Milliseconds that settled messages are kept for replay and export."""
+"""Milliseconds that settled messages are kept for replay and export at most; 0 = no such bound."""
+RETAIN_BYTES: Final = "x-retain-bytes"
+"""Octets of settled messages that are kept at most; 0 = no such bound."""
+RETAIN_SEGMENTS_MIN: Final = "x-retain-segments-min"
+"""Files of the log that are kept whatever the bounds say, the one that is written included."""
+PROTECT_UNCONSUMED: Final = "x-protect-unconsumed"
+"""Whether the bounds hold for settled messages only."""
+FORCE_REMOVE_AFTER: Final = "x-force-remove-after"
+"""Milliseconds after which messages go though they are not settled; 0 = never."""
 SEGMENT_MAX_BYTES: Final = "x-segment-max-bytes"
 """Size at which a segment of the log is sealed."""
 SEGMENT_MAX_AGE: Final = "x-segment-max-age"
@@ -36,8 +44,7 @@ class StorageSettings:
 
     Attributes:
         durability: What must have happened to a persistent message before it is confirmed.
-        retain_for_seconds: How long settled messages are kept; 0 removes a segment as soon as
-            all of it is settled.
+        retention: What of it is kept though it is settled, and what goes though it is not.
         compression: How its log packs what it writes.
         compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
         segment_bytes: Size at which a segment is sealed.
@@ -45,7 +52,7 @@ class StorageSettings:
     """
 
     durability: Durability
-    retain_for_seconds: float
+    retention: RetentionPolicy
     compression: Compression
     compression_bytes_min: int
     segment_bytes: int
@@ -68,16 +75,13 @@ class StorageSettings:
 
 def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
     """Return what the checked arguments of a queue ask for, or else the server's settings."""
-    retain_for_ms = _integer(arguments, RETAIN_FOR)
     durability = _text(arguments, DURABILITY)
     compression = _text(arguments, COMPRESSION)
     segment_bytes = _integer(arguments, SEGMENT_MAX_BYTES)
     segment_age_ms = _integer(arguments, SEGMENT_MAX_AGE)
     return StorageSettings(
         durability=config.durability if durability is None else Durability(durability),
-        retain_for_seconds=(
-            config.retain_for_seconds if retain_for_ms is None else retain_for_ms / 1000
-        ),
+        retention=_retention(arguments, config),
         compression=config.compression if compression is None else Compression(compression),
         compression_bytes_min=config.compression_bytes_min,
         segment_bytes=config.segment_bytes if segment_bytes is None else segment_bytes,
@@ -85,6 +89,28 @@ def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
             config.segment_age_seconds if segment_age_ms is None else segment_age_ms / 1000
         ),
     )
+
+
+def _retention(arguments: Table, config: ServerConfig) -> RetentionPolicy:
+    retain_bytes = _integer(arguments, RETAIN_BYTES)
+    segments_min = _integer(arguments, RETAIN_SEGMENTS_MIN)
+    protects = arguments.get(PROTECT_UNCONSUMED)
+    return RetentionPolicy(
+        retain_for_ns=_duration_ns(arguments, RETAIN_FOR, config.retain_for_seconds),
+        retain_bytes=config.retain_bytes if retain_bytes is None else retain_bytes,
+        segments_min=config.retain_segments_min if segments_min is None else segments_min,
+        protects_unconsumed=(
+            config.protect_unconsumed if protects is None else protects.value is True
+        ),
+        force_after_ns=_duration_ns(
+            arguments, FORCE_REMOVE_AFTER, config.force_remove_after_seconds
+        ),
+    )
+
+
+def _duration_ns(arguments: Table, name: str, default_seconds: float) -> int:
+    milliseconds = _integer(arguments, name)
+    return int(default_seconds * 1e9) if milliseconds is None else milliseconds * 1_000_000
 
 
 def _text(arguments: Table, name: str) -> str | None:

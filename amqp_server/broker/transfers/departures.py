@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from amqp_server.broker.publishing.confirms import PublisherConfirms
@@ -122,6 +122,11 @@ class Departures:
             for departure in (*self._waiting, *self._kept, *under_way)
             if departure.reason in reasons
         ]
+
+    def reach_below(self, end: int) -> bool:
+        """Return whether a message below `end` is on its way. O(messages on their way)."""
+        departures = chain(self._waiting, self._kept, (each.departure for each in self._under_way))
+        return any(departure.start < end for departure in departures)
 
     def lose(self, start: int, end: int) -> None:
         """Give up those of `[start, end)` that wait: the log no longer has them."""
