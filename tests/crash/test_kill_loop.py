@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Exchange, Queue
 
-from tests.amqp_client import connect
+from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
+from tests.crash.churner import Churn, Churner
 from tests.crash.crew import Consumer, Publisher, Worker
 from tests.crash.ledger import Ledger
 from tests.crash.messages import stop_cleanly
@@ -22,12 +23,20 @@ from tests.servers import RunningServer
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
 SEED = int(os.environ.get("KILL_SEED", "1"))
-SECONDS_A_ROUND = 6
+SECONDS_A_ROUND = 9
 ROUND_SECONDS_MAX = 30.0
 PUBLISHERS = 4
 EXCHANGE = "everywhere"
-QUEUES = ("shared", "mirror")
-CONSUMERS = ("shared", "shared", "mirror")
+QUEUES: dict[str, dict[str, object]] = {
+    "shared": {},
+    "mirror": {"x-durability": "fsync"},
+    "ranked": {"x-max-priority": 3},
+    "quorum": {"x-queue-type": "quorum"},
+}
+SHORT = "short"
+LATE = "late"
+"""Where everything goes that has expired in `SHORT`: at least once, and not marked."""
+CONSUMERS = ("shared", "shared", "mirror", "ranked", "quorum", LATE)
 CONFIRMS_MAX = 1500
 START_KILLED_SHARE = 0.25
 INTERPRETED_SHARE = 0.3
@@ -48,6 +57,7 @@ def server_options(chance: random.Random) -> Iterator[str]:
     yield from ("--ring-bytes", chance.choice(["64KiB", "16MiB"]))
     yield from ("--durability", chance.choice(["fsync", "write"]))
     yield from ("--flush-bytes", chance.choice(["4KiB", "256KiB"]))
+    yield from ("--segment-bytes", chance.choice(["64KiB", "256KiB", "64MiB"]))
 
 
 def test_no_confirmed_message_is_lost_over_many_kills(
@@ -56,27 +66,37 @@ def test_no_confirmed_message_is_lost_over_many_kills(
     server = start_server()
     declare(server)
     server.kill()
-    ledger = Ledger(QUEUES)
+    ledger = Ledger((*QUEUES, LATE))
+    churn = Churn()
     for _ in range(ROUNDS):
         server.options = tuple(server_options(chance))
         server.interpreted = chance.random() < INTERPRETED_SHARE
         if chance.random() < START_KILLED_SHARE:
             kill_in_its_start(server, chance)
         server.start()
-        work_until_killed(server, ledger, chance)
+        work_until_killed(server, ledger, churn, chance)
     server.options, server.interpreted = (), False
     server.start()
-    for queue in QUEUES:
+    with connect(server.address) as client:
+        client.open_channel()
+        wait_until_empty(client, SHORT)
+    for queue in (*QUEUES, LATE):
         drain(server, queue, ledger)
     stop_cleanly(server)
     server.restart()
-    assert [drain(server, queue, ledger) for queue in QUEUES] == [0, 0]
+    assert not any(drain(server, queue, ledger) for queue in (*QUEUES, LATE))
+    assert churn.rounds, "nothing was purged or deleted"
+    assert churn.checks >= ROUNDS
     verdicts = {queue: ledger.judge(queue) for queue in QUEUES}
     for queue, verdict in verdicts.items():
         print(f"kill loop rounds={ROUNDS} seed={SEED} queue={queue} {verdict}")
     for verdict in verdicts.values():
         assert verdict.is_good, str(verdict)
         assert verdict.redelivered, "no kill left anything to be delivered again"
+    late = ledger.judge(LATE)
+    print(f"kill loop rounds={ROUNDS} seed={SEED} queue={LATE} {late}")
+    assert not late.lost, str(late)
+    assert not late.unexpected, str(late)
 
 
 def declare(server: RunningServer) -> None:
@@ -85,8 +105,14 @@ def declare(server: RunningServer) -> None:
         client.open_channel()
         fanout = Exchange.Declare(exchange=EXCHANGE, exchange_type="fanout", durable=True)
         client.call(fanout, Exchange.DeclareOk)
-        for queue in QUEUES:
-            client.declare(queue)
+        expiring = {
+            "x-message-ttl": 20,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": LATE,
+        }
+        client.declare(LATE)
+        for queue, arguments in {**QUEUES, SHORT: expiring}.items():
+            client.declare(queue, arguments=arguments)
             client.call(Queue.Bind(queue=queue, exchange=EXCHANGE, routing_key=""), Queue.BindOk)
 
 
@@ -97,19 +123,33 @@ def kill_in_its_start(server: RunningServer, chance: random.Random) -> None:
     server.kill()
 
 
-def work_until_killed(server: RunningServer, ledger: Ledger, chance: random.Random) -> None:
+def work_until_killed(
+    server: RunningServer, ledger: Ledger, churn: Churn, chance: random.Random
+) -> None:
     """Put the server under load, and kill it at a random moment after a random amount of work."""
     seeds = iter(lambda: chance.randrange(1 << 30), -1)
     wanted = ledger.confirmed_count + chance.randrange(1, CONFIRMS_MAX)
+    churner = Churner(server.address, ledger, next(seeds), churn)
     crew: list[Worker] = [
         *(Publisher(server.address, ledger, next(seeds), n, EXCHANGE) for n in range(PUBLISHERS)),
         *(Consumer(server.address, ledger, next(seeds), queue) for queue in CONSUMERS),
+        churner,
     ]
+    assert churner.has_checked.wait(ROUND_SECONDS_MAX)
     ledger.wait_until_confirmed(wanted, ROUND_SECONDS_MAX)
     pass_time(chance.uniform(0, 0.03))
     server.kill()
     for worker in crew:
         worker.join()
+
+
+def wait_until_empty(client: AmqpClient, queue: str) -> None:
+    """Return when a queue has let everything go."""
+    for _ in range(1000):
+        if not client.ready_count(queue):
+            return
+        pass_time(0.02)
+    raise AssertionError(f"{queue} keeps what has expired")
 
 
 def pass_time(seconds: float) -> None:
