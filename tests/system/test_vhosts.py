@@ -255,13 +255,14 @@ def test_one_that_the_disk_refuses_is_not_there(tmp_path: Path) -> None:
 
 
 def test_the_list_counts_what_is_in_each(server: RunningServer) -> None:
+    undamaged = {"damaged_queues": 0, "damaged_exchanges": 0}
     add(server, "second")
     with open_vhost(server, "second") as client:
         fill(client, b"one")
         found = ask(server.storage_path, "vhosts.list")
         assert found == [
-            {"name": "/", "connections": 0, "queues": 0, "messages_ready": 0},
-            {"name": "second", "connections": 1, "queues": 1, "messages_ready": 1},
+            {"name": "/", "connections": 0, "queues": 0, "messages_ready": 0, **undamaged},
+            {"name": "second", "connections": 1, "queues": 1, "messages_ready": 1, **undamaged},
         ]
         status = ask(server.storage_path, "status")
         assert (status["connections"], status["channels"], status["queues"]) == (1, 1, 1)
