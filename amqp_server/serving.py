@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
+from amqp_server.open_files import claim_open_files
 from amqp_server.server import Server
 
 if TYPE_CHECKING:
@@ -63,4 +64,4 @@ def run(config: ServerConfig) -> int:
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     ignore_checkpoint_signal()
-    return 0 if uvloop.run(serve(config)) else 1
+    return 0 if uvloop.run(serve(claim_open_files(config))) else 1
