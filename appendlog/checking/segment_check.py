@@ -187,7 +187,7 @@ class SegmentCheck:
         elif not header.is_control:
             index.note(found.position, header, summary.last_timestamp_ns)
             self._note_records(found)
-        if header.base_offset > expected:
+        if header.base_offset > expected and not is_footer:
             facts.gaps.append((expected, header.base_offset))
         if facts.footer is None:
             summary.add(header)
@@ -201,7 +201,7 @@ class SegmentCheck:
             offsets = (header.base_offset, header.end_offset)
             self._add("wrong-chunk", wrong, found.position, offsets=offsets)
         if records is not None and header.record_count <= header.last_offset_delta:
-            self._facts.gaps += _missing(header.base_offset, records.offsets)
+            self._facts.gaps += missing_offsets(header.base_offset, records.offsets)
 
     def _check_footer(self) -> None:
         footer, summary, segment = self._facts.footer, self._segment.summary, self._segment
@@ -265,7 +265,7 @@ def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
     return [], False
 
 
-def _missing(start: int, offsets: list[int]) -> list[tuple[int, int]]:
+def missing_offsets(start: int, offsets: list[int]) -> list[tuple[int, int]]:
     """Return the gaps between ascending offsets, the first of which may be behind `start`."""
     missing = []
     for offset in offsets:

@@ -9,16 +9,17 @@ Source: docs/log-format.md, sections 1, 6 and 9.
 import os
 import time
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from appendlog.checking.chunk_records import chunk_records, contradiction
-from appendlog.checking.segment_check import explained_ranges, uncovered
+from appendlog.checking.segment_check import explained_ranges, missing_offsets, uncovered
 from appendlog.checking.segment_walk import FoundChunk, walk_segment
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import decode_chunk_header, encode_advance
-from appendlog.layout.format import ADVANCE_LOST
+from appendlog.layout.format import ADVANCE_LOST, CHUNK_HEADER_BYTES, REMOVED_RANGES_MAX
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     SegmentHeader,
@@ -26,8 +27,10 @@ from appendlog.layout.segment_header import (
     encode_segment_header,
     segment_header_bytes,
 )
-from appendlog.layout.summary import SegmentSummary, encode_footer
+from appendlog.layout.summary import SegmentSummary, decode_removed, encode_footer
+from appendlog.reclaim.removed_ranges import removed_ranges
 from appendlog.segments.scan import SegmentScan
+from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import SegmentName
 
 NEW_SUFFIX = ".new"
@@ -88,6 +91,9 @@ def rewrite_segment(
             scan = SegmentScan(filesystem, descriptor, filesystem.size(descriptor), identity.salt)
             old = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), path)
             writer = _Writer(filesystem, out, identity, name, old, previous_timestamp_ns, target)
+            footer = read_footer(filesystem, descriptor, identity.salt, name.base_offset)
+            if footer is not None:
+                writer.note_removed(footer[1])
             size = filesystem.size(descriptor)
             start = min(segment_header_bytes(identity), size)
             for found in walk_segment(scan, start, size, name.base_offset):
@@ -125,6 +131,8 @@ class _Writer:
         self._summary = SegmentSummary(base, base, previous_timestamp_ns)
         self._explained: list[tuple[int, int]] = []
         self._gaps: list[tuple[int, int]] = []
+        self._removed: list[tuple[int, int]] = []
+        self._are_joined = False
         self._result = RewrittenSegment(target)
         created_ns = old.created_ns if old is not None else time.time_ns()
         header = SegmentHeader(
@@ -132,6 +140,11 @@ class _Writer:
         )
         self._position = 0
         self._write(encode_segment_header(header))
+
+    def note_removed(self, footer: bytes) -> None:
+        """Take over what compaction removed; `footer` is the whole footer chunk."""
+        self._removed, self._are_joined = decode_removed(footer[CHUNK_HEADER_BYTES:])
+        self._explained += self._removed
 
     def take(self, found: FoundChunk) -> None:
         """Take over a chunk, unless its records contradict it; a footer is made anew."""
@@ -145,23 +158,38 @@ class _Writer:
             if records is None or contradiction(header, records):
                 self._result.dropped += 1
                 return
+            missing = missing_offsets(header.base_offset, records.offsets)
+            # Nobody knows whether they were removed or lost: no chunk ever had them.
+            self._removed += uncovered(missing, self._explained)
         starts = ranges[0][0] if header.is_control and ranges else header.base_offset
-        if starts > self._summary.end_offset:
-            # Noted before the chunk, so that a reader sees it in its place.
-            self._lose(starts)
+        # Noted before the chunk, so that a reader sees it in its place.
+        self._go_on_at(starts)
         self._write(found.data)
         self._summary.add(header)
         self._result.chunks += 1
 
     def finish(self, end_offset: int) -> RewrittenSegment:
         """Write the end and the footer."""
-        if end_offset > self._summary.end_offset:
-            self._lose(end_offset)
-        self._write(encode_footer(self._summary, self._salt))
+        self._go_on_at(end_offset)
+        removed, are_joined = _bounded(sorted(self._removed))
+        are_joined |= self._are_joined
+        self._write(encode_footer(self._summary, self._salt, removed, are_joined=are_joined))
         result = self._result
         result.lost = uncovered(self._gaps, self._explained)
         result.end_offset = self._summary.end_offset
         return result
+
+    def _go_on_at(self, offset: int) -> None:
+        """Note what is missing before an offset, unless compaction removed it."""
+        summary = self._summary
+        if offset <= summary.end_offset:
+            return
+        if uncovered([(summary.end_offset, offset)], self._explained):
+            self._lose(offset)
+            return
+        summary.end_offset = offset
+        if not summary.record_count:
+            summary.first_offset = offset
 
     def _lose(self, end: int) -> None:
         summary = self._summary
@@ -176,3 +204,11 @@ class _Writer:
         self._position = self._filesystem.write_all(
             self._descriptor, [data], self._position, sync=False
         )
+
+
+def _bounded(ranges: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], bool]:
+    """Return no more ranges than a footer can list, and whether some had to be joined."""
+    if len(ranges) <= REMOVED_RANGES_MAX:
+        return ranges, False
+    between = [(before[1], after[0]) for before, after in pairwise(ranges)]
+    return removed_ranges(between, ranges[0][0], ranges[-1][1], REMOVED_RANGES_MAX)

@@ -1,0 +1,106 @@
+"""A damaged segment written anew, compacted or not, and interrupted at every operation."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from appendlog import FileSystem
+from appendlog.checking.log_check import check_log
+from appendlog.recovery.generations import newest_generations
+from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment
+from tests.appendlog.builders import IDENTITY, a_log, append, expected, flip, open_log, read_all
+from tests.appendlog.test_compaction import compact_all
+from tests.data_directories import chunk_positions
+from tests.faults.faulty_filesystem import FaultyFileSystem
+
+SEGMENT_BYTES = 700
+
+
+def rewrite(
+    directory: Path, at: int, filesystem: FileSystem | None = None
+) -> tuple[RewrittenSegment, Path]:
+    """Write a segment anew; return what came of it and the old file, which stays."""
+    names = newest_generations(directory, FileSystem())
+    end_offset = names[at + 1].base_offset if at + 1 < len(names) else 0
+    rewritten = rewrite_segment(
+        directory,
+        names[at],
+        IDENTITY,
+        filesystem or FileSystem(),
+        end_offset=end_offset,
+        previous_timestamp_ns=0,
+    )
+    return rewritten, directory / names[at].file_name
+
+
+def problems(directory: Path) -> list[str]:
+    check = check_log(directory, IDENTITY, FileSystem(), is_live=False)
+    harmless = {"index-missing", "old-generation"}
+    return [each.kind for each in check.problems.kept if each.kind not in harmless]
+
+
+def test_a_damaged_chunk_costs_its_messages_and_the_log_is_sound_again(tmp_path: Path) -> None:
+    segments = a_log(tmp_path, 30, SEGMENT_BYTES)
+    flip(segments[1], chunk_positions(segments[1])[1] + 95)
+    assert problems(tmp_path) == ["damaged-chunk", "offsets-missing"]
+    rewritten, old = rewrite(tmp_path, 1)
+    old.unlink()
+    ((start, end),) = rewritten.lost
+    assert end - start == 3
+    assert problems(tmp_path) == []
+    log, report = open_log(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert report.damaged_chunks == 0
+    left = {offset: each for offset, each in expected(0, 30).items() if not start <= offset < end}
+    assert read_all(log) == left
+
+
+def test_what_compaction_removed_is_no_loss(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=SEGMENT_BYTES)
+    append(log, 0, 60)
+    settled = [(offset, offset + 1) for offset in range(1, 50, 2)]
+    assert compact_all(log, 0, settled) > 0
+    log.close()
+    kept = {offset: each for offset, each in expected(0, 60).items() if offset % 2 == 0}
+    kept |= {offset: each for offset, each in expected(0, 60).items() if offset >= 50}
+    names = newest_generations(tmp_path, FileSystem())
+    at = next(number for number, name in enumerate(names) if name.generation)
+    path = tmp_path / names[at].file_name
+    flip(path, chunk_positions(path)[0] + 95)
+    assert "damaged-chunk" in problems(tmp_path)
+    rewritten, old = rewrite(tmp_path, at)
+    old.unlink()
+    assert rewritten.lost
+    assert all(start % 2 == 0 for start, _ in rewritten.lost)
+    assert problems(tmp_path) == []
+    log, _ = open_log(tmp_path, segment_bytes=SEGMENT_BYTES)
+    lost = {offset for start, end in rewritten.lost for offset in range(start, end)}
+    assert read_all(log) == {offset: each for offset, each in kept.items() if offset not in lost}
+
+
+def test_a_sound_compacted_segment_loses_nothing_when_it_is_written_anew(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=SEGMENT_BYTES)
+    append(log, 0, 60)
+    compact_all(log, 0, [(offset, offset + 2) for offset in range(1, 50, 3)])
+    before = read_all(log)
+    log.close()
+    for at in range(len(newest_generations(tmp_path, FileSystem())) - 1):
+        rewritten, old = rewrite(tmp_path, at)
+        old.unlink()
+        assert rewritten.lost == []
+    assert problems(tmp_path) == []
+    log, _ = open_log(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert read_all(log) == before
+
+
+@pytest.mark.parametrize("fail_at", range(8))
+def test_interrupted_anywhere_the_log_is_as_it_was_or_as_it_is_to_be(
+    tmp_path: Path, fail_at: int
+) -> None:
+    segments = a_log(tmp_path, 30, SEGMENT_BYTES)
+    flip(segments[1], chunk_positions(segments[1])[1] + 95)
+    with suppress(OSError):
+        rewrite(tmp_path, 1, FaultyFileSystem(tmp_path, fail_at=fail_at))
+    assert problems(tmp_path) in (["damaged-chunk", "offsets-missing"], [])
+    log, _ = open_log(tmp_path, segment_bytes=SEGMENT_BYTES)
+    assert len(read_all(log)) == 27
