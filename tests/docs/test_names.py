@@ -1,0 +1,77 @@
+"""What the pages name in backticks exists: files, folders, modules, tests, attributes."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+ROOMS = ("amqp_server", "appendlog", "bench", "cli", "metadata", "offsets", "ring", "tests")
+PLACE = re.compile(r"[a-z]\w*(?:/\w+)+(?:\.py)?/?|[a-z]\w*(?:\.py|/)")
+DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+AMQP_OR_FILE = re.compile(
+    r"(?:access|basic|channel|confirm|connection|exchange|queue|queues|tx|vhosts|amq)\..*"
+    r"|.*\.(?:json|md|py|sock|toml)"
+)
+
+
+@cache
+def source_paths() -> frozenset[str]:
+    """Return every Python file and its folders, each with a slash before and behind."""
+    paths: set[str] = set()
+    for room in ROOMS:
+        for path in (REPOSITORY / room).rglob("*.py"):
+            inside = path.relative_to(REPOSITORY)
+            paths |= {f"/{each.as_posix()}/" for each in (inside, *inside.parents)}
+            paths.add(f"/{inside.with_suffix('').as_posix()}/")
+    return frozenset(paths)
+
+
+@cache
+def source_words() -> frozenset[str]:
+    """Return every word of the sources without the tests, and of all paths."""
+    texts = [
+        path.read_text()
+        for room in ROOMS
+        if room != "tests"
+        for path in (REPOSITORY / room).rglob("*.py")
+    ]
+    return frozenset(re.findall(r"\w+", "\n".join([*texts, *source_paths()])))
+
+
+def code_words(page: Path) -> list[str]:
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"`([^`\n]+)`", prose)
+
+
+def is_there(place: str) -> bool:
+    """Tell whether a path, or the end of one, is a file, module or folder of ours."""
+    end = f"/{place.strip('/')}/"
+    # Of the data directory, and of a user's.
+    if end.split("/")[1] in {"leases", "logs", "quarantine", "transactions"}:
+        return True
+    return any(path.endswith(end) for path in source_paths())
+
+
+def missing_names(page: Path) -> list[str]:
+    missing = []
+    for word in code_words(page):
+        if PLACE.fullmatch(word):
+            if not is_there(word):
+                missing.append(word)
+        elif DOTTED.fullmatch(word) and not AMQP_OR_FILE.fullmatch(word):
+            missing += [word for part in word.split(".") if part not in source_words()]
+    return missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_attributes_named_on_a_page_exist(page: Path) -> None:
+    assert missing_names(page) == []
+
+
+def test_a_name_that_does_not_exist_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`broker/queue.py` `ring/` `tests/crash/test_nothing.py` `ring.lost_word`\n")
+    assert missing_names(page) == ["tests/crash/test_nothing.py", "ring.lost_word"]
