@@ -11,16 +11,12 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_METHOD: Final = 1
 FRAME_HEADER: Final = 2
 FRAME_BODY: Final = 3
-FRAME_HEARTBEAT: Final = 8
 
 FRAME_END: Final = 0xCE
 FRAME_END_BYTE: Final = b"\xce"
 
-FRAME_HEADER_BYTES: Final = 7
-"""Type u8, channel u16 and payload size u32, before the payload."""
-
 FRAME_OVERHEAD_BYTES: Final = 8
-"""Frame header and end octet: what a frame costs beside its payload."""
+"""Beside the payload: type u8, channel u16, payload size u32, and the end octet."""
 
 
 class ClassId(IntEnum):

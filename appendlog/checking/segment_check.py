@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 from appendlog.checking.chunk_records import chunk_records, contradiction
 from appendlog.checking.index_check import IndexCheck
@@ -26,8 +25,6 @@ from appendlog.layout.segment_header import (
 from appendlog.layout.summary import SegmentSummary, decode_footer, decode_removed
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
-
-REMOVED_COUNT_FIELD: Final = 13
 
 
 @dataclass(slots=True)

@@ -8,9 +8,7 @@ from struct import Struct
 from typing import Final
 
 FORMAT_VERSION: Final = 1
-"""What is written."""
-FORMAT_VERSION_OLDEST: Final = 0
-"""What is still read: version 0 lacks compressed chunks, and nothing else."""
+"""What is written. Version 0, which is still read, lacks compressed chunks and nothing else."""
 
 SEGMENT_MAGIC: Final = 0x534C5141  # "AQLS"
 CHUNK_MAGIC: Final = 0x434C5141  # "AQLC"
@@ -51,7 +49,6 @@ COMPRESSED_HEADER_BYTES: Final = 4
 RECORD_HEADER: Final = Struct("<III")  # record_bytes, offset_delta, timestamp_delta_ns
 RECORD_HEADER_BYTES: Final = 12
 RECORD_BYTES_MIN: Final = 19  # the header, and the shortest message
-RECORD_PREFIX_BYTES: Final = 4  # the bytes before what `record_bytes` counts
 
 CONTROL_FOOTER: Final = 1
 CONTROL_ADVANCE: Final = 2

@@ -48,12 +48,6 @@ def encode_message(
     )
 
 
-def route_of(message: bytes) -> bytes:
-    """Return the route: both names with their length octets, as on the wire of basic.publish."""
-    routing_key_at = 2 + message[1]
-    return message[1 : routing_key_at + 1 + message[routing_key_at]]
-
-
 def properties_position(message: bytes) -> int:
     """Return where the properties begin (behind their length field)."""
     routing_key_at = 2 + message[1]

@@ -10,7 +10,6 @@ from appendlog.layout.message import (
     decode_message,
     encode_message,
     properties_position,
-    route_of,
 )
 from appendlog.layout.message_properties import priority_and_expiration
 
@@ -25,8 +24,6 @@ def test_a_message_comes_back_bit_for_bit(
     assert decode_message(message) == MessageView(flags, exchange, key, properties, body)
     assert message[body_position(message) :] == body
     assert message[properties_position(message) :] == properties + body
-    route = bytes([len(exchange)]) + exchange + bytes([len(key)]) + key
-    assert route_of(message) == route
 
 
 def test_the_layout_is_the_documented_one() -> None:
