@@ -7,6 +7,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.worker_reads import READ_RETRY_SECONDS
 from appendlog import LogError
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-READ_RETRY_SECONDS = 1.0
-"""Pause after a log could not be read."""
 READY_AT_ONCE = 4096
 """Messages made ready in one turn of the loop."""
 

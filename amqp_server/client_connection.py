@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.client_session import ClientSession
+from amqp_server.gate import new_machine
 
 if TYPE_CHECKING:
     from amqp_server.server import Server
@@ -248,7 +249,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
             return end
         self._session = ClientSession(
-            self._server, self, self._server.new_machine(_host(self._peer))
+            self._server, self, new_machine(self._server, _host(self._peer))
         )
         return 8
 

@@ -5,9 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.authentication import may_login
+from amqp_server.protocol.connection_machine import ConnectionMachine
 
 if TYPE_CHECKING:
     from amqp_server.server import Server
+
+
+def new_machine(server: Server, peer: str) -> ConnectionMachine:
+    """Return the handshake of a new connection to `server` from the address `peer`."""
+    limits = server.config.limits
+    return ConnectionMachine(
+        Gate(server, peer),
+        server.server_properties,
+        frame_max=limits.frame_bytes_max,
+        frame_min=limits.frame_bytes_min,
+        channel_max=limits.channels_per_connection_max,
+        heartbeat_seconds=limits.heartbeat_seconds,
+    )
 
 
 class Gate:

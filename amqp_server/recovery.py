@@ -20,25 +20,22 @@ from amqp_server.broker.definitions import (
     has_delay_queue,
     queue_from,
 )
-from amqp_server.broker.storing.storage import OpenedLog
 from amqp_server.protocol.errors import AmqpError
-from amqp_server.recovered_facts import recovered_facts
-from amqp_server.redo import carry_out_again
+from amqp_server.queue_recovery import open_queue
 from amqp_server.start_report import QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
-from appendlog import LogError, LogIdentity
+from appendlog import LogError
 from metadata.errors import MetadataError
 from metadata.names import encode_name
-from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.broker.storing.storage import OpenedLog
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.redo import QueueRedo
     from appendlog import FileSystem, RecoveryReport
@@ -190,8 +187,8 @@ async def _recover_queues(
             if definition is None:
                 _note_damaged(broker, document, recovered, "its definition does not hold together")
                 continue
-            open_queue = partial(
-                _open_queue,
+            open_it = partial(
+                open_queue,
                 broker.storage,
                 document,
                 definition,
@@ -199,7 +196,7 @@ async def _recover_queues(
                 redo.get(definition.incarnation),
                 was_clean=was_clean,
             )
-            pending.append((document, definition, loop.run_in_executor(workers, open_queue)))
+            pending.append((document, definition, loop.run_in_executor(workers, open_it)))
         for document, definition, opening in pending:
             try:
                 opened, report = await opening
@@ -258,78 +255,6 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reas
         vhost.damaged.queues[encode_name(document.name)] = reason
 
 
-def _open_queue(
-    storage: QueueStorage,
-    document: Document,
-    definition: QueueDefinition,
-    checkpoint: QueueCheckpoint | None,
-    redo: QueueRedo | None,
-    *,
-    was_clean: bool,
-) -> _Opened:
-    """Open one log and find out what of it is settled. Runs in a worker."""
-    identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
-    settings = storage.settings(definition.arguments)
-    known_floor = checkpoint.ack_floor if checkpoint is not None else 0
-    known_end = _known_end(checkpoint)
-    log, report = storage.open_log(identity, settings, known_floor, known_end)
-    if known_end and not report.segment_count:
-        logger.error(
-            "log missing vhost=%s queue=%s path=%s known_end=%d lost_ranges=%s",
-            document.vhost,
-            document.name,
-            report.directory,
-            known_end,
-            report.lost,
-        )
-    end = log.log_end_offset
-    settlement = Settlement()
-    delivered_watermark = end
-    if checkpoint is not None:
-        settlement.settle(0, min(checkpoint.ack_floor, end))
-        for start, stop in checkpoint.acked_ranges:
-            if start < end:
-                settlement.settle(start, min(stop, end))
-        if was_clean:
-            delivered_watermark = min(checkpoint.delivered_watermark, end)
-    # Retention follows the checkpointed floor (I1): what is missing above it was not removed
-    # by us. What was lost or transient is gone for good.
-    report.add_lost(known_floor, log.log_start_offset)
-    settlement.settle(0, log.log_start_offset)
-    gone = [
-        *report.lost,
-        *log.transient_ranges(settlement.ack_floor),
-        *log.reclaim.removed_ranges(settlement.ack_floor),
-    ]
-    for start, stop in gone:
-        if start < end:
-            settlement.settle(start, min(stop, end))
-    if redo is not None and carry_out_again(log, settlement, redo) and not was_clean:
-        delivered_watermark = log.log_end_offset
-    runs = checkpoint.redeliveries if checkpoint is not None else []
-    opened = OpenedLog(
-        log,
-        settings,
-        settlement.ack_floor,
-        settlement.ranges(),
-        delivered_watermark,
-        [
-            (low, high, count)
-            for start, stop, count in runs
-            for low, high in settlement.unsettled_ranges(start, max(start, min(stop, end)))
-        ],
-        *recovered_facts(log, definition, settlement),
-    )
-    return opened, report
-
-
-def _known_end(checkpoint: QueueCheckpoint | None) -> int:
-    """Return the offset below which all was on the disk once: a checkpoint lags behind it (I4)."""
-    if checkpoint is None:
-        return 0
-    return max([checkpoint.ack_floor, *(end for _, end in checkpoint.acked_ranges)])
-
-
 def _log_report(document: Document, report: RecoveryReport) -> None:
     if report.is_clean:
         return
@@ -345,25 +270,6 @@ def _log_report(document: Document, report: RecoveryReport) -> None:
         report.lost,
         report.seconds,
     )
-
-
-def leading_incarnations(
-    checkpoints: Mapping[UUID, QueueCheckpoint], queues: Iterable[Queue]
-) -> set[UUID]:
-    """Return the queues whose checkpoint settles what their log never had, or has lost.
-
-    What was read of it was clipped to the log's end. The checkpoint on the disk has to be
-    replaced before the log grows again: it would hide new messages after a crash.
-    """
-    leading: set[UUID] = set()
-    for queue in queues:
-        state = checkpoints.get(queue.incarnation)
-        if state is not None:
-            settled = max([state.ack_floor, *(end for _, end in state.acked_ranges)])
-            returned = max((end for _, end, _ in state.redeliveries), default=0)
-            if max(settled, returned) > queue.opened_end:
-                leading.add(queue.incarnation)
-    return leading
 
 
 def remove_unknown_logs(

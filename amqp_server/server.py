@@ -20,25 +20,25 @@ from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.vhost_changes import VhostChanges
-from amqp_server.checkpointer import Checkpointer, all_delivered, checkpoint_of
+from amqp_server.checkpointer import Checkpointer
 from amqp_server.client_connection import ClientConnection
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.control.listener import ControlListener
 from amqp_server.errors import StartupError
-from amqp_server.gate import Gate
+from amqp_server.first_round import first_round
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
-from amqp_server.protocol.connection_machine import ConnectionMachine
 from amqp_server.reclaimer import Reclaimer
-from amqp_server.recovery import leading_incarnations, recover, remove_unknown_logs
+from amqp_server.recovery import recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.server_properties import server_properties
 from amqp_server.start_report import StartReport
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import lock_storage
+from amqp_server.worker_reads import read_in_worker
 from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
 from appendlog.reclaim.leases import Leases
 from metadata.document_files import DocumentFiles
@@ -49,18 +49,19 @@ from offsets.errors import OffsetsError
 from offsets.redo_journal import RedoJournal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
+    from uuid import UUID
 
     from amqp_server.alarms import Sensor
     from amqp_server.config import ServerConfig
-    from appendlog import FlushResult, ReadResult
+    from amqp_server.first_round import FirstRound
+    from appendlog import FlushResult
     from metadata.directory_lock import DirectoryLock
-    from offsets.queue_checkpoint import QueueState
+    from metadata.loading import LoadReport
+    from offsets import QueueCheckpoint, RedoTransaction
 
 logger = logging.getLogger(__name__)
 
-READ_RETRY_SECONDS = 1.0
-"""Pause after a log could not be read."""
 SHUTDOWN_SECONDS_MAX = 8.0
 """How long stopping may take before what is left is cut off."""
 
@@ -102,7 +103,7 @@ class Server:
         self.connections: set[ClientConnection] = set()
         self.address: tuple[str, int] = (config.host, config.port)
         self.started_seconds = 0.0
-        self._server_properties = server_properties(config)
+        self.server_properties = server_properties(config)
         self.broker: Broker
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
@@ -245,84 +246,29 @@ class Server:
             self._flusher.submit(request(queue.store.log))
 
     async def _recover(self) -> StartReport:
-        loop = asyncio.get_running_loop()
-        path = self.config.storage_path
         started = time.perf_counter()
-        self._metadata = MetadataStore(path / "metadata", DocumentFiles(self._filesystem))
-        try:
-            report = await self._metadata.load()
-            opened = await asyncio.to_thread(
-                CheckpointStore.open, path / "offsets", self._filesystem
-            )
-            self.journal = await asyncio.to_thread(
-                RedoJournal.open, path / "transactions", self._filesystem
-            )
-        except (OSError, MetadataError, OffsetsError) as error:
-            raise StartupError(f"cannot read the data directory {path}: {error}") from error
-        self._checkpoints, checkpoints, was_clean = opened
+        report, checkpoints, was_clean = await self._read_directory()
         start_report = StartReport()
         start_report.note_files(
             report, self._checkpoints.recovery, self.journal.recovery, was_clean=was_clean
         )
-        turn = Turn(loop.call_soon, loop.call_later)
-        self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
-        self._storage = QueueStorage(
-            self.config, self._flusher, self._read_in_worker, turn, self._filesystem
-        )
-        definitions = Definitions(self._metadata)
-        self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
-        self._committer = Committer(self.broker, self.journal, self.spawn)
-        self.broker.commit = self._committer.commit
-        self.compactor = Compactor(self._flusher, self.config.compact_below, self._spare_bytes)
-        self._storage.on_compacted = self.compactor.compacted
-        reclaimer = Reclaimer(
-            self.broker,
-            self._flusher,
-            self._committer,
-            self.compactor,
-            Leases(path, self._filesystem),
-        )
-        self.checkpointer = Checkpointer(
-            self.broker,
-            self._checkpoints,
-            reclaimer,
-            self._committer,
-            self.config.offset_checkpoint_interval_seconds,
-        )
-        self.vhost_changes = VhostChanges(self.broker, self.spawn, self.disconnect)
-        self.broker.write_checkpoint = self.checkpointer.write_round
+        self._assemble()
         transactions = self.journal.recovery.transactions
         redo = redo_by_queue(transactions)
         recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
-        known = {queue.incarnation for queue in self.broker.queues()}
         knows_all = not report.unreadable and not recovered.damaged
+        queues = tuple(self.broker.queues())
+        known = {queue.incarnation for queue in queues}
         removed = await asyncio.to_thread(
             remove_unknown_logs,
-            path / "logs",
+            self.config.storage_path / "logs",
             {str(each) for each in known},
             self._filesystem,
             may_remove=knows_all,
         )
-        # The first round revokes the clean stop, before anything is delivered.
-        gone = [each for each in checkpoints if each not in known] if knows_all else []
-        # And the checkpoint of a log that has lost its end: new messages would be hidden (I4).
-        leading = leading_incarnations(checkpoints, self.broker.queues())
-        again = redo.keys() | leading
-        states: list[QueueState] = [
-            checkpoint_of(each) for each in self.broker.queues() if each.incarnation in again
-        ]
-        if not was_clean and not knows_all:
-            # Nobody will know at the next start that this one came after a crash.
-            states += [all_delivered(checkpoints[each]) for each in checkpoints.keys() - known]
+        first = first_round(queues, checkpoints, redo, was_clean=was_clean, knows_all=knows_all)
         left = remaining(transactions, lambda each: not knows_all and each not in known)
-        try:
-            await asyncio.to_thread(self._checkpoints.write_round, states, gone)
-            if leading:
-                await asyncio.to_thread(self._checkpoints.supersede)
-            # All that was committed is in the logs and in a checkpoint now.
-            await asyncio.to_thread(self.journal.finish_recovery, left)
-        except OffsetsError as error:
-            raise StartupError(f"cannot write the data directory {path}: {error}") from error
+        await self._revoke_clean_stop(first, left)
         start_report.note_queues(
             recovered.reports,
             recovered.malformed,
@@ -332,6 +278,59 @@ class Server:
         )
         self.checkpointer.take_over(checkpoints.keys() | redo.keys())
         return start_report
+
+    async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:
+        """Read definitions, checkpoint and journal; tell whether the last stop was clean."""
+        path = self.config.storage_path
+        self._metadata = MetadataStore(path / "metadata", DocumentFiles(self._filesystem))
+        try:
+            report = await self._metadata.load()
+            self._checkpoints, checkpoints, was_clean = await asyncio.to_thread(
+                CheckpointStore.open, path / "offsets", self._filesystem
+            )
+            self.journal = await asyncio.to_thread(
+                RedoJournal.open, path / "transactions", self._filesystem
+            )
+        except (OSError, MetadataError, OffsetsError) as error:
+            raise StartupError(f"cannot read the data directory {path}: {error}") from error
+        return report, checkpoints, was_clean
+
+    def _assemble(self) -> None:
+        """Make the parts, and tell each of those that it needs."""
+        loop = asyncio.get_running_loop()
+        turn = Turn(loop.call_soon, loop.call_later)
+        self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
+        self._storage = QueueStorage(
+            self.config, self._flusher, read_in_worker, turn, self._filesystem
+        )
+        definitions = Definitions(self._metadata)
+        self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
+        self._committer = Committer(self.broker, self.journal, self.spawn)
+        self.broker.commit = self._committer.commit
+        self.compactor = Compactor(self._flusher, self.config.compact_below, self._spare_bytes)
+        self._storage.on_compacted = self.compactor.compacted
+        leases = Leases(self.config.storage_path, self._filesystem)
+        reclaimer = Reclaimer(self.broker, self._flusher, self._committer, self.compactor, leases)
+        self.checkpointer = Checkpointer(
+            self.broker,
+            self._checkpoints,
+            reclaimer,
+            self._committer,
+            self.config.offset_checkpoint_interval_seconds,
+        )
+        self.broker.write_checkpoint = self.checkpointer.write_round
+        self.vhost_changes = VhostChanges(self.broker, self.spawn, self.disconnect)
+
+    async def _revoke_clean_stop(self, first: FirstRound, left: list[RedoTransaction]) -> None:
+        """Write the first checkpoint round, and what is still to be done of transactions."""
+        try:
+            await asyncio.to_thread(first.write, self._checkpoints)
+            # All else that was committed is in the logs and in a checkpoint now.
+            await asyncio.to_thread(self.journal.finish_recovery, left)
+        except OffsetsError as error:
+            raise StartupError(
+                f"cannot write the data directory {self.config.storage_path}: {error}"
+            ) from error
 
     def _spare_bytes(self) -> int:
         """Return the room on the disk that is left above the limit."""
@@ -359,18 +358,6 @@ class Server:
         self.connections.discard(connection)
         if self.is_stopping and not self.connections:
             self._all_gone.set()
-
-    def new_machine(self, peer: str) -> ConnectionMachine:
-        """Return the handshake of a new connection from the address `peer`."""
-        limits = self.config.limits
-        return ConnectionMachine(
-            Gate(self, peer),
-            self._server_properties,
-            frame_max=limits.frame_bytes_max,
-            frame_min=limits.frame_bytes_min,
-            channel_max=limits.channels_per_connection_max,
-            heartbeat_seconds=limits.heartbeat_seconds,
-        )
 
     def _alarms_changed(self) -> None:
         for connection in tuple(self.connections):
@@ -404,18 +391,3 @@ class Server:
         # A loop that is closed has nobody left to tell.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._storage.take_results, results)
-
-    def _read_in_worker(
-        self, read: Callable[[], ReadResult], arrived: Callable[[ReadResult | Exception], None]
-    ) -> None:
-        loop = asyncio.get_running_loop()
-
-        def done(future: asyncio.Future[ReadResult]) -> None:
-            error = future.exception()
-            if error is None:
-                arrived(future.result())
-            elif isinstance(error, Exception):
-                # Whoever asked will ask again: a broken disk must not keep the loop busy.
-                loop.call_later(READ_RETRY_SECONDS, arrived, error)
-
-        loop.run_in_executor(None, read).add_done_callback(done)

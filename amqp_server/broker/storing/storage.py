@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.rules.message_facts import MessageFacts
     from amqp_server.broker.rules.unread_facts import UnreadFacts
+    from amqp_server.broker.storing.cold_reads import ReadInWorker
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.turn import Turn
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         Flusher,
         FlushResult,
         LogIdentity,
-        ReadResult,
         RecoveryReport,
     )
     from offsets.settlement import Settlement
@@ -90,9 +90,7 @@ class QueueStorage:
         self,
         config: ServerConfig,
         flusher: Flusher,
-        read_in_worker: Callable[
-            [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
-        ],
+        read_in_worker: ReadInWorker,
         turn: Turn,
         filesystem: FileSystem,
     ) -> None:

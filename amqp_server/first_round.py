@@ -1,0 +1,72 @@
+"""The first checkpoint round after a start: it says "not clean" before anything is delivered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from amqp_server.checkpointer import all_delivered, checkpoint_of
+from amqp_server.queue_recovery import leading_incarnations
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from uuid import UUID
+
+    from amqp_server.broker.queue import Queue
+    from offsets import QueueCheckpoint
+    from offsets.checkpoint import CheckpointStore
+    from offsets.queue_checkpoint import QueueState
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRound:
+    """What that round says.
+
+    Attributes:
+        states: Of queues whose state on the disk is not to be used again.
+        gone: Incarnations to forget.
+        supersedes: Whether the generation before must not be read any more either.
+    """
+
+    states: list[QueueState]
+    gone: list[UUID]
+    supersedes: bool
+
+    def write(self, checkpoints: CheckpointStore) -> None:
+        """Put it on the disk; blocks.
+
+        Raises:
+            OffsetsError: The disk refused it.
+        """
+        checkpoints.write_round(self.states, self.gone)
+        if self.supersedes:
+            checkpoints.supersede()
+
+
+def first_round(
+    queues: Collection[Queue],
+    checkpoints: Mapping[UUID, QueueCheckpoint],
+    redone: Collection[UUID],
+    *,
+    was_clean: bool,
+    knows_all: bool,
+) -> FirstRound:
+    """Return what the first round has to say.
+
+    Args:
+        queues: All that were brought back.
+        checkpoints: What was read at this start.
+        redone: Incarnations that had something to do of committed transactions.
+        was_clean: Whether the server stopped cleanly before.
+        knows_all: Whether an incarnation without a queue is one that was deleted.
+    """
+    known = {queue.incarnation for queue in queues}
+    # New messages of a log that has lost its end would be hidden by its checkpoint (I4).
+    leading = leading_incarnations(checkpoints, queues)
+    again = leading.union(redone)
+    states: list[QueueState] = [checkpoint_of(each) for each in queues if each.incarnation in again]
+    if not was_clean and not knows_all:
+        # Nobody will know at the next start that this one came after a crash.
+        states += [all_delivered(checkpoints[each]) for each in checkpoints.keys() - known]
+    gone = [each for each in checkpoints if each not in known] if knows_all else []
+    return FirstRound(states, gone, bool(leading))

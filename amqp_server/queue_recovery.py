@@ -1,0 +1,139 @@
+"""Opening one queue's log at the start, and what of it is settled already."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.storing.storage import OpenedLog
+from amqp_server.recovered_facts import recovered_facts
+from amqp_server.redo import carry_out_again
+from appendlog import LogIdentity
+from offsets.settlement import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from uuid import UUID
+
+    from amqp_server.broker.definitions import QueueDefinition
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.storage import QueueStorage
+    from amqp_server.redo import QueueRedo
+    from appendlog import Log, RecoveryReport
+    from metadata.document import Document
+    from offsets import QueueCheckpoint
+
+logger = logging.getLogger(__name__)
+
+
+def open_queue(
+    storage: QueueStorage,
+    document: Document,
+    definition: QueueDefinition,
+    checkpoint: QueueCheckpoint | None,
+    redo: QueueRedo | None,
+    *,
+    was_clean: bool,
+) -> tuple[OpenedLog, RecoveryReport]:
+    """Open one log and find out what of it is settled. Runs in a worker.
+
+    Args:
+        storage: Opens the log.
+        document: Of the queue, or of the exchange whose hidden queue it is.
+        definition: What the document says.
+        checkpoint: The last settlement known.
+        redo: What is to be done of committed transactions; done when this returns.
+        was_clean: Whether the server stopped cleanly.
+
+    Raises:
+        LogError: The log cannot be opened.
+    """
+    identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
+    settings = storage.settings(definition.arguments)
+    known_floor = checkpoint.ack_floor if checkpoint is not None else 0
+    known_end = _settled_end(checkpoint) if checkpoint is not None else 0
+    log, report = storage.open_log(identity, settings, known_floor, known_end)
+    if known_end and not report.segment_count:
+        logger.error(
+            "log missing vhost=%s queue=%s path=%s known_end=%d lost_ranges=%s",
+            document.vhost,
+            document.name,
+            report.directory,
+            known_end,
+            report.lost,
+        )
+    # Retention follows the checkpointed floor (I1): what is missing above it was not removed
+    # by us.
+    report.add_lost(known_floor, log.log_start_offset)
+    end = log.log_end_offset
+    settlement = _settled(log, report, checkpoint)
+    delivered_watermark = end
+    if checkpoint is not None and was_clean:
+        delivered_watermark = min(checkpoint.delivered_watermark, end)
+    if redo is not None and carry_out_again(log, settlement, redo) and not was_clean:
+        delivered_watermark = log.log_end_offset
+    opened = OpenedLog(
+        log,
+        settings,
+        settlement.ack_floor,
+        settlement.ranges(),
+        delivered_watermark,
+        _redeliveries(checkpoint, settlement, end) if checkpoint is not None else [],
+        *recovered_facts(log, definition, settlement),
+    )
+    return opened, report
+
+
+def _settled(log: Log, report: RecoveryReport, checkpoint: QueueCheckpoint | None) -> Settlement:
+    """Return what is settled of a log: by the checkpoint, and because it is gone for good."""
+    end = log.log_end_offset
+    settlement = Settlement()
+    if checkpoint is not None:
+        settlement.settle(0, min(checkpoint.ack_floor, end))
+        for start, stop in checkpoint.acked_ranges:
+            if start < end:
+                settlement.settle(start, min(stop, end))
+    settlement.settle(0, log.log_start_offset)
+    gone = [
+        *report.lost,
+        *log.transient_ranges(settlement.ack_floor),
+        *log.reclaim.removed_ranges(settlement.ack_floor),
+    ]
+    for start, stop in gone:
+        if start < end:
+            settlement.settle(start, min(stop, end))
+    return settlement
+
+
+def _redeliveries(
+    checkpoint: QueueCheckpoint, settlement: Settlement, end: int
+) -> list[tuple[int, int, int]]:
+    """Return how often what is not settled came back, in `[start, stop)` below `end`."""
+    return [
+        (low, high, count)
+        for start, stop, count in checkpoint.redeliveries
+        for low, high in settlement.unsettled_ranges(start, max(start, min(stop, end)))
+    ]
+
+
+def _settled_end(checkpoint: QueueCheckpoint) -> int:
+    """Return the offset below which all was on the disk once: a checkpoint lags behind it (I4)."""
+    return max([checkpoint.ack_floor, *(end for _, end in checkpoint.acked_ranges)])
+
+
+def leading_incarnations(
+    checkpoints: Mapping[UUID, QueueCheckpoint], queues: Iterable[Queue]
+) -> set[UUID]:
+    """Return the queues whose checkpoint settles what their log never had, or has lost.
+
+    What was read of it was clipped to the log's end. The checkpoint on the disk has to be
+    replaced before the log grows again: it would hide new messages after a crash.
+    """
+    leading: set[UUID] = set()
+    for queue in queues:
+        state = checkpoints.get(queue.incarnation)
+        if state is not None:
+            returned = max((end for _, end, _ in state.redeliveries), default=0)
+            if max(_settled_end(state), returned) > queue.opened_end:
+                leading.add(queue.incarnation)
+    return leading
