@@ -71,7 +71,7 @@ class QueueReport:
         found = self.recovery
         if found is None:
             return Outcome.UNOPENED
-        if found.damaged_chunks or found.lost:
+        if found.is_damaged:
             return Outcome.DAMAGED
         return Outcome.TORN if found.cut_bytes else Outcome.CLEAN
 

@@ -19,6 +19,8 @@ class RecoveryReport:
         lost: Offsets `[start, end)` that once were in the log, or may have been. Treat them
             as settled. Damage that an earlier start found is counted again as long
             as its segment is scanned.
+        noted: Those of `lost` that a note in the log speaks of: an earlier start or a repair has
+            told of them, and nothing is wrong with the log any more.
         seconds: How long it took.
     """
 
@@ -30,14 +32,26 @@ class RecoveryReport:
     damaged_chunks: int = 0
     damaged_bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
+    noted: list[tuple[int, int]] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
+    def is_damaged(self) -> bool:
+        """Tell whether something was damaged, or lost without a note that says so."""
+        return bool(self.damaged_chunks) or len(self.lost) > len(self.noted)
+
+    @property
     def is_clean(self) -> bool:
-        """Tell whether nothing was cut, damaged or lost."""
-        return not (self.cut_bytes or self.damaged_chunks or self.lost)
+        """Tell whether nothing was cut or damaged, and nothing lost but what is noted."""
+        return not (self.cut_bytes or self.is_damaged)
 
     def add_lost(self, start: int, end: int) -> None:
         """Note lost offsets; an empty range is ignored."""
         if start < end:
             self.lost.append((start, end))
+
+    def add_noted(self, start: int, end: int) -> None:
+        """Note lost offsets that the log itself speaks of; an empty range is ignored."""
+        if start < end:
+            self.lost.append((start, end))
+            self.noted.append((start, end))

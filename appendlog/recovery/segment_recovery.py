@@ -241,7 +241,7 @@ class SegmentRecovery:
                 control, _, reason, start = ADVANCE.unpack(payload)
                 if control == CONTROL_ADVANCE and reason == ADVANCE_LOST:
                     segment.is_whole = False
-                    self._context.report.add_lost(start, chunk.base_offset)
+                    self._context.report.add_noted(start, chunk.base_offset)
         else:
             self._index.add(chunk.base_offset, position, segment.summary.last_timestamp_ns)
         segment.summary.add(chunk)

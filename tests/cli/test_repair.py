@@ -84,6 +84,8 @@ def test_what_is_found_is_mended_and_all_that_is_sound_is_served(
     assert snapshot(storage) == before
     assert repair(capsys, "--yes")[0] == 0
     assert verify(capsys)[0] == 0
+    assert main(["recover", "--dry-run"]) == 0, capsys.readouterr().out
+    capsys.readouterr()
     assert repair(capsys, "--dry-run") == (0, {"is_dry_run": True, "steps": []})
     assert take(storage, "a") == left
     assert take(storage, "b") == ALL
