@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from appendlog import FileSystem
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from amqp_server.start_report import StartReport
-    from appendlog import FileSystem
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +44,7 @@ def load_report(storage_path: Path) -> dict[str, Any]:
         OSError: There is none, or it cannot be read.
         ValueError: It is not a report.
     """
-    with (storage_path / REPORT_NAME).open("rb") as file:
-        content = file.read(REPORT_BYTES_MAX + 1)
+    content = FileSystem().read_file(storage_path / REPORT_NAME, REPORT_BYTES_MAX + 1)
     report = orjson.loads(content)
     if not isinstance(report, dict) or "totals" not in report:
         raise ValueError("not a recovery report")

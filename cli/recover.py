@@ -63,6 +63,8 @@ def _last(storage_path: Path) -> dict[str, Any]:
             f"no recovery report in {storage_path}: no server has started on it, or it is no "
             "data directory"
         ) from None
+    except NotADirectoryError:
+        raise CommandFailedError(f"{storage_path}: not a directory") from None
     except ValueError as error:
         raise CommandFailedError(f"{storage_path / REPORT_NAME}: {error}") from error
 

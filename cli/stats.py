@@ -10,10 +10,12 @@ import click
 import orjson
 
 from amqp_server.control.client import ControlError, UnreachableError, ask
-from amqp_server.maintenance.stored_queues import load_stored_queues
+from amqp_server.control.messages import ErrorKind
+from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
 from cli.data_directory import (
     EXIT_FAILED,
+    EXIT_REFUSED,
     HELP,
     CommandFailedError,
     data_directory_option,
@@ -131,7 +133,8 @@ def _ask(storage_path: Path, vhost: str | None, queue: str | None, after: str) -
             limit=PAGE_QUEUES,
         )
     except ControlError as error:
-        raise CommandFailedError(error.reason, EXIT_FAILED) from error
+        code = EXIT_REFUSED if error.kind is ErrorKind.NOT_FOUND else EXIT_FAILED
+        raise CommandFailedError(error.reason, code) from error
     return page
 
 
@@ -146,7 +149,15 @@ def _stored(storage_path: Path, vhost: str | None, queue: str | None) -> Iterato
         and (queue is None or each.name == queue)
         and not each.is_delay_queue
     ]
+    if queue is None and vhost is not None and not _has_vhost(stored, vhost):
+        raise CommandFailedError(f"no vhost '{shown(vhost)}' in {storage_path}")
     return stored_stats(stored, chosen)
+
+
+def _has_vhost(stored: StoredQueues, vhost: str) -> bool:
+    # One whose document cannot be read may have queues that can.
+    names = {each.vhost for each in stored.report.documents}
+    return vhost in names or any(each.vhost == vhost for each in stored.queues)
 
 
 def _write(rows: Iterator[Row], limit: int | None, *, is_one: bool, as_json: bool) -> None:

@@ -123,7 +123,8 @@ def _parse_pid(content: bytes) -> int | None:
 def _check_format(storage_path: Path) -> None:
     path = storage_path / _FORMAT_NAME
     try:
-        with path.open("rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
             content = file.read(_FORMAT_BYTES_MAX)
     except FileNotFoundError:
         if any((storage_path / name).exists() for name in _DATA_NAMES):

@@ -58,7 +58,7 @@ class StorageUnavailableError(MetadataError):
         """Keep the path and the operating system's error."""
         self.path = path
         self.cause = cause
-        super().__init__(f"data directory is unusable at {path}: {cause}")
+        super().__init__(f"data directory is unusable at {path}: {cause.strerror or cause}")
 
 
 class DocumentWriteError(MetadataError):

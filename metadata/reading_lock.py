@@ -31,7 +31,8 @@ def check_data_directory(storage_path: Path) -> None:
     path = storage_path / _FORMAT_NAME
     try:
         os.listdir(storage_path)  # noqa: PTH208 - only to see that it can be listed
-        with path.open("rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
             content = file.read(_FIRST_BYTES)
     except FileNotFoundError as cause:
         if storage_path.is_dir():
@@ -54,7 +55,7 @@ def reading_lock(storage_path: Path) -> Iterator[None]:
     """
     path = storage_path / _LOCK_NAME
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         # No server has ever been here, or somebody has copied the directory without it.
         yield

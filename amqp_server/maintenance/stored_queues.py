@@ -114,7 +114,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
 def is_live(storage_path: Path) -> bool:
     """Tell whether a server holds the directory; its lock is not taken for longer than this."""
     try:
-        descriptor = os.open(storage_path / "LOCK", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(storage_path / "LOCK", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -27,8 +27,8 @@ class FileSystem:
     """Whether a write can carry its own sync; false after the kernel has refused it."""
 
     def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
-        """Open a file, never inherited by child processes."""
-        return os.open(path, flags | os.O_CLOEXEC, mode)
+        """Open a file, not for child processes; do not wait for the other end of a pipe."""
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor."""

@@ -65,6 +65,15 @@ def make_unopened(storage: Path) -> None:
     document.write_bytes(b"{")
 
 
+def test_a_file_in_place_of_the_directory_is_refused(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["--last"], ["--dry-run"], []):
+        complaint = refuse(capsys, *arguments, "--storage-path", str(storage / "FORMAT"))
+        assert "Errno" not in complaint
+        assert complaint.lower().rstrip().endswith("not a directory")
+
+
 @pytest.mark.parametrize(
     ("spoil", "code", "outcome"),
     [

@@ -30,6 +30,20 @@ def _environment(clean_environment: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests."""
 
 
+def test_a_vhost_that_is_not_there_is_refused_by_server_and_files_alike(
+    server: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The files told of no queue at all, and the exit code of the server's word was another."""
+    arguments = ["stats", "--vhost", "nope", "--storage-path", str(server.storage_path)]
+    asked = main(arguments), capsys.readouterr()
+    server.terminate()
+    read = main(arguments), capsys.readouterr()
+    assert (asked[0], asked[1].out) == (2, "")
+    assert (read[0], read[1].out) == (2, "")
+    assert "nope" in asked[1].err
+    assert "nope" in read[1].err
+
+
 def test_what_a_queue_holds_is_told(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
