@@ -20,6 +20,7 @@ from amqp_server.broker.definitions import (
     has_delay_queue,
     queue_from,
 )
+from amqp_server.broker.stand_in import make_stand_in
 from amqp_server.protocol.errors import AmqpError
 from amqp_server.queue_recovery import open_queue
 from amqp_server.start_report import QueueReport
@@ -111,6 +112,8 @@ async def recover(
         broker, delayed + by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
     )
     _note_unreadable(broker, report)
+    for vhost in broker.vhosts.values():
+        vhost.damaged.make_stand_in = partial(make_stand_in, vhost, broker.storage, broker.turn)
     may_remove = not report.unreadable and not recovered.damaged
     await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
     for queue in broker.queues():

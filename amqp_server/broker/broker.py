@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from amqp_server.broker.definitions import all_done
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.queue_lease import QueueLease
@@ -171,8 +172,11 @@ class Broker:
         Its log belongs to nobody then, and the next start removes it.
         """
         logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
-        bindings = vhost.damaged.forget_queue(name)
-        return self.definitions.remove_damaged_queue(vhost.name, name, bindings)
+        bindings = vhost.remove_stand_in(name)
+        unused = self._remove_unused_exchanges(vhost, bindings)
+        documents = vhost.damaged.forget_queue(name)
+        removed = self.definitions.remove_damaged_queue(vhost.name, name, documents)
+        return all_done([removed, self._remove_definitions(vhost, unused, bindings)])
 
     def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
         """Remove an exchange and its bindings now; done when that is durable."""

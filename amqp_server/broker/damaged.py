@@ -1,7 +1,8 @@
 """What start-up could not bring back of a virtual host, and why.
 
 Its files are left alone for people and for a later start, so nobody may take its name: a new
-definition would replace the damaged one, and the messages would be removed as nobody's.
+definition would replace the damaged one, and the messages would be removed as nobody's. What is
+routed to such a queue is refused by its stand-in (`stand_in`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from typing import TYPE_CHECKING
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from amqp_server.broker.queue import Queue
     from metadata.document import Document
 
 ANY_NAME = ""
@@ -26,11 +30,14 @@ class Damaged:
         queues: Why each could not be brought back, by `encode_name` of its name.
         exchanges: The same of exchanges.
         bindings: Definitions of bindings without an end that may come back: they stay.
+        make_stand_in: Makes what refuses messages in the place of the queue of a name.
     """
 
     queues: dict[str, str] = field(default_factory=dict)
     exchanges: dict[str, str] = field(default_factory=dict)
     bindings: list[Document] = field(default_factory=list)
+    make_stand_in: Callable[[str], Queue] | None = None
+    _stand_ins: dict[str, Queue] = field(default_factory=dict)
 
     def is_queue(self, name: str) -> bool:
         """Return whether a queue of this name could not be brought back."""
@@ -45,6 +52,33 @@ class Damaged:
         return bool(self.exchanges) and (
             ANY_NAME in self.exchanges or encode_name(name) in self.exchanges
         )
+
+    def refusing(self, name: str) -> Queue | None:
+        """Return what refuses the messages for a queue that is not there; None: it never was.
+
+        All names that may stand in a directory that was not readable share one: a client may
+        send to any number of them.
+        """
+        if not self.queues:
+            return None
+        if name in self._stand_ins or self.is_queue(name):
+            return self.stand_in(name)
+        return self.stand_in(ANY_NAME) if ANY_NAME in self.queues else None
+
+    def stand_in(self, name: str) -> Queue:
+        """Return what refuses the messages of a damaged queue, also those of its bindings."""
+        stand_in = self._stand_ins.get(name)
+        if stand_in is None:
+            assert self.make_stand_in is not None, "recovery finds damage, and sets it"
+            stand_in = self._stand_ins[name] = self.make_stand_in(name)
+        return stand_in
+
+    def end_stand_in(self, name: str) -> Queue | None:
+        """Let a name be refused no longer; return what refused until now, if anything did."""
+        stand_in = self._stand_ins.pop(name, None)
+        if stand_in is not None:
+            stand_in.stop()
+        return stand_in
 
     def forget_queue(self, name: str) -> list[Document]:
         """Free the name of a queue that is deleted; return the definitions of its bindings."""

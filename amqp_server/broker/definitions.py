@@ -15,9 +15,9 @@ from amqp_server.protocol.table_json import table_from_json, table_to_json
 from metadata.document import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
-    from amqp_server.broker.binding import Binding
+    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
@@ -135,7 +135,7 @@ class Definitions:
         names += [
             (BINDINGS, binding.identity.document_name) for binding in bindings if binding.is_durable
         ]
-        return _all([self._store.delete(kind, vhost, name) for kind, name in names])
+        return all_done([self._store.delete(kind, vhost, name) for kind, name in names])
 
     def remove_document(self, document: Document) -> Coroutine[None, None, None]:
         """Remove what was saved of an entity that does not exist."""
@@ -146,10 +146,11 @@ class Definitions:
     ) -> Awaitable[None]:
         """Remove the definition of a queue, whatever is in it, and those of its bindings."""
         removed = [self._store.delete(QUEUES, vhost, name)]
-        return _all(removed + [self.remove_document(each) for each in bindings])
+        return all_done(removed + [self.remove_document(each) for each in bindings])
 
 
-async def _all(changes: list[Coroutine[None, None, None]]) -> None:
+async def all_done(changes: Sequence[Awaitable[None]]) -> None:
+    """Return when all changes, begun already, are done; raises what the first one does."""
     await asyncio.gather(*changes)
 
 
@@ -198,11 +199,17 @@ def queue_from(document: Document) -> QueueDefinition:
 
 
 def bind_from(document: Document, vhost: VirtualHost) -> bool:
-    """Rebuild a binding; return whether both of its ends exist."""
+    """Rebuild a binding; return whether both of its ends exist.
+
+    A damaged queue is an end like any other: what comes this way is refused, not dropped.
+    """
     body = document.body
+    name = body["destination"]
     source = vhost.exchanges.get(body["source"])
-    ends = vhost.queues if body["destination_kind"] == "queue" else vhost.exchanges
-    destination = ends.get(body["destination"])
+    is_to_queue = body["destination_kind"] == "queue"
+    destination: Destination | None = (vhost.queues if is_to_queue else vhost.exchanges).get(name)
+    if destination is None and is_to_queue and vhost.damaged.may_be_queue(name):
+        destination = vhost.damaged.stand_in(name)
     if source is None or destination is None:
         return False
     vhost.bind(source, destination, body["routing_key"], table_from_json(body["arguments"]))

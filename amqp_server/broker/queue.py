@@ -110,7 +110,8 @@ class Queue:
         counted = [run for run in opened.redeliveries if run[2]]
         if counted:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
-        self.redelivered_count = 0
+        self.redelivered_count = self.refused_count = 0
+        self.refusal_told_seconds = 0.0
         self.backlog = Backlog(self, opened, facts)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self

@@ -70,6 +70,8 @@ class VirtualHost:
 
     def add_queue(self, queue: Queue) -> None:
         """Take in a new queue."""
+        # One that is never saved may have a name that stands in what was not readable.
+        self.remove_stand_in(queue.name)
         self.queues[queue.name] = queue
         self.routing_version += 1
 
@@ -87,6 +89,12 @@ class VirtualHost:
         del self.queues[queue.name]
         self.routing_version += 1
         return self._remove_bindings_to(queue)
+
+    def remove_stand_in(self, name: str) -> list[Binding]:
+        """Forget what refused the messages of a damaged queue; return the bindings to it."""
+        self.routing_version += 1
+        stand_in = self.damaged.end_stand_in(name)
+        return [] if stand_in is None else self._remove_bindings_to(stand_in)
 
     def bind(
         self, source: Exchange, destination: Destination, key: str, arguments: Table

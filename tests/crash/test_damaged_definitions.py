@@ -89,6 +89,7 @@ def fill(client: AmqpClient, queues: tuple[str, ...]) -> None:
     for queue in queues:
         client.declare(queue)
         client.call(Queue.Bind(queue=queue, exchange="x", routing_key=queue), Queue.BindOk)
+    for queue in queues:
         client.publish(queue.encode(), queue)
     client.expect_confirmed()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
+from amqp_server.broker.publishing.refusal_log import note_refused
 from appendlog.layout.message import PERSISTENT
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def enqueue(
     for queue in queues:
         if queue.store.is_failed or (queue.refuses_when_full and queue.refuse(messages[0], flags)):
             refusing.append(queue)
+            if queue.store.is_failed:
+                note_refused(queue, len(messages))
             continue
         end_offset = queue.publish(messages, flags)
         if is_persistent and queue.is_journaled and queue.store.confirmed_end < end_offset:

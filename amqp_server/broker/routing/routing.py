@@ -71,8 +71,9 @@ class Routing:
         while pending:
             current = pending.pop()
             if current.name == "":
+                vhost = self._virtual_host
                 for key in envelope.routing_keys:
-                    queue = self._virtual_host.queues.get(key)
+                    queue = vhost.queues.get(key) or vhost.damaged.refusing(key)
                     if queue is not None:
                         queues[queue] = None
                 continue

@@ -126,6 +126,7 @@ class QueueStorage:
         settings: StorageSettings,
         settled_floor: int = 0,
         known_end: int = 0,
+        filesystem: FileSystem | None = None,
     ) -> tuple[Log, RecoveryReport]:
         """Open or create a queue's log, recovering it; may read the disk for a while.
 
@@ -134,11 +135,13 @@ class QueueStorage:
             settings: How it is kept.
             settled_floor: Of its checkpoint: offsets below it are not missed.
             known_end: Of its checkpoint: offsets below it were on the disk.
+            filesystem: Of this log alone; None is that of all logs.
         """
         path = self._config.storage_path
         directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
         options = settings.log_options(self._directories)
-        return Log.open(directory, identity, options, self._filesystem, settled_floor, known_end)
+        files = filesystem or self._filesystem
+        return Log.open(directory, identity, options, files, settled_floor, known_end)
 
     def make_store(
         self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
@@ -161,6 +164,10 @@ class QueueStorage:
         )
         self._stores[log] = store
         return store
+
+    def forget(self, store: MessageStore) -> None:
+        """Expect nothing of a store that will never write anything."""
+        del self._stores[store.log]
 
     def discard(self, store: MessageStore, on_done: Callable[[], None] | None = None) -> None:
         """Forget a deleted queue's store and remove its log from the disk.

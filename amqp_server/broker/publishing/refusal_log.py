@@ -1,0 +1,39 @@
+"""Telling people which queue refuses messages: once a minute for each, however many there are."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 60.0
+"""From one line about a queue to the next."""
+
+
+def note_refused(queue: Queue, count: int) -> None:
+    """Count messages that a queue without a working log refused, and tell so if it is time.
+
+    A publisher without confirms hears nothing of it.
+
+    Args:
+        queue: Its log has failed, or could not be opened.
+        count: Messages; each try of the same dead letter counts.
+    """
+    is_first = not queue.refused_count
+    queue.refused_count += count
+    now = time.monotonic()
+    if not is_first and now < queue.refusal_told_seconds + PAUSE_SECONDS:
+        return
+    queue.refusal_told_seconds = now
+    logger.warning(
+        "messages refused vhost=%s queue=%s refused=%d reason=%s",
+        queue.virtual_host.name,
+        queue.name,
+        queue.refused_count,
+        "its log has failed, or could not be recovered",
+    )

@@ -1,0 +1,184 @@
+"""What is published to a queue that the start could not bring back is refused, not dropped."""
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
+
+from appendlog.files.filesystem import FileSystem
+from tests.amqp_client import AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+pytestmark = pytest.mark.crash
+OK = Exchange.DeclareOk
+
+
+class UnreadableLog(FileSystem):
+    """A disk that has trouble with the log of the queue `bad`."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Refuse the log files that are there."""
+        if path.suffix == ".log" and "bad" in path.parts and not flags & os.O_CREAT:
+            raise OSError(5, "Input/output error")
+        return super().open(path, flags, mode)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return a data directory with `good` and `bad`, bound to `x`, and a message in each."""
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.call(Exchange.Declare(exchange="x", exchange_type="fanout", durable=True), OK)
+        for queue in ("good", "bad"):
+            client.declare(queue)
+            client.call(Queue.Bind(queue=queue, exchange="x"), Queue.BindOk)
+            client.publish(b"kept", queue)
+            client.expect_confirmed()
+    return tmp_path
+
+
+@contextmanager
+def damaged(data: Path) -> Iterator[AmqpClient]:
+    """Start on a disk that cannot read the log of `bad`."""
+    with ThreadedServer(data, UnreadableLog()) as server, connect(server.address) as client:
+        yield client
+
+
+def bodies(client: AmqpClient, queue: str, channel: int = 1) -> list[bytes]:
+    found = []
+    while (message := client.get(queue, channel=channel)) is not None:
+        found.append(message.body)
+    return found
+
+
+@pytest.mark.parametrize("mandatory", [False, True])
+def test_a_confirming_publisher_gets_a_nack_and_no_return(data: Path, mandatory: bool) -> None:
+    """It got an ack, and the message was in no queue."""
+    with damaged(data) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"lost", "bad", mandatory=mandatory)
+        assert client.expect(Basic.Nack).delivery_tag == 1
+        client.publish(b"fine", "good", mandatory=mandatory)
+        assert client.expect(Basic.Ack).delivery_tag == 2
+
+
+def test_the_healthy_queues_of_a_refused_publish_have_it(data: Path) -> None:
+    with damaged(data) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"both", "any", exchange="x")
+        assert client.expect(Basic.Nack).delivery_tag == 1
+        assert bodies(client, "good") == [b"kept", b"both"]
+
+
+def test_a_damaged_definition_refuses_as_well(data: Path) -> None:
+    (document,) = (data / "metadata" / "queues").rglob("bad.json")
+    document.write_bytes(document.read_bytes()[:20])
+    with ThreadedServer(data) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"lost", "bad")
+        assert client.expect(Basic.Nack).delivery_tag == 1
+        client.publish(b"both", "any", exchange="x")
+        assert client.expect(Basic.Nack).delivery_tag == 2
+
+
+def test_nobody_knows_which_queues_a_directory_had_that_is_damaged(data: Path) -> None:
+    queues = data / "metadata" / "queues"
+    shutil.rmtree(queues)
+    queues.write_text("in the way")
+    with ThreadedServer(data) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"lost", "never heard of")
+        assert client.expect(Basic.Nack).delivery_tag == 1
+        client.publish(b"both", "any", exchange="x")
+        assert client.expect(Basic.Nack).delivery_tag == 2
+        # A queue that is never saved may have such a name, and takes what is meant for it.
+        client.call(Queue.Declare(queue="bad", exclusive=True), Queue.DeclareOk)
+        client.publish(b"taken", "bad")
+        assert client.expect(Basic.Ack).delivery_tag == 3
+        assert bodies(client, "bad") == [b"taken"]
+
+
+def test_a_transaction_is_refused_as_a_whole(data: Path) -> None:
+    with damaged(data) as client:
+        client.open_channel()
+        client.call(Tx.Select(), Tx.SelectOk)
+        client.publish(b"half", "good")
+        client.publish(b"half", "bad")
+        client.send(Tx.Commit())
+        text = client.expect_channel_close(406).reply_text
+        assert "not committed: queue 'bad' in vhost '/' is failed" in text
+        client.open_channel(2)
+        assert bodies(client, "good", channel=2) == [b"kept"]
+
+
+def test_without_confirms_it_is_dropped_and_said_once(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with damaged(data) as client, caplog.at_level(logging.WARNING):
+        client.open_channel()
+        for _ in range(5):
+            client.publish(b"lost", "bad")
+        assert bodies(client, "good") == [b"kept"]
+    lines = [each for each in caplog.messages if each.startswith("messages refused")]
+    assert len(lines) == 1
+    assert "queue=bad" in lines[0]
+
+
+def test_dead_letters_wait_until_the_queue_is_back(data: Path) -> None:
+    arguments: Any = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "bad"}
+    with damaged(data) as client:
+        client.open_channel(confirms=True)
+        client.declare("source", arguments=arguments)
+        client.publish(b"letter", "source")
+        client.expect_confirmed()
+        message = client.get("source", no_ack=False)
+        assert message is not None
+        client.send(Basic.Reject(delivery_tag=message.tag, requeue=False))
+        assert client.ready_count("source") == 0
+    with ThreadedServer(data) as server, connect(server.address) as client:
+        client.open_channel()
+        message = client.get("source", no_ack=False)
+        assert message is not None, "the letter was dropped"
+        client.send(Basic.Reject(delivery_tag=message.tag, requeue=False))
+        bad = server.server.broker.vhosts["/"].queues["bad"]
+        server.wait_until(lambda: bad.ready_count == 2)
+        assert bodies(client, "bad") == [b"kept", b"letter"]
+
+
+def test_what_is_deleted_is_unroutable_again(data: Path) -> None:
+    with damaged(data) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"lost", "bad")
+        assert client.expect(Basic.Nack).delivery_tag == 1
+        client.call(Queue.Delete(queue="bad"), Queue.DeleteOk)
+        client.publish(b"nowhere", "bad", mandatory=True)
+        assert client.expect_return().body == b"nowhere"
+        assert client.expect(Basic.Ack).delivery_tag == 2
+        client.publish(b"one", "any", exchange="x")
+        assert client.expect(Basic.Ack).delivery_tag == 3
+        client.declare("bad")
+        client.publish(b"new", "bad")
+        assert client.expect(Basic.Ack).delivery_tag == 4
+    with ThreadedServer(data) as server, connect(server.address) as client:
+        client.open_channel()
+        assert bodies(client, "bad") == [b"new"]
+        exchanges = server.server.broker.vhosts["/"].exchanges
+        assert len(server.call(lambda: dict(exchanges["x"].bindings))) == 1
+
+
+def test_an_exchange_that_only_a_damaged_queue_used_goes_with_it(data: Path) -> None:
+    with ThreadedServer(data) as server, connect(server.address) as client:
+        client.open_channel()
+        client.call(Exchange.Declare(exchange="auto", durable=True, auto_delete=True), OK)
+        client.call(Queue.Bind(queue="bad", exchange="auto"), Queue.BindOk)
+    with damaged(data) as client:
+        client.open_channel()
+        client.call(Queue.Delete(queue="bad"), Queue.DeleteOk)
+        client.send(Exchange.Declare(exchange="auto", passive=True))
+        assert client.expect(Channel.Close).reply_code == 404
