@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from amqp_server.answer_line import AnswerLine
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
+from amqp_server.failed_methods import log_failed_method
 from amqp_server.frame_errors import (
     channel_close,
     check_opens_channel,
@@ -382,7 +383,7 @@ class ClientSession:
         elif isinstance(error, SoftError):
             self.close_channel(channel.number, error.with_method(method.class_id, method.method_id))
         else:
-            logger.error("method failed peer=%s method=%s", self.name, method.name, exc_info=error)
+            log_failed_method(self.name, method, error)
             self._fail(InternalError(_SEE_LOG))
 
     def close_channel(self, number: int, error: SoftError) -> None:

@@ -45,6 +45,19 @@ def test_a_queue_that_cannot_be_saved_is_refused_and_not_there(server: ThreadedS
         client.expect_channel_close(404)
 
 
+def test_a_refusal_by_the_disk_is_one_line_without_a_traceback(
+    server: ThreadedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send(Queue.Declare(queue="q", durable=True))
+        expect_refusal(client)
+    (line,) = [each for each in caplog.records if each.getMessage().startswith("method failed")]
+    assert line.exc_info is None
+    assert "method=queue.declare" in line.getMessage()
+    assert "could not be written" in line.getMessage()
+
+
 def test_an_exchange_that_cannot_be_saved_is_refused_and_not_there(
     server: ThreadedServer,
 ) -> None:
