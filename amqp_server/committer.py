@@ -93,6 +93,7 @@ class Committer:
         """Return when a transaction is durable and has been carried out.
 
         Raises:
+            RedoUnknownError: The disk refused; the next start may do it, or not.
             RedoFailedError: The disk refused; nothing of it was done.
         """
         self._under_way += 1

@@ -6,6 +6,7 @@ from offsets.errors import (
     CheckpointFailedError,
     OffsetsError,
     RedoFailedError,
+    RedoUnknownError,
     UnsupportedCheckpointError,
     UnsupportedRedoError,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "RedoSettled",
     "RedoTarget",
     "RedoTransaction",
+    "RedoUnknownError",
     "Settlement",
     "UnsupportedCheckpointError",
     "UnsupportedRedoError",

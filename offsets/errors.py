@@ -54,6 +54,10 @@ class RedoFailedError(OffsetsError):
         self.cause = cause
 
 
+class RedoUnknownError(RedoFailedError):
+    """A round failed and could not be taken back: the next start may find it committed, or not."""
+
+
 class UnsupportedRedoError(OffsetsError):
     """A redo file is whole but of a version that this program does not read.
 

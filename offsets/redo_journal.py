@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
-from offsets.errors import RedoFailedError
+from offsets.errors import RedoFailedError, RedoUnknownError
 from offsets.redo_reading import RedoRecovery, read_redo_journal, redo_path
 from offsets.redo_round import encode_redo_round
 from offsets.redo_transaction import RedoTransaction
@@ -45,7 +45,7 @@ class RedoJournal:
         self._descriptor = -1
         self._file_bytes = 0
         self._round = 0
-        self._failed: RedoFailedError | None = None
+        self._left_over: tuple[Path, int] | None = None
 
     @classmethod
     def open(cls, directory: Path, filesystem: FileSystem) -> Self:
@@ -82,12 +82,11 @@ class RedoJournal:
             transactions: In the order of their commits, at least one.
 
         Raises:
-            RedoFailedError: None of them is committed, and what was written of them is gone
-                again; or, if that failed too (then every later call fails), they may be
-                found committed after a restart.
+            RedoUnknownError: What was written of them could not be taken back: they may be
+                found committed after a restart. Every later call begins with trying that again.
+            RedoFailedError: None of them is committed, and nothing of them is on the disk.
         """
-        if self._failed is not None:
-            raise self._failed
+        self._take_back()
         try:
             if number != self._number or self._descriptor < 0:
                 self._begin(number)
@@ -102,9 +101,15 @@ class RedoJournal:
                 self._filesystem.sync_directory(self._directory)
                 self._directories.sync(self._filesystem, self._directory)
         except OSError as cause:
-            error = RedoFailedError(redo_path(self._directory, self._number), cause)
-            self._withdraw(error)
-            raise error from cause
+            # On a descriptor of its own: the one whose write or sync failed cannot be trusted.
+            self.close()
+            path = redo_path(self._directory, self._number)
+            self._left_over = path, self._file_bytes if self._round else 0
+            try:
+                self._take_back()
+            except RedoFailedError:
+                raise RedoUnknownError(path, cause) from cause
+            raise RedoFailedError(path, cause) from cause
         self._file_bytes = end
         self._round += 1
 
@@ -157,32 +162,42 @@ class RedoJournal:
         path = redo_path(self._directory, number)
         self._descriptor = self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
-    def _withdraw(self, error: RedoFailedError) -> None:
+    def _take_back(self) -> None:
         """Take back a round that failed, or it might be found committed after all.
 
-        On a descriptor of its own: the one whose write or sync failed cannot be trusted.
+        Raises:
+            RedoFailedError: It may still be there.
         """
-        self.close()
-        filesystem = self._filesystem
-        path = redo_path(self._directory, self._number)
+        if self._left_over is None:
+            return
+        path, size = self._left_over
         try:
-            if not filesystem.exists(path):
-                return
-            if self._round == 0:
-                filesystem.unlink(path)
-            else:
-                descriptor = filesystem.open(path, os.O_RDWR)
-                try:
-                    filesystem.truncate(descriptor, self._file_bytes)
-                    filesystem.fsync(descriptor)
-                finally:
-                    filesystem.close(descriptor)
-            filesystem.sync_directory(self._directory)
+            self._cut(path, size)
         except OSError as cause:
             logger.error(  # noqa: TRY400 - one line says it all
                 "redo round not taken back path=%s error=%s", path, cause
             )
-            self._failed = error
+            raise RedoFailedError(path, cause) from cause
+        self._left_over = None
+
+    def _cut(self, path: Path, size: int) -> None:
+        """Cut a file to the rounds that are committed, durably; without any it goes."""
+        filesystem = self._filesystem
+        if not filesystem.exists(path):
+            # Never made, or removed by an earlier try, which may have been its last deed.
+            if filesystem.exists(self._directory):
+                filesystem.sync_directory(self._directory)
+            return
+        if not size:
+            filesystem.unlink(path)
+        else:
+            descriptor = filesystem.open(path, os.O_RDWR)
+            try:
+                filesystem.truncate(descriptor, size)
+                filesystem.fsync(descriptor)
+            finally:
+                filesystem.close(descriptor)
+        filesystem.sync_directory(self._directory)
 
     def _remove(self, paths: Sequence[Path]) -> None:
         if not paths:

@@ -1,5 +1,6 @@
 """All or nothing: a server that ends at any step of a commit."""
 
+import errno
 import random
 import threading
 from collections import Counter
@@ -10,6 +11,7 @@ import pytest
 from pamqp.commands import Basic, Channel, Tx
 
 from amqp_server import committer
+from appendlog.files.filesystem import FileSystem
 from offsets.errors import OffsetsError
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.moving import (
@@ -54,6 +56,67 @@ def test_nothing_happens_before_the_record_is_on_the_disk(power: Power) -> None:
     power.lose()
     with serve(Power(power.root)) as server:
         assert not is_there(server.address)
+
+
+class HalfRefusing(FileSystem):
+    """A disk that takes a file of the journal, then says that it has not, and keeps it."""
+
+    is_refusing = False
+
+    def sync_directory(self, path: Path) -> None:
+        """Fail for the journal, after all was written."""
+        self._refuse(path)
+        super().sync_directory(path)
+
+    def unlink(self, path: Path) -> None:
+        """Fail for the journal."""
+        self._refuse(path.parent)
+        super().unlink(path)
+
+    def _refuse(self, path: Path) -> None:
+        if self.is_refusing and path.name == "transactions":
+            raise OSError(errno.EIO, "Input/output error")
+
+
+def commit_without_knowing(client: AmqpClient) -> None:
+    """Commit a transaction that the disk takes, and denies."""
+    client.send(Tx.Commit())
+    text = client.expect_channel_close(406).reply_text
+    assert "may be committed or not, a restart will tell" in text
+    assert "not committed" not in text
+
+
+def test_a_commit_that_cannot_be_taken_back_is_called_unknown(tmp_path: Path) -> None:
+    """The text was that it is not committed, and the next start carried it out."""
+    filesystem = HalfRefusing()
+    with ThreadedServer(tmp_path, filesystem) as server, connect(server.address) as client:
+        prepare(client)
+        filesystem.is_refusing = True
+        commit_without_knowing(client)
+        with transactional(server) as other:
+            other.publish(b"later", "left")
+            other.send(Tx.Commit())
+            text = other.expect_channel_close(406).reply_text
+            assert "transaction not committed: the disk refused it" in text
+    with ThreadedServer(tmp_path) as server:
+        assert is_there(server.address)
+
+
+def test_after_a_commit_of_unknown_outcome_the_journal_works_when_the_disk_does(
+    tmp_path: Path,
+) -> None:
+    filesystem = HalfRefusing()
+    with ThreadedServer(tmp_path, filesystem) as server, connect(server.address) as client:
+        prepare(client)
+        filesystem.is_refusing = True
+        commit_without_knowing(client)
+        filesystem.is_refusing = False
+        with transactional(server) as other:
+            other.publish(b"later", "left")
+            other.call(Tx.Commit(), Tx.CommitOk)
+            other.open_channel(2)
+            later = other.get("left", channel=2), other.get("left", channel=2)
+            assert [message and message.body for message in later] == [b"before", b"later"]
 
 
 def test_a_channel_that_closes_while_it_commits_has_committed(power: Power) -> None:

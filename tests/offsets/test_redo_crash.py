@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from appendlog.files.filesystem import FileSystem
-from offsets.errors import RedoFailedError
+from offsets.errors import RedoFailedError, RedoUnknownError
 from offsets.redo_transaction import RedoTransaction
 from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.offsets.redo_samples import open_journal, read, transaction, transactions, write_rounds
@@ -97,9 +97,12 @@ def test_a_disk_error_at_any_operation_is_told_and_leaves_no_refused_transaction
     raise AssertionError
 
 
-def test_a_round_that_cannot_be_taken_back_ends_the_journal(tmp_path: Path) -> None:
+def test_a_round_that_cannot_be_taken_back_holds_up_the_journal_until_it_can(
+    tmp_path: Path,
+) -> None:
     class BrokenDisk(FileSystem):
         is_broken = False
+        is_stuck = True
 
         def pwritev(self, *_: object) -> int:
             if self.is_broken:
@@ -107,18 +110,25 @@ def test_a_round_that_cannot_be_taken_back_ends_the_journal(tmp_path: Path) -> N
             return super().pwritev(*_)  # type: ignore[arg-type]
 
         def truncate(self, descriptor: int, size: int) -> None:
-            raise OSError(errno.EIO, "Input/output error")
+            if self.is_stuck:
+                raise OSError(errno.EIO, "Input/output error")
+            super().truncate(descriptor, size)
 
     filesystem = BrokenDisk()
     journal = open_journal(tmp_path, filesystem)
     journal.write(1, transactions(0, 1))
     filesystem.is_broken = True
-    with pytest.raises(RedoFailedError):
+    with pytest.raises(RedoUnknownError):
         journal.write(1, transactions(1, 2))
     filesystem.is_broken = False
-    with pytest.raises(RedoFailedError):
+    with pytest.raises(RedoFailedError) as refusal:
         journal.write(2, transactions(2, 3))
+    assert not isinstance(refusal.value, RedoUnknownError), "nothing of it was written"
     assert read(tmp_path) == transactions(0, 1)
+    filesystem.is_stuck = False
+    journal.write(2, transactions(3, 4))
+    journal.close()
+    assert read(tmp_path) == [*transactions(0, 1), *transactions(3, 4)]
 
 
 def test_files_that_cannot_be_removed_are_told(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from amqp_server.protocol.methods import (
     TxSelect,
     TxSelectOk,
 )
-from offsets import RedoFailedError
+from offsets import RedoFailedError, RedoUnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -47,6 +47,11 @@ def commit(channel: Channel, method: TxCommit) -> Awaitable[None] | None:
 async def _commit_durably(channel: Channel, committing: Commit) -> None:
     try:
         await channel.broker.commit(committing)
+    except RedoUnknownError as error:
+        raise PreconditionFailed(
+            "transaction may be committed or not, a restart will tell: the disk refused it, "
+            "and refused to take it back"
+        ) from error
     except RedoFailedError as error:
         raise PreconditionFailed("transaction not committed: the disk refused it") from error
 
