@@ -15,6 +15,7 @@ from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import COMMANDS, missing_library
 from cli.logs import configure_logging
+from cli.option_groups import GroupedOptions
 from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
 from cli.settings import (
     ServerOption,
@@ -34,7 +35,7 @@ EXIT_INTERRUPTED: Final = 130
 EXIT_NO_READER: Final = 141
 
 
-class ServerGroup(click.Group):
+class ServerGroup(GroupedOptions):
     """The broker itself, with subcommands that own their options.
 
     An option of the server before a subcommand would be ignored, so it is refused.

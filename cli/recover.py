@@ -74,7 +74,7 @@ def _print(report: dict[str, Any]) -> None:
     checkpoint, redo = report["checkpoint"], report["redo"]
     would = " (dry run: nothing was changed)" if report["is_dry_run"] else ""
     click.echo(f"outcome: {report['outcome']}{would}, {report['written_at']}")
-    click.echo(f"last stop: {'clean' if report['was_clean_stop'] else 'a crash'}")
+    click.echo(f"last stop: {_last_stop(report)}")
     click.echo(
         f"queues: {totals['queues']} opened, {totals['unopened_queues']} not; "
         f"{totals['segments']} segments, {totals['records']} records, {totals['ready']} ready"
@@ -100,6 +100,14 @@ def _print(report: dict[str, Any]) -> None:
     if report["removed_logs"]:
         click.echo(f"logs of unknown queues: {report['removed_logs']} removed")
     _print_queues(report)
+
+
+def _last_stop(report: dict[str, Any]) -> str:
+    if report["was_clean_stop"]:
+        return "clean"
+    # A server writes its first checkpoint when it starts: where none is, none has run.
+    is_new = not report["checkpoint"]["generation"] and not report["totals"]["queues"]
+    return "none, the directory was new" if is_new else "a crash"
 
 
 def _print_queues(report: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.maintenance.values import text_json
-from appendlog import FileSystem
+from appendlog import FileSystem, LogError
 from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import read_durable_end
 from offsets import decode_checkpoint, read_checkpoint
@@ -20,15 +20,29 @@ if TYPE_CHECKING:
 def stored_stats(stored: StoredQueues, queues: Sequence[StoredQueue]) -> Iterator[dict[str, Any]]:
     """Return what is known of each queue, with the names that the running server uses.
 
+    A queue whose files cannot be read has the state `unreadable`, and `failed` says why: it hides
+    no other queue.
+
     Raises:
         OffsetsError: The checkpoint cannot be read.
-        LogError: A segment is of another format version.
-        OSError: A file cannot be read.
     """
     found = read_checkpoint(stored.storage_path / "offsets", FileSystem())
     for queue in queues:
         entry = found.entries.get(queue.incarnation.bytes)
-        yield _stats(queue, None if entry is None else decode_checkpoint(entry))
+        try:
+            yield _stats(queue, None if entry is None else decode_checkpoint(entry))
+        except (LogError, OSError) as error:
+            yield {**_identity(queue), "state": "unreadable", "failed": str(error)}
+
+
+def _identity(queue: StoredQueue) -> dict[str, Any]:
+    return {
+        **text_json("vhost", queue.vhost),
+        **text_json("name", queue.name),
+        "type": queue.definition.settings.type.value,
+        "is_durable": True,
+        "incarnation": str(queue.incarnation),
+    }
 
 
 def _stats(queue: StoredQueue, checkpoint: QueueCheckpoint | None) -> dict[str, Any]:
@@ -39,12 +53,8 @@ def _stats(queue: StoredQueue, checkpoint: QueueCheckpoint | None) -> dict[str, 
     above = sum(stop - start for start, stop in checkpoint.acked_ranges) if checkpoint else 0
     start = names[0].base_offset if names else 0
     return {
-        **text_json("vhost", queue.vhost),
-        **text_json("name", queue.name),
-        "type": queue.definition.settings.type.value,
+        **_identity(queue),
         "state": "stopped",
-        "is_durable": True,
-        "incarnation": str(queue.incarnation),
         "ready": end.recovery_point - max(floor, start) - above if end else None,
         "settled_above_floor": above,
         "checkpointed_floor": floor,

@@ -10,7 +10,9 @@ import appendlog  # noqa: F401 - loaded before a test takes one of its modules a
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
 from cli.commands import COMMANDS, missing_library
-from cli.main import main
+from cli.main import command, main
+from cli.option_groups import OPTION_GROUPS
+from cli.settings import ServerOption
 from tests.cli.conftest import Refuse
 
 
@@ -30,6 +32,12 @@ def calls(started: list[ServerConfig], monkeypatch: pytest.MonkeyPatch) -> list[
     module.export = export  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cli.export", module)
     return paths
+
+
+def test_every_option_of_the_server_is_in_one_section_of_the_help_page() -> None:
+    grouped = [option for options in OPTION_GROUPS.values() for option in options]
+    known = [param.key for param in command.params if isinstance(param, ServerOption)]
+    assert sorted(grouped) == sorted(known)
 
 
 def test_help_lists_options_and_subcommands_without_importing_them(

@@ -10,7 +10,7 @@ from pamqp.commands import Basic, Queue
 from amqp_server.control.client import ControlError, ask
 from cli.main import main
 from tests.amqp_client import connect
-from tests.data_directories import fill
+from tests.data_directories import fill, segments_of
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -28,6 +28,20 @@ def stats(capsys: pytest.CaptureFixture[str], storage: Path, *arguments: str) ->
 @pytest.fixture(autouse=True)
 def _environment(clean_environment: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests."""
+
+
+def test_a_queue_that_cannot_be_read_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = tmp_path / "data"
+    fill(storage, a=2, b=3)
+    (segment,) = segments_of(storage, "a")
+    segment.unlink()
+    segment.symlink_to(segment.name)
+    unreadable, sound = stats(capsys, storage)
+    assert (unreadable["name"], unreadable["state"]) == ("a", "unreadable")
+    assert segment.name in unreadable["failed"]
+    assert (sound["name"], sound["ready"]) == ("b", 3)
 
 
 def test_a_vhost_that_is_not_there_is_refused_by_server_and_files_alike(

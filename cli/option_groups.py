@@ -1,0 +1,65 @@
+"""The options of the server by what they are about: the order of its help page."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import click
+
+OTHER: Final = "Other options"
+
+OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "Where": ("host", "port", "storage-path", "config", "log-level"),
+        "Safety and speed": (
+            "durability",
+            "flush-interval",
+            "flush-bytes",
+            "offset-checkpoint-interval",
+        ),
+        "Memory": ("ring-size", "ring-bytes", "ring-bytes-total", "memory-watermark"),
+        "Disk": (
+            "disk-free-limit",
+            "segment-bytes",
+            "segment-age",
+            "compact-below",
+            "compression",
+            "compression-min-size",
+        ),
+        "Keeping what is settled": (
+            "retain-for",
+            "retain-bytes",
+            "retain-bytes-total",
+            "retain-segments-min",
+            "protect-unconsumed",
+            "force-remove-after",
+        ),
+        "Clients": (
+            "max-message-size",
+            "consumer-timeout",
+            "guest-from-anywhere",
+            "present-product",
+            "present-version",
+        ),
+    }
+)
+"""Options of each section of the help page, without the dashes; the rest comes last."""
+
+
+class GroupedOptions(click.Group):
+    """A command whose help page has a section for each group of options."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, section by section, then the subcommands."""
+        records = {
+            param.opts[0].removeprefix("--"): record
+            for param in self.get_params(ctx)
+            if (record := param.get_help_record(ctx)) is not None
+        }
+        for title, options in OPTION_GROUPS.items():
+            rows = [records.pop(option) for option in options if option in records]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+        with formatter.section(OTHER):
+            formatter.write_dl(list(records.values()))
+        self.format_commands(ctx, formatter)
