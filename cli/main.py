@@ -340,13 +340,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0 after a clean stop, 2 when refused, 130 when interrupted, 141 when nobody
         reads what is written any more (`| head`).
     """
+    stdout = sys.stdout
     try:
         outcome = command.main(
             args=None if arguments is None else list(arguments),
             prog_name=PROGRAM,
             standalone_mode=False,
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: it was closed before the start
+            sys.stdout.flush()
     except click.ClickException as error:
         return _refuse(_one_line(error), error.exit_code)
     except StartupError as error:
@@ -358,6 +360,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(advice, EXIT_REFUSED)
     except click.Abort:
         return EXIT_INTERRUPTED
+    except SystemExit:
+        # What click makes of a broken pipe: a stream that swallows it, and code 1.
+        if sys.stdout is not stdout:
+            return EXIT_NO_READER
+        raise
     except BrokenPipeError:
         # The interpreter flushes once more at its end, and would complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

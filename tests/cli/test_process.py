@@ -146,3 +146,41 @@ def test_without_the_libraries_of_an_extra_the_command_says_what_to_install(
     assert done.stderr.startswith("amqp-server: error: this command needs ")
     assert done.stderr.endswith(f": pip install 'amqp-server[{extra}]'\n")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version"])
+def test_a_closed_standard_output_is_nobody_s_fault(
+    environment: dict[str, str], tmp_path: Path, argument: str
+) -> None:
+    """It gave a traceback, at the end of a server too."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'"{sys.executable}" -m amqp_server {argument} >&-'],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=15,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_has_gone_ends_a_command_in_silence(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "amqp_server", "--help"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=15,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
