@@ -71,6 +71,22 @@ def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_ans
     assert confirms.release() == [Answer(3, refused=False), Answer(6, refused=True)]
 
 
+def test_a_refused_publish_is_answered_when_its_other_queues_have_it_or_fail_too() -> None:
+    """Who tries again leaves out those that have it: they must not fail afterwards."""
+    confirms = PublisherConfirms()
+    first, second, third = WrittenQueue(), WrittenQueue(), WrittenQueue()
+    confirms.add(1, [first.barrier(1), second.barrier(1), third.barrier(1)])
+    first.store.is_failed = True
+
+    assert confirms.refuse(cast("Queue", first)) == [1]
+    assert confirms.release() == []
+    third.store.confirmed_end = 1
+    assert confirms.release() == []
+    second.store.is_failed = True
+    assert confirms.refuse(cast("Queue", second)) == [1]
+    assert confirms.release() == [Answer(1, refused=True)]
+
+
 def test_what_is_safe_waits_for_what_was_published_before_it() -> None:
     confirms = PublisherConfirms()
     slow = WrittenQueue()

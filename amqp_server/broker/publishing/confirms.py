@@ -78,8 +78,8 @@ class PublisherConfirms:
     def refuse(self, queue: Queue) -> list[int]:
         """Refuse what waits for a queue whose log has failed, and take it out of that queue.
 
-        At once, though it may be answered later: the log may work again by then, and pass the
-        same offsets with other messages.
+        At once, though it is answered later, when its other queues have it or refuse it as well:
+        the log may work again by then, and pass the same offsets with other messages.
 
         Returns:
             The last tags of what is refused.
@@ -91,7 +91,10 @@ class PublisherConfirms:
                 if barrier.queue is queue and queue.store.confirmed_end < barrier.end_offset:
                     count = entry.last_tag - first_tag + 1
                     queue.withdrawals.add(barrier.end_offset - count, barrier.end_offset)
-                    entry.refused, entry.barriers = True, ()
+                    entry.refused = True
+                    # What the others do with it has to be known as well: whoever tries again
+                    # leaves out those that have it, and they may still fail.
+                    entry.barriers = [each for each in entry.barriers if each.queue is not queue]
                     tags.append(entry.last_tag)
                     break
             first_tag = entry.last_tag + 1
