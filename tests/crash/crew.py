@@ -14,6 +14,7 @@ from tests.crash.ledger import Ledger, MessageId
 
 WINDOW_MESSAGES = 40
 PREFETCH = 60
+PINNED_ONE_IN = 40
 JOIN_SECONDS_MAX = 20.0
 
 
@@ -94,7 +95,14 @@ class Publisher(Worker):
 
 
 class Consumer(Worker):
-    """Consumes a queue; acknowledges one by one, many at a time, late, or gives back."""
+    """Consumes a queue; acknowledges one by one, many at a time, late, or gives back.
+
+    Args:
+        address: Of the server.
+        ledger: Where it writes what happens.
+        seed: Of its random choices.
+        queue: Which.
+    """
 
     def __init__(self, address: tuple[str, int], ledger: Ledger, seed: int, queue: str) -> None:
         self.queue = queue
@@ -131,3 +139,24 @@ class Consumer(Worker):
                 client.send(Basic.Ack(tag))
         held[kept:] = []
         held.sort()
+
+
+class Pinner(Consumer):
+    """Never answers one message in `PINNED_ONE_IN`, always the same ones, and settles the rest.
+
+    So segments stay that are mostly settled: what compaction is for.
+    """
+
+    def work(self, client: AmqpClient) -> None:
+        """Take deliveries and settle most of them."""
+        session = self.ledger.next_session()
+        client.open_channel()
+        client.consume(self.queue, prefetch=0)
+        while True:
+            message = client.expect_delivery()
+            self.ledger.deliver(
+                self.queue, message.body, redelivered=message.redelivered, session=session
+            )
+            sequence = int(message.body.partition(b" ")[0].partition(b":")[2])
+            if sequence % PINNED_ONE_IN:
+                client.send(Basic.Ack(message.tag))

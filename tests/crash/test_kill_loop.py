@@ -16,7 +16,7 @@ from pamqp.commands import Exchange, Queue
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
 from tests.crash.churner import Churn, Churner
-from tests.crash.crew import Consumer, Publisher, Worker
+from tests.crash.crew import Consumer, Pinner, Publisher, Worker
 from tests.crash.ledger import Ledger
 from tests.crash.messages import stop_cleanly
 from tests.servers import RunningServer
@@ -29,14 +29,16 @@ PUBLISHERS = 4
 EXCHANGE = "everywhere"
 QUEUES: dict[str, dict[str, object]] = {
     "shared": {},
-    "mirror": {"x-durability": "fsync"},
+    "mirror": {"x-durability": "fsync", "x-retain-bytes": 200_000},
     "ranked": {"x-max-priority": 3},
     "quorum": {"x-queue-type": "quorum"},
+    "pinned": {},
 }
 SHORT = "short"
 LATE = "late"
 """Where everything goes that has expired in `SHORT`: at least once, and not marked."""
 CONSUMERS = ("shared", "shared", "mirror", "ranked", "quorum", LATE)
+PINNED = "pinned"
 CONFIRMS_MAX = 1500
 START_KILLED_SHARE = 0.25
 INTERPRETED_SHARE = 0.3
@@ -52,12 +54,13 @@ def chance() -> random.Random:
 
 def server_options(chance: random.Random) -> Iterator[str]:
     """Yield the options of one round: small and large windows, checkpoints often or never."""
-    yield from ("--offset-checkpoint-interval", chance.choice(["0", "20ms", "200ms"]))
+    yield from ("--offset-checkpoint-interval", chance.choice(["0", "20ms", "100ms"]))
     yield from ("--ring-size", chance.choice(["1024", "65536"]))
     yield from ("--ring-bytes", chance.choice(["64KiB", "16MiB"]))
     yield from ("--durability", chance.choice(["fsync", "write"]))
     yield from ("--flush-bytes", chance.choice(["4KiB", "256KiB"]))
-    yield from ("--segment-bytes", chance.choice(["64KiB", "256KiB", "64MiB"]))
+    yield from ("--segment-bytes", chance.choice(["64KiB", "64KiB", "256KiB", "64MiB"]))
+    yield from ("--compact-below", "0.9")
 
 
 def test_no_confirmed_message_is_lost_over_many_kills(
@@ -68,6 +71,7 @@ def test_no_confirmed_message_is_lost_over_many_kills(
     server.kill()
     ledger = Ledger((*QUEUES, LATE))
     churn = Churn()
+    compacted: set[Path] = set()
     for _ in range(ROUNDS):
         server.options = tuple(server_options(chance))
         server.interpreted = chance.random() < INTERPRETED_SHARE
@@ -75,6 +79,8 @@ def test_no_confirmed_message_is_lost_over_many_kills(
             kill_in_its_start(server, chance)
         server.start()
         work_until_killed(server, ledger, churn, chance)
+        # The generation in the name is how often a segment was written anew.
+        compacted.update(server.storage_path.glob("logs/*/*/*/*-*.log"))
     server.options, server.interpreted = (), False
     server.start()
     with connect(server.address) as client:
@@ -87,9 +93,11 @@ def test_no_confirmed_message_is_lost_over_many_kills(
     assert not any(drain(server, queue, ledger) for queue in (*QUEUES, LATE))
     assert churn.rounds, "nothing was purged or deleted"
     assert churn.checks >= ROUNDS
+    assert len(compacted) >= ROUNDS // 4, "almost nothing was compacted"
     verdicts = {queue: ledger.judge(queue) for queue in QUEUES}
     for queue, verdict in verdicts.items():
         print(f"kill loop rounds={ROUNDS} seed={SEED} queue={queue} {verdict}")
+    print(f"kill loop rounds={ROUNDS} seed={SEED} compacted={len(compacted)}")
     for verdict in verdicts.values():
         assert verdict.is_good, str(verdict)
         assert verdict.redelivered, "no kill left anything to be delivered again"
@@ -133,6 +141,7 @@ def work_until_killed(
     crew: list[Worker] = [
         *(Publisher(server.address, ledger, next(seeds), n, EXCHANGE) for n in range(PUBLISHERS)),
         *(Consumer(server.address, ledger, next(seeds), queue) for queue in CONSUMERS),
+        Pinner(server.address, ledger, next(seeds), PINNED),
         churner,
     ]
     assert churner.has_checked.wait(ROUND_SECONDS_MAX)
