@@ -56,7 +56,13 @@ class InlineServer:
         seed: int = 0,
         **settings: Any,  # noqa: ANN401 - as the dataclass has them
     ) -> None:
-        settings = {"offset_checkpoint_interval_seconds": 0, "ring_size": 1024, **settings}
+        settings = {
+            "offset_checkpoint_interval_seconds": 0,
+            "ring_size": 1024,
+            "compact_below": 0.9,
+            "disk_free_limit_bytes": 0,
+            **settings,
+        }
         config = ServerConfig(port=0, storage_path=storage_path, **settings)
         self.loop = InlineLoop(seed)
         self.was_clean: bool | None = None
@@ -76,6 +82,8 @@ class InlineServer:
             mock.patch("amqp_server.server.ThreadFlusher", InlineFlusher),
             # Long work gives way at every step, and not when some time has passed.
             mock.patch("amqp_server.loop_share.SLICE_SECONDS", 0),
+            # Segments are so small that little is worth while.
+            mock.patch("amqp_server.compactor.FREED_BYTES_MIN", 1),
             mock.patch.object(StorageSettings, "log_options", _with_small_segments()),
         ):
             self._patches.enter_context(patch)

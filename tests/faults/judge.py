@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from pamqp.commands import Channel, Queue
@@ -33,6 +34,18 @@ class Found:
     bindings: set[tuple[str, str, str]] = field(default_factory=set)
 
 
+class Marks(Enum):
+    """Which messages may be marked redelivered.
+
+    EXACT: those that were delivered. KNOWN: those, behind a clean stop, or else all. TOO_MANY:
+    those and others, behind a clean stop, or else all.
+    """
+
+    EXACT = 1
+    KNOWN = 2
+    TOO_MANY = 3
+
+
 class Warnings(logging.Handler):
     """Collects what is logged above the level of information."""
 
@@ -54,7 +67,14 @@ class Warnings(logging.Handler):
         logging.getLogger().removeHandler(self)
 
 
-def judge(storage_path: Path, books: Books, at: int, *, is_exact: bool = False) -> None:
+def judge(
+    storage_path: Path,
+    books: Books,
+    at: int,
+    *,
+    is_exact: bool = False,
+    may_be_marked: bool = False,
+) -> None:
     """Start twice on a data directory and check all that was promised.
 
     Args:
@@ -62,13 +82,16 @@ def judge(storage_path: Path, books: Books, at: int, *, is_exact: bool = False) 
         books: What the client knew.
         at: Operation in which the crash came.
         is_exact: Whether it was no crash but a clean stop.
+        may_be_marked: Whether more may be marked redelivered than was delivered: what a disk that
+            failed left in a log.
     """
     with InlineServer(storage_path) as server:
         first = look(server, books)
         added = add_one_to_each(server, first)
     _check_offsets(books, first, at)
     for name in {life.name for life in books.lives}:
-        _check_queue(books, name, first, at, is_exact=is_exact)
+        allowed = Marks.EXACT if is_exact else Marks.TOO_MANY if may_be_marked else Marks.KNOWN
+        _check_queue(books, name, first, at, allowed)
     for together in books.transactions:
         if together.begun <= at:
             _check_whole(books, together, first, at)
@@ -136,7 +159,7 @@ def add_one_to_each(server: InlineServer, found: Found) -> dict[str, list[bytes]
     return {name: [b"added to " + name.encode()] for name in found.queues}
 
 
-def _check_queue(books: Books, name: str, found: Found, at: int, *, is_exact: bool) -> None:
+def _check_queue(books: Books, name: str, found: Found, at: int, allowed: Marks) -> None:
     lives = books.named(name)
     content = found.queues.get(name)
     if content is None:
@@ -150,7 +173,7 @@ def _check_queue(books: Books, name: str, found: Found, at: int, *, is_exact: bo
     assert possible, f"queue {name} is back"
     reasons = []
     for life in possible:
-        reason = _against(books, life, content, at, is_exact=is_exact)
+        reason = _against(books, life, content, at, allowed)
         if reason is None:
             return
         reasons.append(reason)
@@ -165,7 +188,7 @@ def _check_unsure(lives: list[Life], content: Content) -> None:
     assert len(set(bodies)) == len(bodies), f"twice the same message: {_short(bodies)}"
 
 
-def _against(books: Books, life: Life, content: Content, at: int, *, is_exact: bool) -> str | None:
+def _against(books: Books, life: Life, content: Content, at: int, allowed: Marks) -> str | None:
     """Return why this cannot be what is left of a queue; None if it can."""
     bodies = [body for body, _ in content]
     expected = [placed for placed in life.placed if placed.is_persistent and placed.may(at)]
@@ -185,9 +208,10 @@ def _against(books: Books, life: Life, content: Content, at: int, *, is_exact: b
     exact = [by_body[body].delivered <= at for body in bodies]
     flags = [flag for _, flag in content]
     is_clean = any(start <= at <= end for start, end in books.clean)
-    # A mark too many is no lie: what a full disk left in a log may come back with one.
-    missing = [not flag and was for flag, was in zip(flags, exact, strict=True)]
-    if flags != exact if is_exact else not (all(flags) or (is_clean and not any(missing))):
+    is_known = flags == exact
+    if allowed is Marks.TOO_MANY:
+        is_known = all(flag or not was for flag, was in zip(flags, exact, strict=True))
+    if not (is_known and is_clean) and (allowed is Marks.EXACT or not all(flags)):
         return f"{life.name}: redelivered flags {flags}, exactly {exact}"
     return None
 

@@ -47,7 +47,7 @@ def disk(tmp_path: Path) -> HalfBrokenDisk:
 
 def serve(disk: FullDisk) -> InlineServer:
     """Return a server on a disk."""
-    return InlineServer(disk.root, disk, disk_free_limit_bytes=0)
+    return InlineServer(disk.root, disk)
 
 
 def connect(server: InlineServer) -> InlineClient:
