@@ -94,7 +94,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     sample = Sample(root / "told", root / "work", best, files, story.books, Found())
     found, _ = sample.start(lambda _: None)
     assert found is not None
-    assert len(found.queues) == 4
+    assert len(found.queues) == 7
     sample.found = found
     return sample
 
