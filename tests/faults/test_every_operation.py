@@ -1,7 +1,7 @@
 """The whole server on a disk that fails, or loses power, at operation 0, 1, 2, ... of a story.
 
 `FAULT_OUTCOMES` is how many outcomes each power cut is looked at in, and `FAULT_STRIDE` which
-operations fail: every one with 1, every 12th with 12. CI takes a part, always the same.
+operations fail: every one with 1, every 16th with 16. CI takes a part, always the same.
 """
 
 import errno
@@ -20,7 +20,7 @@ from tests.faults.story import Story
 from tests.faults.telling import tell
 
 OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
-STRIDE = int(os.environ.get("FAULT_STRIDE", "12"))
+STRIDE = int(os.environ.get("FAULT_STRIDE", "16"))
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 * OUTCOMES + 3000 // STRIDE)]
 
