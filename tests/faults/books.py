@@ -50,6 +50,7 @@ class Placed(Span):
         settling: When the server that runs had heard of its end; after a crash the next may not.
         dropped: Asked to go without a copy: acknowledged, purged, deleted with its queue.
         dropped_again: Asked so a second time: the first one was refused.
+        is_late: Whether it may have come behind later ones: a letter that was tried again.
     """
 
     body: bytes = b""
@@ -60,6 +61,7 @@ class Placed(Span):
     settling: int = NEVER
     dropped: int = NEVER
     dropped_again: int = NEVER
+    is_late: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -202,8 +202,9 @@ def _against(books: Books, life: Life, content: Content, at: int, allowed: Marks
     if lost:
         return f"{life.name}: lost {_short(lost)}, found {_short(bodies)}"
     # What was refused and is there all the same may have been carried out by the next start.
-    order = [each.body for each in expected if each.sure <= at and each.body in set(bodies)]
-    if [body for body in bodies if by_body[body].sure <= at] != order:
+    ordered = [each.body for each in expected if each.sure <= at and not each.is_late]
+    order = [body for body in ordered if body in set(bodies)]
+    if [body for body in bodies if body in set(ordered)] != order:
         return f"{life.name}: disordered {_short(bodies)}"
     exact = [by_body[body].delivered <= at for body in bodies]
     flags = [flag for _, flag in content]

@@ -405,6 +405,8 @@ class Story:
         """Note that letters have arrived: at once, or behind a fault when they were tried again."""
         fail_at = self.filesystem.fail_at
         if self._on_their_way and fail_at is not None and self.now() > fail_at:
+            for copy in self._on_their_way:
+                copy.is_late = True
             for _ in range(RETRIES):
                 self.server.loop.pass_time(RETRY_SECONDS)
                 self.server.loop.call_soon(self._wake_queues)
