@@ -160,7 +160,14 @@ class SegmentWriter:
         if self.active is not None:
             self._descriptors.forget(self._filesystem, self.active.path)
         known = (*known, *self._created_before)
-        take_back(self._filesystem, self._directory, known, self._end_before, self._active_before)
+        take_back(
+            self._filesystem,
+            self._descriptors,
+            self._directory,
+            known,
+            self._end_before,
+            self._active_before,
+        )
 
     def sync(self) -> None:
         """Put all bytes and names so far on the disk, then say so in the `end` file."""

@@ -8,12 +8,14 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.segments.segment import Segment, SegmentName, segment_names
 
 
 def take_back(
     filesystem: FileSystem,
+    descriptors: Descriptors,
     directory: Path,
     known: Sequence[Segment],
     end_offset: int,
@@ -23,6 +25,7 @@ def take_back(
 
     Args:
         filesystem: All file calls go through it.
+        descriptors: Open files.
         directory: Of the log.
         known: Segments that the log has; a file of another at or behind `end_offset` goes.
         end_offset: Of the log before the append.
@@ -41,7 +44,10 @@ def take_back(
         if name.base_offset >= end_offset and name.file_name not in names
     ]
     for name in reversed(begun):
-        _remove(filesystem, directory, name)
+        _remove(filesystem, descriptors, directory / name.file_name)
+        index_path = directory / name.index_name
+        if filesystem.exists(index_path):
+            filesystem.unlink(index_path)
     if begun:
         filesystem.sync_directory(directory)
     if active is not None and not active[0].is_sealed:
@@ -55,8 +61,7 @@ def take_back(
             filesystem.close(descriptor)
 
 
-def _remove(filesystem: FileSystem, directory: Path, name: SegmentName) -> None:
-    filesystem.unlink(directory / name.file_name)
-    index = directory / name.index_name
-    if filesystem.exists(index):
-        filesystem.unlink(index)
+def _remove(filesystem: FileSystem, descriptors: Descriptors, path: Path) -> None:
+    filesystem.unlink(path)
+    # The next segment may have the same name, and must not be written to the old file.
+    descriptors.forget(filesystem, path)

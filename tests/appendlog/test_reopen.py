@@ -88,6 +88,30 @@ def test_a_log_that_failed_before_anything_was_written_begins_again(tmp_path: Pa
     assert read_all(open_log(tmp_path / "v" / "q")[0]) == expected(0, 3)
 
 
+def test_no_segment_that_a_refused_append_began_is_written_to_again(tmp_path: Path) -> None:
+    """Still open, it took the next messages of its name, and had no name itself."""
+    number = 0
+    while True:
+        root = tmp_path / str(number)
+        root.mkdir()
+        filesystem = FaultyFileSystem(root, number, errno.ENOSPC)
+        log, _ = open_log(root / "q", filesystem, SEGMENT_BYTES)
+        try:
+            append(log, 0, 3)
+            # Of several segments: some of them are sealed before one fails.
+            log.append([chunk(start, start + 3) for start in range(3, 18, 3)], 18, sync=True)
+            break
+        except LogFailedError:
+            filesystem.fail_at = None
+        log.reopen()
+        end = log.log_end_offset
+        append(log, end, end + 30)
+        assert read_all(log) == expected(0, end + 30)
+        assert read_all(open_log(root / "q")[0]) == expected(0, end + 30)
+        number += 1
+    assert number > 20
+
+
 def test_settled_segments_of_a_failed_log_can_be_removed(tmp_path: Path) -> None:
     """They may be what has filled the disk."""
     filesystem = FaultyFileSystem(tmp_path)
