@@ -173,6 +173,18 @@ def test_all_readers_together_hold_no_more_than_is_allowed(log: Log) -> None:
     assert windows.held_bytes == len(windows) == 0
 
 
+def test_a_reader_that_is_closed_holds_nothing_whatever_still_arrives(log: Log) -> None:
+    windows = ColdWindows()
+    reader = Reader(log, windows)
+    reader.read(0)
+    reader.begin_ahead()
+    reader.cold.close()
+    assert len(windows) == windows.held_bytes == 0
+    reader.worker.run()
+    assert reader.ahead == 1
+    assert len(windows) == windows.held_bytes == 0
+
+
 def test_one_reader_always_gets_its_window(log: Log) -> None:
     reader = Reader(log, ColdWindows(bytes_max=1))
     assert reader.read(0).messages()[0] == message(0, 300)

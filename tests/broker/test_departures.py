@@ -149,3 +149,47 @@ def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
     for _ in range(2):
         departures.run_turn()
     assert source.settled_count == 10
+
+
+class Cold:
+    """Knows whether it was closed."""
+
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class ColdStore(Store):
+    """Gives out its windows on the log, and has nothing at hand until the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[Cold] = []
+        self.is_at_hand = False
+
+    def cold_reads(self) -> Cold:  # type: ignore[override]
+        self.given.append(Cold())
+        return self.given[-1]
+
+    def read(self, start: int, end: int, cold: object) -> list[bytes]:
+        return super().read(start, end, cold) if self.is_at_hand else []
+
+
+def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_any_more() -> None:
+    """It kept removed files mapped until the server stopped."""
+    source = FakeQueue()
+    store = source.store = ColdStore()
+    departures = Departures(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", None))
+    departures.add(0, 10, "rejected")
+    departures.run_turn()
+    assert [cold.is_closed for cold in store.given] == [False]
+    store.is_at_hand = True
+    departures.run_turn()
+    assert [cold.is_closed for cold in store.given] == [True]
+
+    store.is_at_hand = False
+    departures.add(10, 20, "rejected")
+    departures.run_turn()
+    departures.stop()
+    assert [cold.is_closed for cold in store.given] == [True, True]

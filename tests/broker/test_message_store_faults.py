@@ -110,6 +110,20 @@ def test_a_read_that_arrives_after_the_queue_was_deleted_is_nobodys_loss(
     assert queue.lost == []
 
 
+def test_a_deleted_queue_holds_nothing_of_its_log(bench: MakeBench) -> None:
+    """What it had read last kept its files mapped, and their room on the disk, until the stop."""
+    queue = bench(is_durable=True)
+    queue.publish(3_000)
+    queue.settle_down()
+    assert queue.read(0, 10)
+    held = queue.store._cold_windows
+    assert len(held) == 1
+
+    queue.store.discard()
+
+    assert len(held) == held.held_bytes == 0
+
+
 @both_kinds
 @pytest.mark.parametrize("fail_at", range(9))
 def test_a_disk_that_fails_makes_the_store_fail_and_keeps_what_is_in_memory(

@@ -77,6 +77,7 @@ class ColdReads:
         self._all = windows
         self._at_hand: deque[_Window] = deque()
         self._is_reading = False
+        self._is_closed = False
         self._waiters: list[asyncio.Future[None]] = []
 
     @property
@@ -143,6 +144,15 @@ class ColdReads:
             self._at_hand.clear()
             self._note_held()
 
+    def close(self) -> None:
+        """Let go for good: what a read that is under way brings is not kept either.
+
+        Else it would stay for as long as the server runs, and with it the room of files that are
+        deleted: all readers together hold what nobody asks for any more until there is too much.
+        """
+        self._is_closed = True
+        self.clear()
+
     def _read(self, start: int, done: Callable[[ReadResult | Exception], None]) -> None:
         if self._is_reading:
             return
@@ -156,7 +166,7 @@ class ColdReads:
         self._read_in_worker(lambda: self._log.read_window(start, READ_RECORDS), arrived)
 
     def _take(self, start: int, result: ReadResult) -> None:
-        if result.parts:
+        if result.parts and not self._is_closed:
             self._at_hand.append(_Window(start, result))
         self._note_held()
 

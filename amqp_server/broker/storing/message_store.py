@@ -209,7 +209,7 @@ class MessageStore:
         return run
 
     def cold_reads(self) -> ColdReads:
-        """Return the window on the log of one more reader; to be handed to `read`."""
+        """Return the window on the log of one more reader, who closes it; for `read`."""
         return ColdReads(self.log, self._read_in_worker, self._cold_windows)
 
     def release(self, ack_floor: int) -> None:
@@ -248,6 +248,7 @@ class MessageStore:
         """Let go of everything: the queue is deleted."""
         self._is_discarded = True
         wake(self._flush_waiters)
+        self._cold.close()
         self._unclaimed.clear()
         self.ring.release(self.ring.cursor)
 

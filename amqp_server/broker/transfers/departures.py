@@ -160,6 +160,7 @@ class Departures:
     def stop(self) -> None:
         """Let nothing more leave; what is under way arrives."""
         self._is_stopped = True
+        self._close_cold()
         wake(self._sent_waiters)
 
     async def until_settled(self) -> None:
@@ -232,7 +233,7 @@ class Departures:
             room -= len(messages)
             self._send(departure._replace(end=end), messages)
         if not self._waiting:
-            self._cold = None
+            self._close_cold()
         elif not self._stalled:
             self._queue.wake()
 
@@ -251,6 +252,11 @@ class Departures:
         if self._cold is None:
             self._cold = self._queue.store.cold_reads()
         return self._queue.store.read(start, end, self._cold)
+
+    def _close_cold(self) -> None:
+        if self._cold is not None:
+            self._cold.close()
+            self._cold = None
 
     def _send(self, departure: _Departure, messages: list[bytes]) -> None:
         """Let messages that wait no more be under way, kept or settled, whatever happens (I8)."""
