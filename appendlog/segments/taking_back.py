@@ -10,7 +10,7 @@ from pathlib import Path
 
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
-from appendlog.segments.segment import Segment, SegmentName, segment_names
+from appendlog.segments.segment import Segment, segment_names
 
 
 def take_back(
