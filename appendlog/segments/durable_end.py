@@ -163,8 +163,9 @@ class DurableEndFile:
             DurableEnd(self._generation, recovery_point, segment_base_offset, position),
             self._incarnation,
         )
-        if summary is not None:
-            slot += encode_sums(summary, self._generation)
+        # Without sums of its own a slot must not keep those of one that was torn: after that
+        # one its generation is used again.
+        slot += bytes(END_SUMS_BYTES) if summary is None else encode_sums(summary, self._generation)
         flags = os.O_RDWR | os.O_CREAT
         with descriptors.borrow(filesystem, self.path, flags) as descriptor:
             written = filesystem.pwrite(descriptor, slot, END_SLOT_POSITIONS[self._generation & 1])

@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog import Log, RecoveryReport, SegmentSummary, encode_chunk
+from appendlog import Descriptors, FileSystem, Log, RecoveryReport, SegmentSummary, encode_chunk
+from appendlog.layout.format import END_SLOT_POSITIONS
 from appendlog.layout.message import PERSISTENT
 from appendlog.recovery.known_sums import VERIFIED_BYTES
+from appendlog.segments.durable_end import DurableEndFile, read_durable_end
 from tests.appendlog.builders import (
     HEADER_BYTES,
+    IDENTITY,
     SALT,
     append,
     chunk,
@@ -34,6 +37,28 @@ def a_large_log(directory: Path, size_bytes: int = 4 * VERIFIED_BYTES) -> int:
         start += 100
     log.close()
     return start
+
+
+def test_a_slot_without_sums_does_not_get_those_of_a_torn_one(tmp_path: Path) -> None:
+    """The torn one's generation is used again, and its sums were believed."""
+    incarnation = IDENTITY.incarnation
+    path, descriptors = tmp_path / "end", Descriptors(1)
+    end = DurableEndFile(path, incarnation, 0)
+    for offset in range(1, 4):
+        end.write(FileSystem(), descriptors, offset, 0, 100, SegmentSummary(0, offset, 0))
+    descriptors.close()
+    flip(path, END_SLOT_POSITIONS[3 & 1] + 20)
+    found = read_durable_end(FileSystem(), tmp_path, incarnation)
+    assert found is not None
+    assert found.generation == 2
+    assert found.summary is not None
+    again = DurableEndFile(path, incarnation, found.generation)
+    again.write(FileSystem(), descriptors, 9, 0, 900)
+    descriptors.close()
+    found = read_durable_end(FileSystem(), tmp_path, incarnation)
+    assert found is not None
+    assert (found.generation, found.recovery_point) == (3, 9)
+    assert found.summary is None
 
 
 def without_end(directory: Path) -> tuple[Log, RecoveryReport]:
