@@ -105,7 +105,12 @@ class Compactor:
             for queue, settled in offered.items()
             if not (queue.is_deleted or queue.store.is_failed)
         ]
-        chosen = await asyncio.to_thread(self._choose, looks)
+        try:
+            chosen = await asyncio.to_thread(self._choose, looks)
+        except OSError as error:
+            # Whoever asked for the round has a checkpoint all the same.
+            logger.warning("nothing compacted error=%s", error)
+            return
         for queue, request in chosen:
             # There may be more to do in a later round, though nothing moves till then.
             self._offered.setdefault(queue, offered[queue])

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic
+from pamqp.commands import Basic, Queue
 
 from amqp_server.limits import MIB
 from tests.amqp_client import AmqpClient, connect
@@ -128,3 +128,24 @@ def test_what_a_transient_queue_spilled_is_given_back_too(tmp_path: Path) -> Non
             queue = server.server.broker.vhosts["/"].queues["q"]
             server.wait_until(lambda: len(queue.ready) == len(KEPT))
             assert bodies(other) == list(KEPT)
+
+
+def test_a_purge_is_answered_though_the_room_on_the_disk_cannot_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checkpoint was written, but the client got an internal error."""
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        settle_most(client, server)
+
+        def fail() -> int:
+            raise OSError(5, "broken")
+
+        monkeypatch.setattr(server.server.compactor, "_free_bytes", fail)
+        client.declare("other")
+        client.publish(b"one", "other")
+        client.expect_confirmed()
+        client.send(Queue.Purge(queue="other"))
+        assert client.expect(Queue.PurgeOk).message_count == 1
