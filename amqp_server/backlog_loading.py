@@ -27,42 +27,55 @@ async def load_backlogs(queues: Iterable[Queue]) -> None:
     Args:
         queues: All of the broker's, as they are after the start.
     """
-    waiting = sorted(
+    loading = waiting = sorted(
         (queue for queue in queues if queue.backlog.is_loading),
         key=lambda queue: queue.backlog.count,
     )
     try:
-        for queue in waiting:
-            try:
-                await _load(queue)
-            except Exception:
-                # A mistake of ours in one queue must not keep the others from starting.
-                logger.exception("backlog not loaded queue=%s", queue.name)
-                queue.backlog.abandon()
+        while waiting:
+            # A log that cannot be read holds up nobody else's.
+            waiting = [queue for queue in waiting if not await _is_done_with(queue)]
+            if waiting:
+                await asyncio.sleep(READ_RETRY_SECONDS)
     finally:
         # The server is stopping: nobody may wait for what does not come.
-        for queue in waiting:
+        for queue in loading:
             queue.backlog.abandon()
 
 
+async def _is_done_with(queue: Queue) -> bool:
+    """Load a backlog; return whether there is nothing more to try."""
+    try:
+        await _load(queue)
+    except LogError as error:
+        # Nothing is lost: the messages stay where they are, and the disk may be back.
+        logger.error(  # noqa: TRY400 - one line says it all
+            "backlog not read vhost=%s queue=%s error=%s",
+            queue.virtual_host.name,
+            queue.name,
+            error,
+        )
+        return False
+    except Exception:
+        # A mistake of ours in one queue must not keep the others from starting.
+        logger.exception("backlog not loaded queue=%s", queue.name)
+        queue.backlog.abandon()
+    return True
+
+
 async def _load(queue: Queue) -> None:
+    """Read on where an earlier try ended, and make all ready.
+
+    Raises:
+        LogError: The log cannot be read now.
+    """
     backlog, started = queue.backlog, time.monotonic()
     count, unread = backlog.count, backlog.unread
     if unread is None:
         return
     is_more = True
     while is_more and backlog.count and not queue.is_deleted:
-        try:
-            is_more = await asyncio.to_thread(unread.read_some)
-        except LogError as error:
-            # Nothing is lost: they stay where they are, and the disk may be back.
-            logger.error(  # noqa: TRY400 - one line says it all
-                "backlog not read vhost=%s queue=%s error=%s",
-                queue.virtual_host.name,
-                queue.name,
-                error,
-            )
-            await asyncio.sleep(READ_RETRY_SECONDS)
+        is_more = await asyncio.to_thread(unread.read_some)
     if queue.is_deleted:
         return
     backlog.take_over_facts()

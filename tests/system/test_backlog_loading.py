@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server import backlog_loading
 from amqp_server.broker.rules.unread_facts import UnreadFacts
+from appendlog import LogFailedError
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
@@ -211,3 +213,66 @@ def test_a_limited_queue_knows_its_backlog_before_it_listens(tmp_path: Path, gat
         client.publish(b"refused", "q", properties=with_priority(1))
         client.expect(Basic.Nack)
         client.close()
+
+
+def test_what_is_forced_out_goes_when_all_is_read_and_becomes_a_dead_letter(
+    tmp_path: Path, gate: Gate
+) -> None:
+    """It was settled, lost as a dead letter, and ready for ever after."""
+    segments = {"x-force-remove-after": 1, "x-segment-max-bytes": 65_536}
+    dead_letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        client_of(server) as client,
+    ):
+        client.declare("dead")
+        client.declare("q", arguments=PRIORITIES | segments | dead_letters)
+        for number in range(10):
+            body = b"%d" % number + bytes(20_000)
+            client.publish(body, "q", properties=with_priority(number % 3))
+            client.expect_confirmed()
+    gate.is_open.clear()
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        client_of(server) as client,
+    ):
+        gate.is_reached.wait()
+        checkpointer = server.server.checkpointer
+        server.run(checkpointer.write_round)
+        queues = server.server.broker.vhosts["/"].queues
+        assert queues["q"].settlement.ack_floor == 0
+        assert client.ready_count("q") == 10
+        gate.is_open.set()
+        server.wait_until(lambda: not queues["q"].backlog.is_loading)
+        server.run(checkpointer.write_round)
+        server.wait_until(lambda: queues["q"].settlement.ack_floor == 9)
+        assert client.ready_count("dead") == 9
+        assert client.ready_count("q") == 1
+
+
+def test_a_log_that_cannot_be_read_holds_up_its_own_queue_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        for name, count in (("broken", 1), ("q", 2)):
+            client.declare(name, arguments=PRIORITIES)
+            for number in range(count):
+                client.publish(b"%d" % number, name, properties=with_priority(1))
+        client.expect_confirmed()
+    is_broken, read_some = threading.Event(), UnreadFacts.read_some
+    is_broken.set()
+
+    def read(unread: UnreadFacts) -> bool:
+        if is_broken.is_set() and unread._log.identity.queue == "broken":
+            raise LogFailedError(tmp_path, OSError(5, "broken"))
+        return read_some(unread)
+
+    monkeypatch.setattr(UnreadFacts, "read_some", read)
+    monkeypatch.setattr(backlog_loading, "READ_RETRY_SECONDS", 0.01)
+    with ThreadedServer(tmp_path) as server, client_of(server) as client:
+        assert drained(client) == [b"0", b"1"]
+        assert client.ready_count("broken") == 1
+        is_broken.clear()
+        message = client.get("broken")
+        assert message is not None
+        assert message.body == b"0"

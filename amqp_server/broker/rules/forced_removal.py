@@ -35,8 +35,14 @@ class ForcedRemoval:
         self._queue = queue
 
     def drop_below(self, end: int) -> None:
-        """Drop all that is ready below `end`."""
+        """Drop all that is ready below `end`; nothing yet while the queue's backlog is read.
+
+        What a start has found is not ready before that: it would be settled and ready as well,
+        and never become a dead letter.
+        """
         queue = self._queue
+        if queue.backlog.is_loading:
+            return
         self.end = max(self.end, end)
         floor = queue.settlement.ack_floor
         if floor >= self.end:
