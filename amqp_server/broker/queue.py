@@ -100,7 +100,7 @@ class Queue:
         self._storage = storage
         self._turn = turn
         self._had_consumer = False
-        self._is_winding_up = False
+        self.is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         end = self.opened_end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
@@ -180,7 +180,7 @@ class Queue:
             return
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
-        if not self._is_winding_up and self._serve():
+        if not self.is_winding_up and self._serve():
             self._turn.mark(self)
         if self.departures is not None:
             self.departures.run_turn()
@@ -379,7 +379,7 @@ class Queue:
 
         The server is stopping: what leaves later would be in two queues after the next start.
         """
-        self._is_winding_up = True
+        self.is_winding_up = True
         if self.departures is not None:
             self.departures.stop()
             await self.departures.until_settled()

@@ -310,3 +310,17 @@ def test_what_is_forced_out_becomes_a_dead_letter_where_there_is_an_exchange_for
         assert headers["x-first-death-reason"] == "expired"
         assert numbers(client, "dead") == list(range(1, 60))
         assert numbers(client) == [60]
+
+
+def test_a_stop_forces_nothing_out_that_the_next_start_has_again(tmp_path: Path) -> None:
+    """It said that messages were removed, after the checkpoint that would have kept that."""
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        fill(client, 13, {"x-force-remove-after": 1})
+        queue = server.server.broker.vhosts["/"].queues["q"]
+    assert queue.forced_removal.dropped_count == queue.settlement.ack_floor == 0
+    with ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server:
+        assert server.server.broker.vhosts["/"].queues["q"].ready_count == 13

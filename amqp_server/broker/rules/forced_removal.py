@@ -41,7 +41,8 @@ class ForcedRemoval:
         and never become a dead letter.
         """
         queue = self._queue
-        if queue.backlog.is_loading:
+        # Of what a stop settles after the last checkpoint, all would come back.
+        if queue.backlog.is_loading or queue.is_winding_up:
             return
         self.end = max(self.end, end)
         floor = queue.settlement.ack_floor
