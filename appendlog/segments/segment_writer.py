@@ -147,6 +147,8 @@ class SegmentWriter:
         if sync:
             self.sync()
         self.end_offset = end_offset
+        # What fails next need not be an append, and this one is promised now.
+        self._note_state()
 
     def take_back(self, known: Sequence[Segment]) -> None:
         """Remove what a failed append left in the files, on descriptors of its own.

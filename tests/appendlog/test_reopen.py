@@ -76,6 +76,20 @@ def test_nothing_of_a_refused_append_is_left(tmp_path: Path) -> None:
     assert LogReader(tmp_path / "q").log_end_offset == 6
 
 
+def test_what_was_appended_without_a_sync_stays_when_a_removal_fails(tmp_path: Path) -> None:
+    """It was taken back like an append that had failed, though it had been confirmed."""
+    filesystem = FaultyFileSystem(tmp_path)
+    log, _ = open_log(tmp_path / "q", filesystem, SEGMENT_BYTES)
+    append(log, 0, 30)
+    append(log, 30, 36, sync=False)
+    filesystem.fail_at, filesystem.error = len(filesystem.operations), errno.ENOSPC
+    with pytest.raises(LogFailedError):
+        log.remove_settled(20)
+    filesystem.fail_at = None
+    assert log.reopen().lost == []
+    assert read_all(log, 20) == expected(20, 36)
+
+
 def test_a_log_that_failed_before_anything_was_written_begins_again(tmp_path: Path) -> None:
     filesystem = FaultyFileSystem(tmp_path, 2, errno.ENOSPC)
     log, _ = open_log(tmp_path / "v" / "q", filesystem)
