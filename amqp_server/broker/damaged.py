@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.binding import Binding
+from amqp_server.broker.exchange import Exchange
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class Damaged:
     bindings: list[Document] = field(default_factory=list)
     make_stand_in: Callable[[str], Queue] | None = None
     _stand_ins: dict[str, Queue] = field(default_factory=dict)
+    _exchanges: dict[str, Exchange] = field(default_factory=dict)
 
     def is_queue(self, name: str) -> bool:
         """Return whether a queue of this name could not be brought back."""
@@ -72,6 +75,27 @@ class Damaged:
             assert self.make_stand_in is not None, "recovery finds damage, and sets it"
             stand_in = self._stand_ins[name] = self.make_stand_in(name)
         return stand_in
+
+    def refusing_exchange(self, name: str) -> Exchange | None:
+        """Return what refuses the messages for an exchange that is not there; None: it never was.
+
+        It routes all of them to a stand-in. Whoever asks has the name from a definition, a
+        publisher never: no client publishes to an exchange that is not there.
+        """
+        if not self.may_be_exchange(name):
+            return None
+        exchange = self._exchanges.get(name)
+        if exchange is None:
+            assert self.make_stand_in is not None, "recovery finds damage, and sets it"
+            exchange = self._exchanges[name] = Exchange(
+                name, "fanout", durable=True, auto_delete=False, internal=True, arguments={}
+            )
+            exchange.bind(Binding(exchange, self.make_stand_in(f"(exchange {name})"), "", {}))
+        return exchange
+
+    def end_refusing_exchange(self, name: str) -> Exchange | None:
+        """Let an exchange take the name; return what stood there until now, if anything did."""
+        return self._exchanges.pop(name, None)
 
     def end_stand_in(self, name: str) -> Queue | None:
         """Let a name be refused no longer; return what refused until now, if anything did."""

@@ -201,14 +201,16 @@ def queue_from(document: Document) -> QueueDefinition:
 def bind_from(document: Document, vhost: VirtualHost) -> bool:
     """Rebuild a binding; return whether both of its ends exist.
 
-    A damaged queue is an end like any other: what comes this way is refused, not dropped.
+    A damaged queue or exchange is one to lead to: what comes this way is refused, not dropped.
     """
     body = document.body
     name = body["destination"]
     source = vhost.exchanges.get(body["source"])
     is_to_queue = body["destination_kind"] == "queue"
     destination: Destination | None = (vhost.queues if is_to_queue else vhost.exchanges).get(name)
-    if destination is None and is_to_queue and vhost.damaged.may_be_queue(name):
+    if destination is None and not is_to_queue:
+        destination = vhost.damaged.refusing_exchange(name)
+    elif destination is None and vhost.damaged.may_be_queue(name):
         destination = vhost.damaged.stand_in(name)
     if source is None or destination is None:
         return False

@@ -65,6 +65,9 @@ class VirtualHost:
 
     def add_exchange(self, exchange: Exchange) -> None:
         """Take in a new exchange."""
+        refusing = self.damaged.end_refusing_exchange(exchange.name)
+        if refusing is not None:
+            self._remove_bindings_to(refusing)
         self.exchanges[exchange.name] = exchange
         self.routing_version += 1
 

@@ -182,3 +182,42 @@ def test_an_exchange_that_only_a_damaged_queue_used_goes_with_it(data: Path) -> 
         client.call(Queue.Delete(queue="bad"), Queue.DeleteOk)
         client.send(Exchange.Declare(exchange="auto", passive=True))
         assert client.expect(Channel.Close).reply_code == 404
+
+
+def test_an_exchange_that_is_damaged_refuses_what_other_exchanges_lead_to_it(
+    tmp_path: Path,
+) -> None:
+    """By a binding, as an alternate exchange, as a dead-letter exchange."""
+    alternate: Any = {"alternate-exchange": "bad"}
+    dead_letters: Any = {"x-dead-letter-exchange": "bad"}
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.call(Exchange.Declare(exchange="bad", exchange_type="fanout", durable=True), OK)
+        client.call(Exchange.Declare(exchange="before", exchange_type="fanout", durable=True), OK)
+        client.call(Exchange.Declare(exchange="other", durable=True, arguments=alternate), OK)
+        client.call(Exchange.Bind(destination="bad", source="before"), Exchange.BindOk)
+        client.declare("q")
+        client.call(Queue.Bind(queue="q", exchange="bad"), Queue.BindOk)
+        client.declare("source", arguments=dead_letters)
+    (document,) = (tmp_path / "metadata" / "exchanges").rglob("bad.json")
+    content = document.read_bytes()
+    document.write_bytes(b"{")
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"bound", "", exchange="before")
+        assert client.expect(Basic.Nack).delivery_tag == 1
+        client.publish(b"alternate", "", exchange="other")
+        assert client.expect(Basic.Nack).delivery_tag == 2
+        client.publish(b"letter", "source")
+        assert client.expect(Basic.Ack).delivery_tag == 3
+        message = client.get("source", no_ack=False)
+        assert message is not None
+        client.send(Basic.Reject(delivery_tag=message.tag, requeue=False))
+        assert client.ready_count("source") == 0
+    document.write_bytes(content)
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.publish(b"bound", "", exchange="before")
+        assert client.expect(Basic.Ack).delivery_tag == 1
+        assert client.ready_count("source") == 1
+        assert bodies(client, "q") == [b"bound"]

@@ -112,4 +112,7 @@ class Routing:
     def _alternate_of(self, exchange: Exchange) -> Exchange | None:
         """Return the exchange that takes what `exchange` cannot route; one not there is none."""
         alternate = exchange.alternate
-        return None if alternate is None else self._virtual_host.exchanges.get(alternate)
+        if alternate is None:
+            return None
+        vhost = self._virtual_host
+        return vhost.exchanges.get(alternate) or vhost.damaged.refusing_exchange(alternate)

@@ -81,7 +81,8 @@ class DeadLetters:
     def forward(self, message: bytes, reason: str) -> Copy:
         """Return the dead letter and the queues that it goes to; none if there is no exchange."""
         vhost = self._virtual_host
-        exchange = vhost.exchanges.get(self._exchange_name)
+        name = self._exchange_name
+        exchange = vhost.exchanges.get(name) or vhost.damaged.refusing_exchange(name)
         if exchange is None:
             return Copy((), message[0], message)
         view = decode_message(message)
