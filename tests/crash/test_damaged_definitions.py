@@ -91,7 +91,7 @@ def fill(client: AmqpClient, queues: tuple[str, ...]) -> None:
         client.call(Queue.Bind(queue=queue, exchange="x", routing_key=queue), Queue.BindOk)
     for queue in queues:
         client.publish(queue.encode(), queue)
-    client.expect_confirmed()
+        client.expect_confirmed()
 
 
 @pytest.fixture(scope="module")
