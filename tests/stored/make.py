@@ -7,6 +7,7 @@ same after a checkpoint and SIGKILL.
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 from cli.main import main as amqp_server
@@ -26,6 +27,9 @@ def make(version: int, *, is_clean: bool) -> Path:
             code = amqp_server(["vhosts", "add", VHOST, "--storage-path", str(storage)])
             assert code == 0, "no virtual host was added"
             fill(server.address, version)
+            if version >= 1:
+                wait_for_compaction(storage)
+                assert amqp_server(["checkpoint", "--storage-path", str(storage)]) == 0
             if is_clean:
                 assert server.terminate() == 0
             else:
@@ -36,6 +40,12 @@ def make(version: int, *, is_clean: bool) -> Path:
                 if path.name not in NOT_KEPT:
                     packed.add(path, path.relative_to(storage), recursive=False)
     return archive
+
+
+def wait_for_compaction(storage: Path) -> None:
+    """Return when a segment was rewritten."""
+    while not list(storage.glob("logs/**/*-0000000001.log")):
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

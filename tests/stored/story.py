@@ -50,6 +50,8 @@ PRIORITIES: Final = [Basic.Properties(delivery_mode=2, priority=number % 6) for 
 # Queues that only a server of format version 1 has.
 PACKED: Final = {"x-compression": "zstd"}
 PACKED_COUNT: Final = 400
+COMPACTED: Final = {"x-segment-max-bytes": 65_536}
+COMPACTED_COUNT: Final = 600
 
 
 def fill(address: tuple[str, int], version: int) -> None:
@@ -62,6 +64,7 @@ def fill(address: tuple[str, int], version: int) -> None:
         _fill_transaction(client)
         if version >= 1:
             _fill_packed(client)
+            _fill_compacted(client)
     with _channel(address, VHOST) as client:
         client.declare("elsewhere")
         _publish(client, "elsewhere", [b"elsewhere"])
@@ -81,6 +84,8 @@ def check(address: tuple[str, int], version: int, *, was_clean: bool) -> None:
         if version >= 1:
             found = [b"packed %d" % number + bytes(500) for number in range(PACKED_COUNT)]
             assert _bodies(client, "packed") == found
+            live = range(0, COMPACTED_COUNT, 100)
+            assert _bodies(client, "compacted") == [_compacted(number) for number in live]
     with _channel(address, VHOST) as client:
         assert _bodies(client, "elsewhere") == [b"elsewhere"]
 
@@ -199,6 +204,23 @@ def _fill_packed(client: AmqpClient) -> None:
     client.declare("packed", arguments=PACKED)
     bodies = [b"packed %d" % number + bytes(500) for number in range(PACKED_COUNT)]
     _publish(client, "packed", bodies)
+
+
+def _fill_compacted(client: AmqpClient) -> None:
+    """Leave one message in a hundred, so that sealed segments are rewritten."""
+    client.declare("compacted", arguments=COMPACTED)
+    _publish(client, "compacted", [_compacted(number) for number in range(COMPACTED_COUNT)])
+    client.open_channel(4)
+    client.consume("compacted", channel=4)
+    for number in range(COMPACTED_COUNT):
+        delivery = client.expect_delivery(4)
+        if number % 100:
+            client.send(Basic.Ack(delivery.tag), 4)
+    client.call(Channel.Close(200, "done", 0, 0), Channel.CloseOk, 4)
+
+
+def _compacted(number: int) -> bytes:
+    return b"compacted %d " % number + bytes(1_000)
 
 
 def _take(client: AmqpClient, queue: str) -> list[Message]:

@@ -10,7 +10,7 @@ from tests.stored.make import ARCHIVES
 from tests.stored.story import check
 
 
-@pytest.mark.parametrize("version", [0])
+@pytest.mark.parametrize("version", [0, 1])
 @pytest.mark.parametrize("end", ["clean", "killed"])
 def test_everything_in_a_stored_directory_is_found(tmp_path: Path, version: int, end: str) -> None:
     storage = tmp_path / "data"
