@@ -17,7 +17,8 @@ from setuptools.command.build_ext import build_ext
 KERNELS = {
     "amqp_server.protocol._scanning_c": "amqp_server/protocol/_scanning_py.py",
     "amqp_server.protocol._writing_c": "amqp_server/protocol/_writing_py.py",
-    "appendlog.layout._records_c": "appendlog/layout/_records_py.py",
+    "appendlog.layout._encoding_c": "appendlog/layout/_encoding_py.py",
+    "appendlog.layout._walking_c": "appendlog/layout/_walking_py.py",
 }
 DIRECTIVES = {
     "language_level": 3,

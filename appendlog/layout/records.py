@@ -1,7 +1,7 @@
-"""The records kernel, compiled where it was built, interpreted otherwise.
+"""The records kernels, compiled where they were built, interpreted otherwise.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted source; `AMQP_SERVER_REQUIRE_COMPILED=1`
-refuses to import without the compiled one. `COMPILED` tells which is live.
+`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
+refuses to import without the compiled ones. `COMPILED` tells which are live.
 
     encode_chunk(messages, base_offset, offset_deltas, first_timestamp_ns,
                  timestamp_deltas_ns, salt, transaction_id=b"") -> bytes
@@ -55,8 +55,8 @@ import os
 from array import array
 from typing import Protocol
 
-from appendlog.layout import _records_py
-from appendlog.layout._records_py import (
+from appendlog.layout import _encoding_py, _walking_py
+from appendlog.layout._walking_py import (
     SUM_BASE_OFFSET,
     SUMS,
     WALK_COMPRESSED,
@@ -74,18 +74,19 @@ __all__ = [
     "WALK_END",
     "WALK_FAULT",
     "WALK_SHORT",
+    "EncodingKernel",
     "ReadableBuffer",
-    "RecordsKernel",
+    "WalkingKernel",
     "cut_messages",
     "encode_chunk",
-    "load_kernel",
+    "load_kernels",
     "sum_chunks",
     "walk_chunks",
 ]
 
 
-class RecordsKernel(Protocol):
-    """What both builds of the kernel offer; documented at the top of this module."""
+class EncodingKernel(Protocol):
+    """What both builds of `_encoding_py` offer; documented at the top of this module."""
 
     def encode_chunk(
         self,
@@ -98,6 +99,10 @@ class RecordsKernel(Protocol):
         transaction_id: bytes = b"",
     ) -> bytes:
         """Encode one data chunk."""
+
+
+class WalkingKernel(Protocol):
+    """What both builds of `_walking_py` offer; documented at the top of this module."""
 
     def walk_chunks(
         self,
@@ -139,25 +144,26 @@ class RecordsKernel(Protocol):
         """Check and add up many chunks."""
 
 
-def load_kernel() -> tuple[RecordsKernel, bool]:
-    """Return the kernel that the environment asks for, and whether it is compiled.
+def load_kernels() -> tuple[EncodingKernel, WalkingKernel, bool]:
+    """Return the kernels that the environment asks for, and whether they are compiled.
 
     Raises:
-        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and there is no compiled kernel.
+        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and a compiled kernel is missing.
     """
-    if os.environ.get("AMQP_SERVER_PURE_PYTHON") == "1":
-        return _records_py, False
-    try:
-        import appendlog.layout._records_c as compiled
-    except ImportError:
-        if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
-            raise
-        return _records_py, False
-    return compiled, True
+    if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
+        try:
+            import appendlog.layout._encoding_c as encoding
+            import appendlog.layout._walking_c as walking
+        except ImportError:
+            if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
+                raise
+        else:
+            return encoding, walking, True
+    return _encoding_py, _walking_py, False
 
 
-_kernel, COMPILED = load_kernel()
-encode_chunk = _kernel.encode_chunk
-walk_chunks = _kernel.walk_chunks
-cut_messages = _kernel.cut_messages
-sum_chunks = _kernel.sum_chunks
+_encoding, _walking, COMPILED = load_kernels()
+encode_chunk = _encoding.encode_chunk
+walk_chunks = _walking.walk_chunks
+cut_messages = _walking.cut_messages
+sum_chunks = _walking.sum_chunks

@@ -4,6 +4,8 @@ import mmap
 import random
 import sys
 from array import array
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,15 +13,34 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from appendlog.layout import _records_c as compiled
-from appendlog.layout import _records_py as interpreted
+from appendlog.layout import _encoding_c, _encoding_py, _walking_c, _walking_py
 from appendlog.layout.chunk import decode_chunk_header, encode_advance
 from appendlog.layout.format import RECORD_BYTES_MIN
 from appendlog.layout.message import HAS_EXPIRATION, HAS_PRIORITY, encode_message
-from appendlog.layout.records import SUMS, ReadableBuffer, RecordsKernel, load_kernel
+from appendlog.layout.records import SUMS, WALK_END, ReadableBuffer, load_kernels
 from appendlog.layout.summary import SegmentSummary
 
 SALT = 0x89ABCDEF
+
+
+@dataclass(frozen=True)
+class RecordsKernel:
+    """One build of both kernels."""
+
+    encode_chunk: Any
+    walk_chunks: Any
+    cut_messages: Any
+    sum_chunks: Any
+
+
+def build_of(encoding: ModuleType, walking: ModuleType) -> RecordsKernel:
+    return RecordsKernel(
+        encoding.encode_chunk, walking.walk_chunks, walking.cut_messages, walking.sum_chunks
+    )
+
+
+compiled = build_of(_encoding_c, _walking_c)
+interpreted = build_of(_encoding_py, _walking_py)
 encode_chunk = compiled.encode_chunk
 kernels = pytest.mark.parametrize(
     "kernel", [compiled, interpreted], ids=["compiled", "interpreted"]
@@ -53,8 +74,7 @@ def walked(
     offsets, times = (array("q", [-1]) * room for _ in range(2))
     positions, lengths = (array("I", [7]) * room for _ in range(2))
     places = (offsets, times, positions, lengths)
-    walk: Any = kernel.walk_chunks
-    status, position, next_offset, count, message_bytes = walk(data, *limits, *places)
+    status, position, next_offset, count, message_bytes = kernel.walk_chunks(data, *limits, *places)
     # Nothing is written behind what was found.
     assert set(offsets[count:]) | set(times[count:]) <= {-1}
     assert set(positions[count:]) | set(lengths[count:]) <= {7}
@@ -67,13 +87,15 @@ def walked(
 def summed(kernel: RecordsKernel, data: ReadableBuffer, *limits: int) -> tuple[int, list[int]]:
     """Return where the sums ended, and what they are."""
     sums = array("q", [0]) * SUMS
-    add_up: Any = kernel.sum_chunks
-    return add_up(data, *limits, sums), sums.tolist()
+    return kernel.sum_chunks(data, *limits, sums), sums.tolist()
 
 
-def test_the_compiled_kernel_is_compiled() -> None:
-    assert not compiled.__file__.endswith(".py")
-    assert not interpreted.COMPILED
+@pytest.mark.parametrize(
+    ("built", "source"), [(_encoding_c, _encoding_py), (_walking_c, _walking_py)]
+)
+def test_the_compiled_kernel_is_compiled(built: ModuleType, source: ModuleType) -> None:
+    assert not str(built.__file__).endswith(".py")
+    assert not source.COMPILED
 
 
 @given(batches, st.data())
@@ -91,7 +113,7 @@ def test_both_builds_encode_the_same_chunk_and_walk_it_back(
     assert encoded == interpreted.encode_chunk(*arguments)
     limits = (0, len(encoded), SALT, 0, 1 << 62, 1 << 30, 1 << 30)
     (status, position, _), (offsets, timestamps, messages) = walked(compiled, encoded, *limits)
-    assert (status, position) == (interpreted.WALK_END, len(encoded))
+    assert (status, position) == (WALK_END, len(encoded))
     assert messages == batch
     assert offsets == [base + delta for delta in deltas or range(count)]
     saturated = [min(time, (1 << 32) - 1) for time in times or [0] * count]
@@ -301,16 +323,18 @@ def test_the_environment_chooses_the_build(monkeypatch: pytest.MonkeyPatch, wish
     monkeypatch.delenv("AMQP_SERVER_PURE_PYTHON", raising=False)
     monkeypatch.setenv(wish, "1")
     is_pure = wish.endswith("PYTHON")
-    assert load_kernel() == (interpreted if is_pure else compiled, not is_pure)
+    sources, builds = (_encoding_py, _walking_py), (_encoding_c, _walking_c)
+    assert load_kernels() == (*(sources if is_pure else builds), not is_pure)
 
 
+@pytest.mark.parametrize("missing", ["_encoding_c", "_walking_c"])
 def test_without_a_compiled_build_the_interpreted_one_is_used_unless_that_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     for name in ("AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setitem(sys.modules, "appendlog.layout._records_c", None)
-    assert load_kernel() == (interpreted, False)
+    monkeypatch.setitem(sys.modules, f"appendlog.layout.{missing}", None)
+    assert load_kernels() == (_encoding_py, _walking_py, False)
     monkeypatch.setenv("AMQP_SERVER_REQUIRE_COMPILED", "1")
     with pytest.raises(ImportError):
-        load_kernel()
+        load_kernels()

@@ -1,9 +1,9 @@
-"""The records kernel: encode one chunk, walk a buffer of many chunks.
+"""The walking kernel: where the records of many chunks lie, their sums, copies of messages.
 
-One source, two builds. Interpreted, it works by slices, `startswith`, Struct and join.
-Compiled by Cython under the name `_records_c` (types in `_records_c.pxd`), indexing
-`bytes` is pointer access; `COMPILED` then picks the second spelling of the few loads and
-stores that differ. Both builds must agree on any bytes: tests/parity says so.
+One source, two builds. Interpreted, it works by slices and Struct. Compiled by Cython under
+the name `_walking_c` (types in `_walking_c.pxd`), indexing octets is pointer access;
+`COMPILED` then picks the second spelling of the few loads that differ. Both builds must
+agree on any octets: tests/parity says so.
 
 Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 6.
 """
@@ -15,8 +15,6 @@ from mmap import mmap
 from struct import Struct
 
 from crc32c import crc32c
-
-from appendlog.layout.message_properties import priority_and_expiration
 
 COMPILED = __name__.endswith("_c")
 
@@ -30,129 +28,10 @@ WALK_COMPRESSED = 3
 SUMS = 11
 SUM_BASE_OFFSET = 8
 
-_CHUNK_TAIL = Struct("<IBBHIIQIIQqqqqQ")
-_CHUNK_FRONT = Struct("<II")
 _RECORD = Struct("<III")
 _RECORD_FRONT = Struct("<II")
-_MAGIC = 0x434C5141
-_ANNOTATED = 12  # HAS_EXPIRATION | HAS_PRIORITY
-_PERSISTENT = 1
-_U32_MAX = 0xFFFFFFFF
 _OFFSET_MAX = (1 << 62) - 1
 _CHUNK_BYTES_MAX = 1 << 30
-_MILLISECOND_NS = 1_000_000
-
-
-def encode_chunk(
-    messages: list[bytes],
-    base_offset: int,
-    offset_deltas: list[int] | None,
-    first_timestamp_ns: int,
-    timestamp_deltas_ns: list[int] | None,
-    salt: int,
-    transaction_id: bytes = b"",
-) -> bytes:
-    """Encode one data chunk, CRC included. See `appendlog.layout.records`."""
-    count = len(messages)
-    if count == 0:
-        raise ValueError("a chunk needs at least one message")
-    if not 0 <= base_offset <= _OFFSET_MAX:
-        raise ValueError(f"base offset {base_offset} is not in [0, {_OFFSET_MAX}]")
-    if len(transaction_id) not in (0, 16):
-        raise ValueError(f"transaction id has {len(transaction_id)} bytes, expected 16")
-    for deltas in (offset_deltas, timestamp_deltas_ns):
-        if deltas is not None and len(deltas) != count:
-            raise ValueError(f"{len(deltas)} deltas for {count} messages")
-    parts: list[bytes | bytearray] = [b""] * (2 * count)
-    headers = bytearray(12 * count if COMPILED else 0)
-    stores = headers
-    prefix = b""
-    prefix_bytes = transient = transient_count = body_bytes = priority_bitmap = 0
-    expiration_ns = -1
-    min_expiry_ns = max_expiry_ns = last_timestamp_delta = 0
-    previous_delta = -1
-    for index in range(count):
-        message = messages[index]
-        size = len(message) + 8
-        # Publishers repeat themselves: the same flags, route and properties as the
-        # message before give the same body position and need no second look.
-        if prefix_bytes == 0 or not message.startswith(prefix):
-            prefix_bytes = _body_position(message, len(message))
-            prefix = message[:prefix_bytes]
-            flags = prefix[0]
-            transient = 0 if flags & _PERSISTENT else 1
-            expiration_ns = -1
-            if flags & _ANNOTATED:
-                priority, expiration = priority_and_expiration(
-                    prefix[_properties_position(prefix) :]
-                )
-                if priority >= 0 and flags & 8:
-                    priority_bitmap |= _bit(priority)
-                if expiration >= 0 and flags & 4:
-                    expiration_ns = expiration * _MILLISECOND_NS
-        transient_count += transient
-        body_bytes += size - 8 - prefix_bytes
-        offset_delta = index if offset_deltas is None else offset_deltas[index]
-        timestamp_delta = 0 if timestamp_deltas_ns is None else timestamp_deltas_ns[index]
-        if (
-            offset_delta <= previous_delta
-            or offset_delta > _U32_MAX
-            or timestamp_delta < 0
-            or size > _U32_MAX
-        ):
-            raise ValueError(
-                f"record {index}: offset delta {offset_delta} after {previous_delta}, {size} bytes"
-            )
-        previous_delta = offset_delta
-        if timestamp_delta > _U32_MAX:
-            timestamp_delta = _U32_MAX
-        if timestamp_delta > last_timestamp_delta:
-            last_timestamp_delta = timestamp_delta
-        if expiration_ns >= 0:
-            expiry_ns = first_timestamp_ns + timestamp_delta + expiration_ns
-            if min_expiry_ns == 0 or expiry_ns < min_expiry_ns:
-                min_expiry_ns = expiry_ns
-            if expiry_ns > max_expiry_ns:
-                max_expiry_ns = expiry_ns
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            at = 12 * index
-            stores[at] = size & 255
-            stores[at + 1] = size >> 8 & 255
-            stores[at + 2] = size >> 16 & 255
-            stores[at + 3] = size >> 24 & 255
-            stores[at + 4] = offset_delta & 255
-            stores[at + 5] = offset_delta >> 8 & 255
-            stores[at + 6] = offset_delta >> 16 & 255
-            stores[at + 7] = offset_delta >> 24 & 255
-            stores[at + 8] = timestamp_delta & 255
-            stores[at + 9] = timestamp_delta >> 8 & 255
-            stores[at + 10] = timestamp_delta >> 16 & 255
-            stores[at + 11] = timestamp_delta >> 24 & 255
-            parts[2 * index] = stores[at : at + 12]
-        else:
-            parts[2 * index] = _RECORD.pack(size, offset_delta, timestamp_delta)
-        parts[2 * index + 1] = message
-    records = b"".join(parts)
-    tail = _CHUNK_TAIL.pack(
-        76 + len(transaction_id) + len(records),
-        1,
-        0,
-        1 if transaction_id else 0,
-        salt,
-        count,
-        base_offset,
-        previous_delta,
-        transient_count,
-        body_bytes,
-        first_timestamp_ns,
-        first_timestamp_ns + last_timestamp_delta,
-        min_expiry_ns,
-        max_expiry_ns,
-        priority_bitmap,
-    )
-    if transaction_id:
-        tail += transaction_id
-    return b"".join((_CHUNK_FRONT.pack(_MAGIC, crc32c(records, crc32c(tail))), tail, records))
 
 
 def walk_chunks(
@@ -376,26 +255,6 @@ def _records_fit(octets: Octets, position: int, at: int, stop: int) -> bool:
     return at == stop and count == 0 and previous_delta == last_delta
 
 
-def _body_position(message: bytes, size: int) -> int:
-    """Return where the body of a message begins; every length is proved first."""
-    octets = message
-    if size >= 7:
-        at = 2 + octets[1]
-        if at + 5 <= size:
-            at += 5 + octets[at]
-            if at <= size:
-                at += _u32(octets, at - 4)
-                if at <= size:
-                    return at
-    raise ValueError(f"message of {size} bytes ends inside its route or properties")
-
-
-def _properties_position(message: bytes) -> int:
-    """Return where the properties of a valid message begin."""
-    at = 2 + message[1]
-    return at + 5 + message[at]
-
-
 def _u32(octets: Octets, at: int) -> int:
     """Load a little-endian u32; the caller has proved four octets."""
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
@@ -412,9 +271,3 @@ def _i64(octets: Octets, at: int) -> int:
         high = _u32(octets, at + 4)
         return high << 32 | _u32(octets, at)
     return int.from_bytes(octets[at : at + 8], "little", signed=True)
-
-
-def _bit(priority: int) -> int:
-    """Return the bit of a priority in the bitmap."""
-    one = 1
-    return one << min(priority, 63)

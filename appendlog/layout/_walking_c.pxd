@@ -1,4 +1,4 @@
-# C types for the names of _records_py.py, compiled as _records_c.
+# C types for the names of _walking_py.py, compiled as _walking_c.
 
 cimport cython
 
@@ -13,52 +13,8 @@ cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
 cdef bint COMPILED
 cdef int SUMS
 cdef int SUM_BASE_OFFSET
-cdef int _ANNOTATED
-cdef int _PERSISTENT
-cdef long long _U32_MAX
 cdef long long _OFFSET_MAX
 cdef long long _CHUNK_BYTES_MAX
-cdef long long _MILLISECOND_NS
-
-
-@cython.locals(
-    count=cython.Py_ssize_t,
-    index=cython.Py_ssize_t,
-    at=cython.Py_ssize_t,
-    size=cython.longlong,
-    parts=list,
-    headers=bytearray,
-    stores="unsigned char *",
-    message=bytes,
-    prefix=bytes,
-    records=bytes,
-    tail=bytes,
-    prefix_bytes=cython.Py_ssize_t,
-    flags=cython.uint,
-    priority=cython.int,
-    expiration=cython.longlong,
-    transient=cython.longlong,
-    transient_count=cython.longlong,
-    body_bytes=cython.longlong,
-    priority_bitmap=cython.ulonglong,
-    expiration_ns=cython.longlong,
-    expiry_ns=cython.longlong,
-    min_expiry_ns=cython.longlong,
-    max_expiry_ns=cython.longlong,
-    offset_delta=cython.longlong,
-    previous_delta=cython.longlong,
-    timestamp_delta=cython.longlong,
-    last_timestamp_delta=cython.longlong,
-)
-cpdef bytes encode_chunk(
-    list messages,
-    long long base_offset,
-    list offset_deltas,
-    long long first_timestamp_ns,
-    list timestamp_deltas_ns,
-    unsigned int salt,
-    bytes transaction_id=*,
-)
 
 
 @cython.locals(
@@ -172,21 +128,9 @@ cdef bint _records_fit(
 ) noexcept
 
 
-@cython.locals(octets=octets_t, at=cython.Py_ssize_t)
-cdef Py_ssize_t _body_position(bytes message, Py_ssize_t size) except -1
-
-
-@cython.locals(at=cython.Py_ssize_t)
-cdef Py_ssize_t _properties_position(bytes message) except -1
-
-
 @cython.locals(value=cython.longlong)
 cdef long long _u32(octets_t octets, Py_ssize_t at) noexcept
 
 
 @cython.locals(high=cython.longlong)
 cdef long long _i64(octets_t octets, Py_ssize_t at) noexcept
-
-
-@cython.locals(one=cython.ulonglong)
-cdef unsigned long long _bit(int priority) noexcept
