@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.committer import Committer
+    from amqp_server.disk_reserve import DiskReserve
     from amqp_server.reclaimer import Reclaimer
     from offsets import QueueCheckpoint
     from offsets.checkpoint import CheckpointStore
@@ -54,6 +55,7 @@ class Checkpointer:
     Args:
         broker: Whose queues.
         store: Where to; written in a worker, one round at a time.
+        reserve: Gives room for it on a full disk.
         reclaimer: Gives back disk space, behind each round.
         committer: Is told what reached the disk, and says which segments it needs.
         interval_seconds: Time from the beginning of a round to that of the next; 0 means only
@@ -64,6 +66,7 @@ class Checkpointer:
         self,
         broker: Broker,
         store: CheckpointStore,
+        reserve: DiskReserve,
         reclaimer: Reclaimer,
         committer: Committer,
         interval_seconds: float,
@@ -72,6 +75,7 @@ class Checkpointer:
         self._broker = broker
         self._moved = broker.storage.moved_queues
         self._store = store
+        self._reserve = reserve
         self._reclaimer = reclaimer
         self._committer = committer
         self._interval_seconds = interval_seconds
@@ -178,7 +182,7 @@ class Checkpointer:
             if dirty or removed or is_last:
                 states = [state for _, state in dirty]
                 written = await asyncio.to_thread(
-                    self._store.write_round, states, removed, clean=is_last
+                    self._reserve.run, self._store.write_round, states, removed, is_last
                 )
         except BaseException:
             for queue, _ in dirty:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.transactions.commit import Commit
+    from amqp_server.disk_reserve import DiskReserve
     from offsets import RedoJournal, RedoTransaction
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Committer:
     Args:
         broker: Whose queues.
         journal: Opened; written in a worker, one round at a time.
+        reserve: Given up when a round finds no room, so that the next one does.
         spawn: Runs a coroutine in the background.
     """
 
@@ -73,11 +75,13 @@ class Committer:
         self,
         broker: Broker,
         journal: RedoJournal,
+        reserve: DiskReserve,
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
         """Begin with a new file at the first commit."""
         self._broker = broker
         self._journal = journal
+        self._reserve = reserve
         self._spawn = spawn
         self._files: dict[int, _RedoFile] = {}
         self._number = 0
@@ -158,6 +162,7 @@ class Committer:
                 await asyncio.to_thread(self._journal.write, number, records)
             except RedoFailedError as error:
                 logger.error("commit failed error=%s", error)  # noqa: TRY400 - one line
+                await asyncio.to_thread(self._reserve.give_up_for, error)
                 self._refuse(batch, error)
             except Exception as error:
                 logger.exception("commit failed")

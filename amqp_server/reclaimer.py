@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.storing.failed_stores import is_for_want_of_room
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.compactor import Settled
 from appendlog import RemoveSettledRequest
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.committer import Committer
     from amqp_server.compactor import Compactor
+    from amqp_server.disk_reserve import DiskReserve
     from amqp_server.loop_share import LoopShare
     from appendlog import Flusher
     from appendlog.reclaim.leases import Leases
@@ -42,6 +44,7 @@ class Reclaimer:
         committer: Says from where on logs must stay as they are.
         compactor: Is told what is settled.
         leases: Say which segments are read in other processes.
+        reserve: Gives room for the sealing of what is to be removed, on a full disk.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Reclaimer:
         committer: Committer,
         compactor: Compactor,
         leases: Leases,
+        reserve: DiskReserve,
     ) -> None:
         """Begin before the first round."""
         self._broker = broker
@@ -58,6 +62,7 @@ class Reclaimer:
         self._committer = committer
         self._compactor = compactor
         self._leases = leases
+        self._reserve = reserve
         self._total_bytes = broker.config.retain_bytes_total
         self._unswept: list[Queue] = []
         # What nothing moves in, perhaps, when it may be compacted at last.
@@ -85,6 +90,8 @@ class Reclaimer:
             await share.breathe()
             if queue.is_deleted:
                 continue
+            if self._is_emptied_and_failed(queue, now_ns, kept_from):
+                await self._revive(queue)
             self._remove(queue, now_ns, kept_from)
             self._offer(queue, settled.get(queue), kept_from)
         if self._total_bytes:
@@ -119,6 +126,28 @@ class Reclaimer:
             end = max(end, removal_end(log.segments, floor, policy, now_ns))
         if end > log.log_start_offset:
             self._flusher.submit(RemoveSettledRequest(log, end))
+
+    def _is_emptied_and_failed(
+        self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]
+    ) -> bool:
+        """Tell whether the log's last segment only has to be sealed to go, and cannot be."""
+        log, floor = queue.store.log, self._floor(queue, kept_from)
+        keep_since_ns = queue.storage_settings.retention.keep_since_ns(now_ns)
+        return (
+            queue.store.is_failed
+            and log.log_end_offset <= floor
+            and log.is_roll_due(now_ns, floor, keep_since_ns)
+        )
+
+    async def _revive(self, queue: Queue) -> None:
+        """Take a failed log into use again, though there is no room yet, so that it makes some.
+
+        All in it is settled, so it does not write much before a later round seals it.
+        """
+        failure = queue.store.failure
+        if failure is not None and is_for_want_of_room(failure.cause):
+            await asyncio.to_thread(self._reserve.give_up_for, failure)
+            queue.store.reopen()
 
     def _forced_end(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> int:
         """Drop what is unsettled in segments that go anyway; return below which they may go now."""

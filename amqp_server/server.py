@@ -22,9 +22,11 @@ from amqp_server.broker.turn import Turn
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer
 from amqp_server.client_connection import ClientConnection
+from amqp_server.closing import close_queues
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.control.listener import ControlListener
+from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
 from amqp_server.heartbeats import HeartbeatWheel
@@ -39,9 +41,8 @@ from amqp_server.start_report import StartReport
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import lock_storage
 from amqp_server.worker_reads import read_in_worker
-from appendlog import CloseRequest, DeleteRequest, FileSystem, ThreadFlusher
+from appendlog import FileSystem, ThreadFlusher
 from appendlog.reclaim.leases import Leases
-from metadata.document_files import DocumentFiles
 from metadata.errors import MetadataError
 from metadata.store import MetadataStore
 from offsets.checkpoint import CheckpointStore
@@ -91,7 +92,7 @@ class Server:
             disk_free_bytes_min=config.disk_free_limit_bytes,
             changed=self._alarms_changed,
             relieve_memory=lambda: self._storage.give_up_memory(),
-            use_disk=lambda: self._storage.failed_stores.retry(),
+            use_disk=self._use_disk,
         )
         self.parked_budget = ParkedBudget(config.limits.parked_bytes_max)
         self.heartbeats = HeartbeatWheel()
@@ -111,6 +112,9 @@ class Server:
         self.compactor: Compactor
         self._lock: DirectoryLock
         self._filesystem = filesystem or FileSystem()
+        self._reserve = DiskReserve(
+            config.storage_path, self._filesystem, config.disk_free_limit_bytes
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._background: list[asyncio.Task[None]] = []
         self._listener: asyncio.Server | None = None
@@ -135,6 +139,7 @@ class Server:
             raise
         try:
             await self.alarms.look()
+            await self._restore_reserve()
             self.address = await listen(self.config, self._listener)
             await self._control.start()
         except BaseException:
@@ -177,6 +182,7 @@ class Server:
     async def _lock_and_recover(self) -> StartReport:
         self._lock = lock_storage(self.config.storage_path, self._filesystem)
         try:
+            await asyncio.to_thread(self._reserve.open)
             report = await self._recover()
         except BaseException:
             if hasattr(self, "_flusher"):
@@ -220,7 +226,10 @@ class Server:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._metadata.close()
         try:
-            await self._close_queues()
+            await close_queues(
+                *(self.broker, self.compactor, self.checkpointer, self._flusher),
+                seconds_max=SHUTDOWN_SECONDS_MAX / 4,
+            )
         except OffsetsError as error:
             logger.error("stop is not clean error=%s", error)  # noqa: TRY400 - one line, no traceback
             return False
@@ -230,20 +239,6 @@ class Server:
             self.journal.close()
             self._lock.release()
         return True
-
-    async def _close_queues(self) -> None:
-        """Write what durable queues hold in memory only, and the last checkpoint."""
-        queues = tuple(self.broker.queues())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SHUTDOWN_SECONDS_MAX / 4):
-                await asyncio.gather(*(queue.wind_up() for queue in queues))
-        journaled = [queue for queue in queues if queue.is_journaled]
-        await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
-        self.compactor.stop()
-        await self.checkpointer.write_last()
-        for queue in self.broker.queues():
-            request = CloseRequest if queue.is_journaled else DeleteRequest
-            self._flusher.submit(request(queue.store.log))
 
     async def _recover(self) -> StartReport:
         started = time.perf_counter()
@@ -282,7 +277,8 @@ class Server:
     async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:
         """Read definitions, checkpoint and journal; tell whether the last stop was clean."""
         path = self.config.storage_path
-        self._metadata = MetadataStore(path / "metadata", DocumentFiles(self._filesystem))
+        files = ReservedDocumentFiles(self._filesystem, self._reserve)
+        self._metadata = MetadataStore(path / "metadata", files)
         try:
             report = await self._metadata.load()
             self._checkpoints, checkpoints, was_clean = await asyncio.to_thread(
@@ -305,15 +301,18 @@ class Server:
         )
         definitions = Definitions(self._metadata)
         self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
-        self._committer = Committer(self.broker, self.journal, self.spawn)
+        self._committer = Committer(self.broker, self.journal, self._reserve, self.spawn)
         self.broker.commit = self._committer.commit
         self.compactor = Compactor(self._flusher, self.config.compact_below, self._spare_bytes)
         self._storage.on_compacted = self.compactor.compacted
         leases = Leases(self.config.storage_path, self._filesystem)
-        reclaimer = Reclaimer(self.broker, self._flusher, self._committer, self.compactor, leases)
+        reclaimer = Reclaimer(
+            *(self.broker, self._flusher, self._committer, self.compactor, leases, self._reserve)
+        )
         self.checkpointer = Checkpointer(
             self.broker,
             self._checkpoints,
+            self._reserve,
             reclaimer,
             self._committer,
             self.config.offset_checkpoint_interval_seconds,
@@ -324,13 +323,21 @@ class Server:
     async def _revoke_clean_stop(self, first: FirstRound, left: list[RedoTransaction]) -> None:
         """Write the first checkpoint round, and what is still to be done of transactions."""
         try:
-            await asyncio.to_thread(first.write, self._checkpoints)
+            await asyncio.to_thread(self._reserve.run, first.write, self._checkpoints)
             # All else that was committed is in the logs and in a checkpoint now.
             await asyncio.to_thread(self.journal.finish_recovery, left)
         except OffsetsError as error:
             raise StartupError(
                 f"cannot write the data directory {self.config.storage_path}: {error}"
             ) from error
+
+    def _use_disk(self) -> None:
+        self._storage.failed_stores.retry()
+        self.spawn(self._restore_reserve())
+
+    async def _restore_reserve(self) -> None:
+        if (seen := self.alarms.last) and self._reserve.is_due(seen.disk_free_bytes):
+            await asyncio.to_thread(self._reserve.restore)
 
     def _spare_bytes(self) -> int:
         """Return the room on the disk that is left above the limit."""

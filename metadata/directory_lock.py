@@ -9,6 +9,7 @@ LOCK could be held by one process while a second locks its successor).
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -104,7 +105,7 @@ def _lock(path: Path) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+        _write_pid(descriptor)
     except BlockingIOError:
         pid = _parse_pid(os.pread(descriptor, _PID_BYTES_MAX, 0))
         os.close(descriptor)
@@ -113,6 +114,15 @@ def _lock(path: Path) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _write_pid(descriptor: int) -> None:
+    try:
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+    except OSError as error:
+        # Only courtesy to people who look into the file: a full disk must not stop a start.
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
 
 
 def _parse_pid(content: bytes) -> int | None:

@@ -146,6 +146,7 @@ class CheckpointStore:
         except OSError as cause:
             self.close()
             path = checkpoint_path(self._directory, self._generation)
+            self._remove_temporary(path)
             raise CheckpointFailedError(path, cause) from cause
         return WrittenRound(self._generation, self._file_bytes - start)
 
@@ -210,6 +211,13 @@ class CheckpointStore:
         self._directories.sync(filesystem, self._directory)
         self._round = 1
         self._remove_superseded(path)
+
+    def _remove_temporary(self, path: Path) -> None:
+        """Give back the room of a file that was not finished: the next one may need it."""
+        temporary = path.with_name(f"{path.name}.tmp")
+        with suppress(OSError):
+            if self._filesystem.exists(temporary):
+                self._filesystem.unlink(temporary)
 
     def _encode(self, entries: list[bytes], gone: list[bytes], clean: bool) -> list[bytes]:
         return encode_round(

@@ -39,6 +39,9 @@ def test_a_stopped_server_is_copied_and_the_copy_serves(
     before = snapshot(storage)
     assert "2 logs with 2 segments" in back_up(capsys, storage, target)
     assert snapshot(storage) == before
+    assert (storage / "reserve").exists()
+    # A start on the copy makes its own.
+    assert not (target / "reserve").exists()
     assert main(["verify", "--storage-path", str(target)]) == 0
     assert take(target, "a") == ALL
     assert take(target, "b") == ALL[:2]

@@ -1,5 +1,6 @@
 """The claim on a data directory."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -122,14 +123,18 @@ def test_an_unusable_lock_or_format_file_is_unavailable(tmp_path: Path) -> None:
             DirectoryLock.acquire(tmp_path / name)
 
 
-def test_a_disk_that_refuses_the_pid_is_unavailable(
+def test_a_disk_that_refuses_the_pid_is_unavailable_unless_it_is_only_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int, content: bytes, position: int) -> int:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, "refused")
 
+    DirectoryLock.acquire(tmp_path).release()
     monkeypatch.setattr(os, "pwrite", refuse)
-    with pytest.raises(StorageUnavailableError, match="No space"):
+    number = errno.EIO
+    with pytest.raises(StorageUnavailableError, match="refused"):
         DirectoryLock.acquire(tmp_path)
+    number = errno.ENOSPC
+    DirectoryLock.acquire(tmp_path).release()
     monkeypatch.undo()
     DirectoryLock.acquire(tmp_path).release()
