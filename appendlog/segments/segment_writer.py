@@ -159,8 +159,9 @@ class SegmentWriter:
         Raises:
             OSError: It cannot be removed now.
         """
-        if self.active is not None:
-            self._descriptors.forget(self._filesystem, self.active.path)
+        # Those too that the failed append began: other files will have their names.
+        for segment in (*self.created, *filter(None, [self.active])):
+            self._descriptors.forget(self._filesystem, segment.path)
         known = (*known, *self._created_before)
         take_back(
             self._filesystem,
