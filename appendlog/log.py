@@ -1,39 +1,24 @@
-"""The log of one queue incarnation: append, read by offset, retention.
+"""The log of one queue incarnation: append, read by offset, retention."""
 
-`append`, `close` and `delete` belong to one thread at a time, and `remove_settled` and
-`reclaim.compact` to one that may be another: they touch only segments that nothing is appended
-to any more.
-`read`, `transient_ranges` and the plain-number properties may be used by any thread
-beside them: what they look at is replaced whole or only grows.
-"""
-
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.compression import ChunkCompressor
-from appendlog.layout.format import ADVANCE_LOST, ADVANCE_SKIPPED
+from appendlog.layout.format import ADVANCE_SKIPPED
 from appendlog.layout.summary import SegmentSummary
+from appendlog.log_state import LogState
+from appendlog.opening import open_state, reopen_state
 from appendlog.options import Compression, LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.reclaim.removal import remove_directory
-from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
-from appendlog.recovery.segment_recovery import RecoveryContext
-from appendlog.segments.durable_end import END_FILE_NAME
-from appendlog.segments.log_reads import LogReads
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
-from appendlog.segments.segment_indexes import IndexStatistics, SegmentIndexes
-from appendlog.segments.segment_list import SegmentList
-from appendlog.segments.segment_reader import SegmentReader
-from appendlog.segments.segment_writer import SegmentWriter
+from appendlog.segments.segment_indexes import IndexStatistics
 from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
 
@@ -46,57 +31,27 @@ more than the room is worth.
 
 
 class Log:
-    """An append log in one directory. Made by `Log.open`."""
+    """An append log in one directory. Made by `Log.open`.
 
-    def __init__(
-        self,
-        directory: Path,
-        identity: LogIdentity,
-        options: LogOptions,
-        filesystem: FileSystem,
-        recovered: RecoveredLog,
-    ) -> None:
-        self.directory: Final = directory
-        self.identity: Final = identity
-        self._options = options
-        self._filesystem = filesystem
-        self._descriptors = options.descriptors
-        self._scanning = (filesystem, options.descriptors, identity.salt)
-        self._segments = SegmentList(recovered.segments)
-        last = recovered.segments[-1] if recovered.segments else None
-        self._writer = SegmentWriter(
-            directory,
-            identity,
-            options,
-            filesystem,
-            recovered.durable_end.generation if recovered.durable_end else 0,
-            None if last is None or last.is_sealed else last,
-            recovered.end_offset,
-            last.summary.last_timestamp_ns if last else 0,
-        )
-        self._reads = LogReads(self._segments)
-        self._reads.reader = SegmentReader(
-            filesystem,
-            options.descriptors,
-            identity.salt,
-            os.O_RDWR,
-            self._reads.note_damage,
-            options.mappings,
-        )
-        self._indexes = self._reads.indexes = SegmentIndexes(
-            filesystem,
-            options.descriptors,
-            options.indexes,
-            identity.salt,
-            options.index_interval_bytes,
-            os.O_RDWR,
-            is_owner=True,
-        )
-        self.reclaim: Final = LogReclaim(
-            directory, identity, options, filesystem, self._segments, self._indexes
-        )
-        self._log_end_offset = self._recovery_point = recovered.end_offset
-        self._failed: LogFailedError | None = None
+    Who may do what at the same time:
+
+    - `append` and `roll`: one thread.
+    - `remove_settled`, `reclaim`'s changes, `reopen`, `close`, `delete`: one thread, one after the
+      other. The first two may run beside an append: they touch only segments that nothing is
+      appended to any more. The last three may not. A log that is opened anew has failed, so
+      nobody appends to it until that is done.
+    - All that reads, and the plain numbers: any threads, beside all of the above. What they look
+      at is replaced whole or only grows. A reopen replaces the whole state: a read takes it once,
+      and what it found in the old one it may go on with, for a reopen removes nothing that could
+      be read. A compaction that was asked for before a reopen finds that its segment is not one
+      of the log any more, and does nothing.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        """Use `open`."""
+        self.directory: Final = state.directory
+        self.identity: Final = state.identity
+        self._state = state
 
     @classmethod
     def open(
@@ -131,71 +86,66 @@ class Log:
             UnsupportedFormatError: A segment is of another format version.
             LogFailedError: A file operation failed.
         """
-        options = options or LogOptions()
-        filesystem = filesystem or FileSystem()
-        report = RecoveryReport(directory)
-        context = RecoveryContext(
+        state, report = open_state(
             directory,
             identity,
-            filesystem,
-            options.descriptors,
-            options.index_interval_bytes,
-            report,
+            options or LogOptions(),
+            filesystem or FileSystem(),
             settled_floor,
             known_end,
         )
-        try:
-            recovered = recover(context)
-        except OSError as error:
-            raise LogFailedError(directory, error) from error
-        log = cls(directory, identity, options, filesystem, recovered)
-        log._settle_recovery(recovered)
-        return log, report
+        return cls(state), report
 
     @property
     def log_start_offset(self) -> int:
         """Return the lowest offset that the log may hold, inclusive."""
-        first = self._segments.first
-        return self._log_end_offset if first is None else first.base_offset
+        state = self._state
+        first = state.segments.first
+        return state.log_end_offset if first is None else first.base_offset
 
     @property
     def log_end_offset(self) -> int:
         """Return the offset behind the last one written, exclusive."""
-        return self._log_end_offset
+        return self._state.log_end_offset
 
     @property
     def recovery_point(self) -> int:
         """Return the offset below which everything is on the disk, exclusive."""
-        return self._recovery_point
+        return self._state.recovery_point
 
     @property
     def last_timestamp_ns(self) -> int:
         """Return the greatest append time in the log; 0 when it never held a record."""
-        return self._writer.last_timestamp_ns
+        return self._state.writer.last_timestamp_ns
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The segments as they are now, oldest first. Do not change them."""
-        return self._segments.snapshot
+        return self._state.segments.snapshot
+
+    @property
+    def reclaim(self) -> LogReclaim:
+        """What gives back disk space; another one after a reopen."""
+        return self._state.reclaim
 
     @property
     def size_bytes(self) -> int:
         """Return the size of all segment files."""
-        return self._segments.size_bytes
+        return self._state.segments.size_bytes
 
     @property
     def failed(self) -> LogFailedError | None:
         """Return the failure that made the log read-only for ever, or None."""
-        return self._failed
+        return self._state.failed
 
     @property
     def damaged(self) -> list[str]:
         """Return a line for each damaged place that reads have met since the log was opened."""
-        return self._reads.damaged
+        return self._state.reads.damaged
 
     def summaries(self) -> list[SegmentSummary]:
         """Return the sums of each segment, oldest first. Do not change them."""
-        return [segment.summary for segment in self._segments]
+        return [segment.summary for segment in self._state.segments]
 
     def append(self, chunks: Sequence[bytes], end_offset: int, sync: bool) -> None:
         """Append chunks; the log ends at `end_offset` afterwards.
@@ -218,13 +168,14 @@ class Log:
             LogFailedError: A write or sync failed, now or before. Final: what of these
                 chunks is on the disk is unknown until the log is opened anew.
         """
-        if self._failed is not None:
-            raise self._failed
-        if self._options.compression is Compression.ZSTD:
-            compressor = ChunkCompressor(self._options.compression_bytes_min)
+        state = self._state
+        if state.failed is not None:
+            raise state.failed
+        if state.options.compression is Compression.ZSTD:
+            compressor = ChunkCompressor(state.options.compression_bytes_min)
             chunks = [compressor.compress(chunk) for chunk in chunks]
-        headers = self._writer.check(chunks, end_offset)
-        self._append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
+        headers = state.writer.check(chunks, end_offset)
+        state.append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
 
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.
@@ -240,7 +191,8 @@ class Log:
         Raises:
             LogFailedError: A file cannot be read. The log itself does not fail by it.
         """
-        return self._reads.read(offset, self._log_end_offset, max_bytes, max_records)
+        state = self._state
+        return state.reads.read(offset, state.log_end_offset, max_bytes, max_records)
 
     def read_window(self, offset: int, max_records: int) -> ReadResult:
         """Return the records of about a mebibyte of one file, from the one at `offset` on.
@@ -256,7 +208,8 @@ class Log:
         Raises:
             LogFailedError: A file cannot be read. The log itself does not fail by it.
         """
-        return self._reads.read_window(offset, self._log_end_offset, max_records)
+        state = self._state
+        return state.reads.read_window(offset, state.log_end_offset, max_records)
 
     def first_offset_at(self, timestamp_ns: int) -> int:
         """Return the offset of the first record appended at or after a time.
@@ -267,11 +220,13 @@ class Log:
         Raises:
             LogFailedError: A file cannot be read.
         """
-        return self._reads.first_offset_at(timestamp_ns, self._log_end_offset)
+        state = self._state
+        return state.reads.first_offset_at(timestamp_ns, state.log_end_offset)
 
     def index_statistics(self) -> IndexStatistics:
         """Count what the sparse indexes hold; asks the file system for their sizes."""
-        return self._indexes.statistics(self._segments.snapshot)
+        state = self._state
+        return state.indexes.statistics(state.segments.snapshot)
 
     def transient_ranges(self, start: int) -> list[tuple[int, int]]:
         """Return the offsets >= `start` whose records are not PERSISTENT, as ranges.
@@ -282,9 +237,10 @@ class Log:
         Raises:
             LogFailedError: A file cannot be read.
         """
+        state = self._state
         try:
             return transient_ranges(
-                self._segments.snapshot, start, self._log_end_offset, *self._scanning
+                state.segments.snapshot, start, state.log_end_offset, *state.scanning
             )
         except OSError as error:
             raise LogFailedError(self.directory, error) from error
@@ -295,15 +251,16 @@ class Log:
         Raises:
             LogFailedError: A file cannot be read.
         """
+        state = self._state
         try:
-            return transaction_counts(self._segments.snapshot, start, *self._scanning)
+            return transaction_counts(state.segments.snapshot, start, *state.scanning)
         except OSError as error:
             raise LogFailedError(self.directory, error) from error
 
     def has_settled_segment(self, floor: int) -> bool:
         """Tell whether `remove_settled(floor)` might find a segment to remove. O(1)."""
-        first = self._segments.first
-        return first is not None and len(self._segments) > 1 and first.end_offset <= floor
+        segments = self._state.segments.snapshot
+        return len(segments) > 1 and segments[0].end_offset <= floor
 
     def remove_settled(self, floor: int) -> int:
         """Remove sealed segments that lie wholly below `floor`; return the bytes freed.
@@ -317,7 +274,7 @@ class Log:
             LogFailedError: A file cannot be removed.
         """
         try:
-            return self.reclaim.remove(floor)
+            return self._state.reclaim.remove(floor)
         except OSError as error:
             raise self.fail(self.directory, error) from error
 
@@ -332,13 +289,14 @@ class Log:
             floor: As for `remove_settled`.
             keep_since_ns: What was appended at or after this time is kept though it is settled.
         """
-        last = self._segments.last
+        state = self._state
+        last = state.segments.last
         if last is None or not last.summary.chunk_count:
             return False
-        if not last.is_sealed and self._writer.is_old(last, now_ns):
+        if not last.is_sealed and state.writer.is_old(last, now_ns):
             return True
         is_kept = keep_since_ns is not None and last.summary.last_timestamp_ns >= keep_since_ns
-        emptied_bytes = min(EMPTIED_BYTES, self._options.segment_bytes)
+        emptied_bytes = min(EMPTIED_BYTES, state.options.segment_bytes)
         return last.end_offset <= floor and last.size_bytes >= emptied_bytes and not is_kept
 
     def roll(self) -> None:
@@ -349,17 +307,12 @@ class Log:
         Raises:
             LogFailedError: A write or sync failed, now or before.
         """
-        if self._failed is not None:
-            raise self._failed
-        last = self._segments.last
-        if last is None or not last.summary.chunk_count:
-            return
-        try:
-            self._writer.roll()
-        except OSError as error:
-            raise self.fail(self._writer.path, error) from error
-        self._take_created()
-        self._recovery_point = self._log_end_offset
+        state = self._state
+        if state.failed is not None:
+            raise state.failed
+        last = state.segments.last
+        if last is not None and last.summary.chunk_count:
+            state.roll()
 
     def close(self) -> None:
         """Put everything on the disk and close the files. The log is not used afterwards.
@@ -367,13 +320,14 @@ class Log:
         Raises:
             LogFailedError: The last sync failed.
         """
+        state = self._state
         try:
-            if self._failed is None and self._recovery_point < self._log_end_offset:
-                self.append([], self._log_end_offset, sync=True)
-            if self._writer.active is not None:
-                self._writer.store_index(self._writer.active)
+            if state.failed is None and state.recovery_point < state.log_end_offset:
+                self.append([], state.log_end_offset, sync=True)
+            if state.writer.active is not None:
+                state.writer.store_index(state.writer.active)
         finally:
-            self._forget_files(self._segments.snapshot)
+            state.forget_files(state.segments.snapshot)
 
     def delete(self) -> None:
         """Remove the directory with all that is in it; the log is not used afterwards.
@@ -381,17 +335,18 @@ class Log:
         Raises:
             LogFailedError: Something could not be removed.
         """
-        segments = self._segments.snapshot
-        self._segments.clear()
+        state = self._state
+        segments = state.segments.snapshot
+        state.segments.clear()
         # Nothing is stored any more in the directory that is about to be removed.
-        self._indexes.close()
+        state.indexes.close()
         try:
-            remove_directory(self.directory, self._filesystem)
+            remove_directory(self.directory, state.filesystem)
         except OSError as error:
             raise self.fail(self.directory, error) from error
         finally:
             # Not sooner: a read beside this would open a file again before it is unlinked.
-            self._forget_files(segments)
+            state.forget_files(segments)
 
     def fail(self, path: Path, cause: Exception) -> LogFailedError:
         """Make the log read-only for ever and return why; the first failure counts.
@@ -399,9 +354,7 @@ class Log:
         A second fsync on the same descriptor could lie: the kernel may have dropped the
         pages that it could not write.
         """
-        if self._failed is None:
-            self._failed = LogFailedError(path, cause)
-        return self._failed
+        return self._state.fail(path, cause)
 
     def reopen(self) -> RecoveryReport:
         """Take a failed log into use again: its files are opened and recovered anew.
@@ -414,62 +367,9 @@ class Log:
         Raises:
             LogFailedError: It still fails; the log stays as it is.
         """
-        end_offset, failed = self._log_end_offset, self._failed
-        assert failed is not None, "a log that works is not opened again"
-        self._forget_files(self._segments.snapshot)
-        try:
-            self._writer.take_back(self._segments.snapshot)
-        except OSError as error:
-            raise LogFailedError(self.directory, error) from error
-        # Directories that are there now need not be safe: this log may have made them.
-        options = replace(self._options, directories=self._writer.directories)
-        anew, report = type(self).open(self.directory, self.identity, options, self._filesystem)
-        if anew.log_end_offset < end_offset:
-            report.add_lost(anew.log_end_offset, end_offset)
-            anew.append([], end_offset, sync=True)
-        # Whoever has this log has the new one: all that a log is, and no failure.
-        vars(self).update(vars(anew))
+        failed = self._state
+        assert failed.failed is not None, "a log that works is not opened again"
+        self._state, report = reopen_state(failed)
+        # What reads have found by the old state until now is not of the new one.
+        failed.forget_mapped(failed.segments.snapshot)
         return report
-
-    def _settle_recovery(self, recovered: RecoveredLog) -> None:
-        """Put what recovery found on the disk, and go on behind what was lost."""
-        if recovered.is_durable:
-            return
-        writer = self._writer
-        writer.mark_unsynced()
-        if recovered.segments and recovered.segments[-1].is_sealed:
-            writer.active = recovered.segments[-1]
-            self._append([], [], recovered.end_offset, True, ADVANCE_LOST)
-            writer.active = None
-        self._append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
-
-    def _forget_files(self, segments: Sequence[Segment]) -> None:
-        self._indexes.close()
-        for segment in segments:
-            self._descriptors.forget(self._filesystem, segment.path)
-            self._options.mappings.forget(self._filesystem, segment.path)
-            self._indexes.forget(segment)
-        self._descriptors.forget(self._filesystem, self.directory / END_FILE_NAME)
-
-    def _take_created(self) -> None:
-        if self._writer.created:
-            self._segments.add(self._writer.created)
-            self._writer.created.clear()
-
-    def _append(
-        self,
-        chunks: Sequence[bytes],
-        headers: Sequence[ChunkHeader],
-        end_offset: int,
-        sync: bool,
-        gap_reason: int,
-    ) -> None:
-        writer = self._writer
-        try:
-            writer.append(chunks, headers, end_offset, sync, gap_reason)
-        except OSError as error:
-            raise self.fail(writer.path, error) from error
-        self._take_created()
-        self._log_end_offset = end_offset
-        if sync:
-            self._recovery_point = end_offset

@@ -217,7 +217,7 @@ def test_damage_in_a_mapped_segment_is_skipped_and_told(tmp_path: Path) -> None:
 
     found = read_all(log)
 
-    segments = log._segments.snapshot
+    segments = log.segments
     segment = segments[find_segment(segments, int(path.stem))]
     missing = expected(0, 100).keys() - found.keys()
     assert len(missing) == 3

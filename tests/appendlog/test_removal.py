@@ -41,7 +41,7 @@ def test_a_read_beside_retention_leaves_no_removed_file_open(tmp_path: Path) -> 
     filesystem = ReadsWhileUnlinking()
     log, _ = open_log(tmp_path / "q", filesystem, segment_bytes=600)
     append(log, 0, 30)
-    filesystem.known = log._segments.snapshot
+    filesystem.known = log.segments
     log.remove_settled(30)
     assert unlinked_and_open() == []
     assert read_all(log) == expected(log.log_start_offset, 30)
@@ -51,7 +51,7 @@ def test_a_read_beside_the_deletion_of_a_log_leaves_no_file_open(tmp_path: Path)
     filesystem = ReadsWhileUnlinking()
     log, _ = open_log(tmp_path / "q", filesystem, segment_bytes=600)
     append(log, 0, 30)
-    filesystem.known = log._segments.snapshot
+    filesystem.known = log.segments
     log.delete()
     assert unlinked_and_open() == []
 

@@ -1,0 +1,173 @@
+"""What a log has open, from one recovery of its files to the next."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from appendlog.errors import LogFailedError
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.chunk import ChunkHeader
+from appendlog.layout.format import ADVANCE_LOST
+from appendlog.options import LogOptions
+from appendlog.reclaim.log_reclaim import LogReclaim
+from appendlog.recovery.log_recovery import RecoveredLog
+from appendlog.segments.durable_end import END_FILE_NAME
+from appendlog.segments.log_reads import LogReads
+from appendlog.segments.segment import Segment
+from appendlog.segments.segment_indexes import SegmentIndexes
+from appendlog.segments.segment_list import SegmentList
+from appendlog.segments.segment_reader import SegmentReader
+from appendlog.segments.segment_writer import SegmentWriter
+
+
+class LogState:
+    """Segments, and what writes, reads, finds and removes them. `Log` has one at a time.
+
+    Args:
+        directory: Of the log.
+        identity: Of the log.
+        options: Of the log.
+        filesystem: All file calls go through it.
+        recovered: What the files held.
+
+    Attributes:
+        segments: Of the log.
+        writer: Appends to the last of them.
+        reads: Reads them.
+        indexes: Find places in them.
+        reclaim: Removes and rewrites the sealed ones.
+        scanning: What a scan of them needs: file system, descriptors, salt.
+        log_end_offset: Behind the last offset written.
+        recovery_point: All below is on the disk.
+        failed: What made the log read-only, or None.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        options: LogOptions,
+        filesystem: FileSystem,
+        recovered: RecoveredLog,
+    ) -> None:
+        self.directory: Final = directory
+        self.identity: Final = identity
+        self.options: Final = options
+        self.filesystem: Final = filesystem
+        self.segments: Final = SegmentList(recovered.segments)
+        last = recovered.segments[-1] if recovered.segments else None
+        self.writer: Final = SegmentWriter(
+            directory,
+            identity,
+            options,
+            filesystem,
+            recovered.durable_end.generation if recovered.durable_end else 0,
+            None if last is None or last.is_sealed else last,
+            recovered.end_offset,
+            last.summary.last_timestamp_ns if last else 0,
+        )
+        self.indexes: Final = SegmentIndexes(
+            filesystem,
+            options.descriptors,
+            options.indexes,
+            identity.salt,
+            options.index_interval_bytes,
+            os.O_RDWR,
+            is_owner=True,
+        )
+        self.reads: Final = LogReads(self.segments)
+        self.reads.indexes = self.indexes
+        self.reads.reader = SegmentReader(
+            filesystem,
+            options.descriptors,
+            identity.salt,
+            os.O_RDWR,
+            self.reads.note_damage,
+            options.mappings,
+        )
+        self.reclaim: Final = LogReclaim(
+            directory, identity, options, filesystem, self.segments, self.indexes
+        )
+        self.scanning: Final = (filesystem, options.descriptors, identity.salt)
+        self.log_end_offset = self.recovery_point = recovered.end_offset
+        self.failed: LogFailedError | None = None
+
+    def append(
+        self,
+        chunks: Sequence[bytes],
+        headers: Sequence[ChunkHeader],
+        end_offset: int,
+        sync: bool,
+        gap_reason: int,
+    ) -> None:
+        """Write chunks that were checked; see `SegmentWriter.append`.
+
+        Raises:
+            LogFailedError: A file operation failed.
+        """
+        writer = self.writer
+        try:
+            writer.append(chunks, headers, end_offset, sync, gap_reason)
+        except OSError as error:
+            raise self.fail(writer.path, error) from error
+        self._take_created()
+        self.log_end_offset = end_offset
+        if sync:
+            self.recovery_point = end_offset
+
+    def roll(self) -> None:
+        """Seal the last segment and begin an empty one; all is on the disk then.
+
+        Raises:
+            LogFailedError: A file operation failed.
+        """
+        try:
+            self.writer.roll()
+        except OSError as error:
+            raise self.fail(self.writer.path, error) from error
+        self._take_created()
+        self.recovery_point = self.log_end_offset
+
+    def fail(self, path: Path, cause: Exception) -> LogFailedError:
+        """Make the log read-only and return why; the first failure counts."""
+        if self.failed is None:
+            self.failed = LogFailedError(path, cause)
+        return self.failed
+
+    def settle_recovery(self, recovered: RecoveredLog) -> None:
+        """Put what recovery found on the disk, and go on behind what was lost.
+
+        Raises:
+            LogFailedError: A file operation failed.
+        """
+        if recovered.is_durable:
+            return
+        writer = self.writer
+        writer.mark_unsynced()
+        if recovered.segments and recovered.segments[-1].is_sealed:
+            writer.active = recovered.segments[-1]
+            self.append([], [], recovered.end_offset, True, ADVANCE_LOST)
+            writer.active = None
+        self.append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
+
+    def forget_files(self, segments: Sequence[Segment]) -> None:
+        """Store nothing any more, and let go of what is open or mapped of these segments."""
+        self.indexes.close()
+        descriptors = self.options.descriptors
+        for segment in segments:
+            descriptors.forget(self.filesystem, segment.path)
+        descriptors.forget(self.filesystem, self.directory / END_FILE_NAME)
+        self.forget_mapped(segments)
+
+    def forget_mapped(self, segments: Sequence[Segment]) -> None:
+        """Let go of what is mapped of these segments and of their indexes."""
+        for segment in segments:
+            self.options.mappings.forget(self.filesystem, segment.path)
+            self.indexes.forget(segment)
+
+    def _take_created(self) -> None:
+        if self.writer.created:
+            self.segments.add(self.writer.created)
+            self.writer.created.clear()

@@ -1,0 +1,71 @@
+"""Opening a log: its files are recovered, and what a log has open is made from what they hold."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from appendlog.errors import LogFailedError
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.format import ADVANCE_LOST
+from appendlog.log_state import LogState
+from appendlog.options import LogOptions
+from appendlog.recovery.log_recovery import recover
+from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.recovery.segment_recovery import RecoveryContext
+
+
+def open_state(
+    directory: Path,
+    identity: LogIdentity,
+    options: LogOptions,
+    filesystem: FileSystem,
+    settled_floor: int = 0,
+    known_end: int = 0,
+) -> tuple[LogState, RecoveryReport]:
+    """Recover a log and put on the disk what was found; see `Log.open`.
+
+    Raises:
+        UnsupportedFormatError: A segment is of another format version.
+        LogFailedError: A file operation failed.
+    """
+    report = RecoveryReport(directory)
+    context = RecoveryContext(
+        directory,
+        identity,
+        filesystem,
+        options.descriptors,
+        options.index_interval_bytes,
+        report,
+        settled_floor,
+        known_end,
+    )
+    try:
+        recovered = recover(context)
+    except OSError as error:
+        raise LogFailedError(directory, error) from error
+    state = LogState(directory, identity, options, filesystem, recovered)
+    state.settle_recovery(recovered)
+    return state, report
+
+
+def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:
+    """Recover a log that has failed, without what the failed append left; see `Log.reopen`.
+
+    Args:
+        state: What failed. Its segments can be read until the new one is in its place.
+
+    Raises:
+        LogFailedError: It still fails; the state stays as it is.
+    """
+    state.forget_files(state.segments.snapshot)
+    try:
+        state.writer.take_back(state.segments.snapshot)
+    except OSError as error:
+        raise LogFailedError(state.directory, error) from error
+    # Directories that are there now need not be safe: this log may have made them.
+    options = replace(state.options, directories=state.writer.directories)
+    anew, report = open_state(state.directory, state.identity, options, state.filesystem)
+    if anew.log_end_offset < state.log_end_offset:
+        report.add_lost(anew.log_end_offset, state.log_end_offset)
+        anew.append([], [], state.log_end_offset, True, ADVANCE_LOST)
+    return anew, report
