@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, REJECTED
 from amqp_server.loop_share import LoopShare
 from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound
@@ -219,13 +220,22 @@ def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
     assert queue.checkpointed_floor <= settled.ack_floor, "I1: a checkpoint went back"
     redeliveries = queue.redeliveries(durable_end)
     if is_last:
-        redeliveries += [(start, end, 0) for start, end in queue.marked()]
+        redeliveries += [(start, end, 0) for start, end in _marked(queue)]
     return QueueSnapshot(
         queue.incarnation,
         settled,
         queue.delivered_watermark,
         redeliveries,
     )
+
+
+def _marked(queue: Queue) -> list[tuple[int, int]]:
+    """Return what else was delivered before, above the watermark: the server has stopped."""
+    marked = (queue.backlog if queue.backlog.is_loading else queue.ready).marked()
+    if queue.departures is not None:
+        # Rejected, but not safe elsewhere yet.
+        marked += queue.departures.leaving({REJECTED, DELIVERY_LIMIT})
+    return marked
 
 
 def all_delivered(checkpoint: QueueCheckpoint) -> QueueCheckpoint:

@@ -22,7 +22,7 @@ from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.withdrawals import Withdrawals
-from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, REJECTED, DeadLetters
+from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
 from amqp_server.broker.transfers.departures import Departures
 from amqp_server.broker.transfers.message_headers import with_header
 from amqp_server.protocol.field_values import FieldValue
@@ -365,14 +365,6 @@ class Queue:
         if self.delivery_counts is None:
             return []
         return self.delivery_counts.runs(self.settlement.ack_floor, end)
-
-    def marked(self) -> list[tuple[int, int]]:
-        """Return what else was delivered before, above the watermark: the server has stopped."""
-        marked = (self.backlog if self.backlog.is_loading else self.ready).marked()
-        if self.departures is not None:
-            # Rejected, but not safe elsewhere yet.
-            marked += self.departures.leaving({REJECTED, DELIVERY_LIMIT})
-        return marked
 
     async def wind_up(self) -> None:
         """Let nothing more expire or leave, and return when what is leaving has arrived.

@@ -11,7 +11,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from uuid import UUID
 
-from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
+from amqp_server.broker.storing.message_store import MessageStore
+from amqp_server.broker.storing.store_settings import StoreSettings
 from amqp_server.config import Durability
 from appendlog import (
     FileSystem,

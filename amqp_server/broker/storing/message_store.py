@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.cold_reads import ColdReads, ColdWindows, wake
@@ -29,11 +28,13 @@ from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.unclaimed import Unclaimed
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
+from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.cold_reads import ReadInWorker
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.store_owner import StoreOwner
+    from amqp_server.broker.storing.store_settings import StoreSettings
     from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
@@ -42,23 +43,6 @@ logger = logging.getLogger(__name__)
 
 SPILL_FILL = 0.8
 """Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
-OFFSET_MAX = (1 << 63) - 1
-"""Higher than any message's offset."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """How a store writes.
-
-    Attributes:
-        durability: When a persistent message counts as safe.
-        flush_bytes: Message bytes in a chunk at most; a larger message is alone in its own.
-        flush_interval_seconds: Longest that a chunk waits for company while input goes on.
-    """
-
-    durability: Durability
-    flush_bytes: int
-    flush_interval_seconds: float
 
 
 class MessageStore:
@@ -394,8 +378,7 @@ class MessageStore:
 
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
-        if request.sync:
-            self._is_sync_due = False
+        self._is_sync_due = self._is_sync_due and not request.sync
         self._flusher.submit(request)
 
     def _cold_arrived_ahead(self) -> None:
@@ -411,9 +394,8 @@ class MessageStore:
             logger.error(
                 "read failed path=%s offset=%d error=%s", self.log.directory, start, result
             )
-            self._owner.store_moved()
-            return
-        first = result.parts[0].offsets[0] if result.parts else result.next_offset
-        if first > start:
-            self._owner.store_lost(start, first)
+        else:
+            first = result.parts[0].offsets[0] if result.parts else result.next_offset
+            if first > start:
+                self._owner.store_lost(start, first)
         self._owner.store_moved()

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.cold_reads import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
-from amqp_server.broker.storing.message_store import MessageStore, StoreSettings
+from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.moved_queues import MovedQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
+from amqp_server.broker.storing.store_settings import StoreSettings
 from appendlog import (
     CompactRequest,
     DeleteRequest,
