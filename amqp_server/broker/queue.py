@@ -1,8 +1,7 @@
 """A queue: a store, a ready order and a settlement, and the consumers they serve.
 
-Each of the three parts answers one question: where message N is, which comes next, what is
-done for good. A queue moves offsets between them, and every offset is ready, or unacked
-once, or settled (invariant I8).
+The three parts answer: where message N is, which comes next, what is done for good. A queue
+moves offsets between them: each is ready, or unacked once, or settled (invariant I8).
 """
 
 from __future__ import annotations
@@ -99,8 +98,7 @@ class Queue:
         self.lease: QueueLease | None = None
         self._storage = storage
         self._turn = turn
-        self._had_consumer = False
-        self.is_winding_up = False
+        self._had_consumer = self.is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         end = self.opened_end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)

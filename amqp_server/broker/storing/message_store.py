@@ -11,8 +11,7 @@ together they always have every message that is not settled:
 A durable queue's journal stage follows the cursor at once. A transient queue's sleeps until
 the ring is `SPILL_FILL` full, then writes the oldest unsettled messages until there is room.
 A slot may be overwritten when its message is settled or in the log, never before. One
-request per log is under way at a time: what is published meanwhile waits in the ring and
-becomes the next chunk, so a slow disk makes larger writes, not longer queues of them.
+request per log is under way at a time: a slow disk makes larger writes, not more of them.
 """
 
 from __future__ import annotations
@@ -124,8 +123,7 @@ class MessageStore:
     def confirmed_end(self) -> int:
         """All persistent messages below this offset may be confirmed (invariant I3)."""
         if self._is_discarded:
-            # Deleting a queue is an answer too: nobody waits for its disk any more, nor for
-            # the room that its last messages never found.
+            # Deleting a queue is an answer too: nobody waits for its disk, or for room, any more.
             return OFFSET_MAX
         match self._settings.durability:
             case Durability.FSYNC:
