@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.definitions import DEFAULT_VHOST, VHOSTS, is_deleted_vhost
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.errors import StartupError
+from amqp_server.missing_definitions import missing_definitions
 from metadata.errors import MetadataError
 from metadata.loading import UnreadableDocument
 from metadata.names import encode_name
@@ -33,7 +34,9 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
     Raises:
         StartupError: The disk refused, or there are logs and no definitions at all.
     """
-    _check_that_nothing_is_missing(broker, report)
+    missing = missing_definitions(broker.config.storage_path, report)
+    if missing is not None:
+        raise StartupError(missing)
     _note_missing_vhosts(broker, report)
     documents = {
         document.name: document for document in report.documents if document.kind == VHOSTS
@@ -51,23 +54,6 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
         await _remove_orphans(broker, report)
     except MetadataError as error:
         raise StartupError(f"cannot write the data directory: {error}") from error
-
-
-def _check_that_nothing_is_missing(broker: Broker, report: LoadReport) -> None:
-    """Check that logs are not all about to be removed as those of unknown queues.
-
-    The first start writes a definition before there can be a log.
-
-    Raises:
-        StartupError: The definitions were lost, or left out of a copy.
-    """
-    path = broker.config.storage_path
-    if report.documents or report.unreadable or not any((path / "logs").glob("*/*/*")):
-        return
-    raise StartupError(
-        f"{path / 'metadata'} is empty or missing, but {path / 'logs'} has logs: put the "
-        "definitions back, or remove the logs if they are not wanted any more"
-    )
 
 
 def _note_missing_vhosts(broker: Broker, report: LoadReport) -> None:

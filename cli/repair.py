@@ -74,7 +74,7 @@ def repair(
             check = check_directory(load_stored_queues(storage_path))
         steps = options.plan(check)
         if dry_run or not steps:
-            return _tell_plan(steps, as_json=as_json)
+            return _tell_plan(steps, check.worst, as_json=as_json)
         if not as_json:
             _print_steps(steps)
         if not yes:
@@ -101,7 +101,7 @@ def _ask_first(storage_path: Path) -> None:
         raise CommandFailedError("nothing was changed", EXIT_FAILED)
 
 
-def _tell_plan(steps: list[Step], *, as_json: bool) -> int:
+def _tell_plan(steps: list[Step], worst: Level | None, *, as_json: bool) -> int:
     if as_json:
         plan = {"is_dry_run": True, "steps": [_step_json(step) for step in steps]}
         click.echo(orjson.dumps(plan, option=orjson.OPT_INDENT_2))
@@ -110,7 +110,7 @@ def _tell_plan(steps: list[Step], *, as_json: bool) -> int:
     else:
         click.echo("nothing to mend")
     if any(step.remedy is Remedy.NONE for step in steps):
-        return EXIT_LEFT
+        return EXIT_CODES[OUTCOMES[worst]] if worst is Level.UNREADABLE else EXIT_LEFT
     return EXIT_TO_MEND if steps else 0
 
 

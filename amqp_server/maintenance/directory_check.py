@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.missing_definitions import missing_definitions
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.checking.problem import Level, Problem
@@ -105,6 +106,10 @@ def check_directory(
 
 
 def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
+    missing = missing_definitions(stored.storage_path, stored.report)
+    if missing is not None:
+        path = stored.storage_path / "metadata"
+        check.problems.append(Problem(Level.UNREADABLE, "missing-definitions", path, missing))
     for unreadable in stored.report.unreadable:
         check.problems.append(
             Problem(Level.UNREADABLE, "unreadable-definition", unreadable.path, unreadable.reason)
@@ -223,6 +228,8 @@ def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> li
 
 
 def _check_orphans(stored: StoredQueues, check: DirectoryCheck) -> None:
+    if missing_definitions(stored.storage_path, stored.report) is not None:
+        return
     known = {queue.directory for queue in stored.queues}
     for directory in sorted((stored.storage_path / "logs").glob("*/*/*")):
         if directory.is_dir() and directory not in known:

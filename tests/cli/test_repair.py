@@ -192,6 +192,22 @@ def test_an_orphaned_log_is_kept_from_the_next_start(
     assert content in kept(storage)
 
 
+def test_logs_are_left_alone_when_all_definitions_are_gone(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (storage / "metadata").rename(storage.parent / "metadata")
+    before = snapshot(storage / "logs")
+    for option in ("--dry-run", "--yes"):
+        code, done = repair(capsys, option)
+        assert code == 5
+        (left,) = done["left" if option == "--yes" else "steps"]
+        assert left["remedy"] == "cannot be mended"
+        assert "put the definitions back" in left["reason"]
+        assert snapshot(storage / "logs") == before
+    (storage.parent / "metadata").rename(storage / "metadata")
+    assert take(storage, "a") == ALL
+
+
 def test_a_running_server_is_refused_and_nobody_is_asked_in_vain(
     start_server: StartServer, storage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

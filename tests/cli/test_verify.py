@@ -117,6 +117,10 @@ def lose_definition(storage: Path) -> None:
     (storage / "metadata" / "queues" / "%2f" / "a.json").unlink()
 
 
+def lose_all_definitions(storage: Path) -> None:
+    shutil.rmtree(storage / "metadata")
+
+
 def lose_log(storage: Path) -> None:
     take(storage, "a")
     shutil.rmtree(log_of(storage, "a"))
@@ -147,6 +151,7 @@ def test_a_sound_directory_is_clean_and_stays_as_it_is(
         (break_checkpoint, 4, ["damaged-checkpoint"]),
         (break_definition, 5, ["unreadable-definition", "orphaned-log"]),
         (lose_definition, 3, ["orphaned-log"]),
+        (lose_all_definitions, 5, ["missing-definitions"]),
         (lose_log, 4, ["checkpoint-leads"]),
     ],
 )
