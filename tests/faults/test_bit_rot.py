@@ -2,7 +2,7 @@
 
 Every byte of a small data directory is flipped, every file is cut, removed, lengthened, and
 segments change places; then a server starts. `ROT_STRIDE` says which bytes: every one with 1,
-every 401st (and the first ones of each file) with 401, as in CI.
+every 997th (and the first ones of each file) with 997, as in CI.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.faults.inline_server import InlineServer
 from tests.faults.judge import Content, Found, Warnings, look
 from tests.faults.test_every_operation import leave, told
 
-STRIDE = int(os.environ.get("ROT_STRIDE", "401"))
+STRIDE = int(os.environ.get("ROT_STRIDE", "997"))
 HEAD_BYTES = 2
 """Bytes at the beginning of each file that are always flipped."""
 

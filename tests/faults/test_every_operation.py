@@ -20,7 +20,7 @@ from tests.faults.story import Story
 from tests.faults.telling import tell
 
 OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
-STRIDE = int(os.environ.get("FAULT_STRIDE", "16"))
+STRIDE = int(os.environ.get("FAULT_STRIDE", "24"))
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 * OUTCOMES + 3000 // STRIDE)]
 
