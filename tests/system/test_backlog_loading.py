@@ -258,7 +258,7 @@ def test_a_log_that_cannot_be_read_holds_up_its_own_queue_only(
             client.declare(name, arguments=PRIORITIES)
             for number in range(count):
                 client.publish(b"%d" % number, name, properties=with_priority(1))
-        client.expect_confirmed()
+            client.expect_confirmed()
     is_broken, read_some = threading.Event(), UnreadFacts.read_some
     is_broken.set()
 
