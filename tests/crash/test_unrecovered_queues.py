@@ -36,7 +36,7 @@ def fill(client: AmqpClient, *queues: str) -> None:
     for queue in queues:
         client.declare(queue)
         client.publish(b"kept", queue)
-    client.expect_confirmed()
+        client.expect_confirmed()
 
 
 def add_one_of_each(client: AmqpClient) -> None:
