@@ -1,14 +1,26 @@
-"""What has been settled: ack floors, acked ranges and their checkpoints; and the redo journal."""
+"""What has been settled: of queues, of groups, and its checkpoints; and the redo journal."""
 
 from offsets.checkpoint import CheckpointStore, WrittenRound
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
 from offsets.errors import (
     CheckpointFailedError,
+    GroupInUseError,
+    GroupOffsetOutOfRangeError,
+    InvalidGroupNameError,
     OffsetsError,
     RedoFailedError,
     RedoUnknownError,
+    RegressingCommitError,
+    TooManyGroupsError,
+    UnknownGroupError,
     UnsupportedCheckpointError,
     UnsupportedRedoError,
+)
+from offsets.group_offsets import (
+    GROUP_NAME_BYTES_MAX,
+    GROUPS_PER_LOG_MAX,
+    GroupOffsets,
+    check_group_name,
 )
 from offsets.queue_checkpoint import QueueCheckpoint, QueueSnapshot, decode_checkpoint
 from offsets.redo_journal import RedoJournal
@@ -17,9 +29,15 @@ from offsets.redo_transaction import RedoSettled, RedoTarget, RedoTransaction
 from offsets.settlement import Settlement
 
 __all__ = [
+    "GROUPS_PER_LOG_MAX",
+    "GROUP_NAME_BYTES_MAX",
     "CheckpointFailedError",
     "CheckpointRecovery",
     "CheckpointStore",
+    "GroupInUseError",
+    "GroupOffsetOutOfRangeError",
+    "GroupOffsets",
+    "InvalidGroupNameError",
     "OffsetsError",
     "QueueCheckpoint",
     "QueueSnapshot",
@@ -30,10 +48,14 @@ __all__ = [
     "RedoTarget",
     "RedoTransaction",
     "RedoUnknownError",
+    "RegressingCommitError",
     "Settlement",
+    "TooManyGroupsError",
+    "UnknownGroupError",
     "UnsupportedCheckpointError",
     "UnsupportedRedoError",
     "WrittenRound",
+    "check_group_name",
     "decode_checkpoint",
     "read_checkpoint",
     "read_redo_journal",
