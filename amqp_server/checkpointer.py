@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, REJECTED
+from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, REJECTED
 from amqp_server.loop_share import LoopShare
 from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.rules.unread_facts import UnreadFacts
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def recovered_facts(
     """
     floor, end = settlement.ack_floor, log.log_end_offset
     facts = definition.facts(floor)
-    if not facts.is_needed and not any(summary.max_expiry_ns for summary in log.summaries()):
+    is_stream = definition.settings.type is QueueType.STREAM
+    expires = not is_stream and any(summary.max_expiry_ns for summary in log.summaries())
+    if not facts.is_needed and not expires:
         return None, None
     unread = UnreadFacts(log, facts, settlement.unsettled_ranges(floor, end))
     if definition.settings.max_length is None and definition.settings.max_length_bytes is None:

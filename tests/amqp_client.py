@@ -374,12 +374,19 @@ class AmqpClient:
         return self._message(value, channel)
 
     def consume(
-        self, queue: str, *, prefetch: int = 0, no_ack: bool = False, channel: int = 1
+        self,
+        queue: str,
+        *,
+        prefetch: int = 0,
+        no_ack: bool = False,
+        arguments: Any = None,  # noqa: ANN401 - a table of any values
+        channel: int = 1,
     ) -> None:
         """Begin to consume; deliveries are the next frames."""
         if prefetch:
             self.call(Basic.Qos(prefetch_count=prefetch), Basic.QosOk, channel)
-        self.call(Basic.Consume(queue=queue, no_ack=no_ack), Basic.ConsumeOk, channel)
+        method = Basic.Consume(queue=queue, no_ack=no_ack, arguments=arguments)
+        self.call(method, Basic.ConsumeOk, channel)
 
     def expect_delivery(self, channel: int = 1) -> Message:
         """Return the next delivery."""

@@ -324,10 +324,10 @@ class Broker:
         queue.stop()
         if queue.exclusive_owner is not None:
             self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
-        for consumer in queue.consumers:
+        for consumer in [*queue.consumers, *queue.subscriptions.consumers()]:
             channel = consumer.channel
             del channel.consumers[consumer.tag]
-            queue.consumers.remove(consumer)
+            consumer.source.consumers.remove(consumer)
             if channel.client.notifies_cancel and not channel.is_closed:
                 channel.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
 

@@ -13,7 +13,7 @@ from amqp_server.broker.consuming.delivery_timeouts import DeliveryTimeouts
 from amqp_server.broker.consuming.unacked import UnackedRuns
 from amqp_server.broker.publishing.publishing import Publishing
 from amqp_server.broker.transactions.transaction import Outcome
-from amqp_server.broker.transfers.dead_letter import REJECTED
+from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.framing import encode_deliveries
 from amqp_server.protocol.methods import method_frame
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.consuming.direct_reply import ReplyConsumer
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.transactions.transaction import Transaction
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.methods import Method
@@ -86,7 +86,7 @@ class Channel:
             self.send(method)
 
     def deliver(
-        self, consumer: Consumer, first_offset: int, messages: Messages, *, redelivered: bool
+        self, consumer: Consumer, first_offset: int, messages: Delivered, *, redelivered: bool
     ) -> None:
         """Send a run of neighbouring messages to a consumer of this channel.
 
@@ -101,12 +101,12 @@ class Channel:
         else:
             octets = messages.encode(*places)
         self._delivered_tag += count
-        queue = consumer.queue
+        source = consumer.source
         if consumer.no_ack:
-            queue.settle(first_offset, first_offset + count)
+            source.settle(first_offset, first_offset + count)
         else:
             consumer.unacked += count
-            self.unacked.add(first_tag, count, queue, first_offset, consumer)
+            self.unacked.add(first_tag, count, source, first_offset, consumer)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
         self.client.write(octets)
@@ -187,34 +187,34 @@ class Channel:
         """Put unacked deliveries back to their places."""
         self._give_credit(runs)
         for run in runs:
-            if not run.queue.is_deleted:
-                run.queue.requeue(run.first_offset, run.end_offset)
+            if not run.source.is_deleted:
+                run.source.requeue(run.first_offset, run.end_offset)
 
     def settle(self, runs: list[UnackedRun]) -> None:
         """Be done with deliveries that were acknowledged."""
         self._give_credit(runs)
         for run in runs:
-            if not run.queue.is_deleted:
-                run.queue.settle(run.first_offset, run.end_offset)
+            if not run.source.is_deleted:
+                run.source.settle(run.first_offset, run.end_offset)
 
     def reject(self, runs: list[UnackedRun]) -> None:
         """Drop deliveries that a consumer does not want, or make dead letters of them."""
         self._give_credit(runs)
         for run in runs:
-            if not run.queue.is_deleted:
-                run.queue.drop(run.first_offset, run.end_offset, REJECTED)
+            if not run.source.is_deleted:
+                run.source.drop(run.first_offset, run.end_offset, REJECTED)
 
     def wake_consumers(self) -> None:
         """Let the queues of all consumers look again: credit or room may have come."""
         for consumer in self.consumers.values():
-            consumer.queue.wake()
+            consumer.source.wake()
         if self.reply_consumer is not None:
             self.reply_consumer.wake()
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """End a consumer; its unacked deliveries stay with the channel."""
         del self.consumers[consumer.tag]
-        if consumer.queue.remove_consumer(consumer):
+        if consumer.source.remove_consumer(consumer):
             self.broker.delete_unused(consumer.queue)
 
     def remove_reply_consumer(self) -> None:
@@ -269,7 +269,7 @@ class Channel:
                 self._got_unacked -= run.count
             else:
                 run.consumer.unacked -= run.count
-                run.queue.wake()
+                run.source.wake()
 
     def _put_last(self, served: list[Consumer | None]) -> None:
         for consumer in served:

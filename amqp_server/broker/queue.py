@@ -14,22 +14,20 @@ from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
 from amqp_server.broker.orders.queue_order import queue_order
-from amqp_server.broker.queue_settings import Overflow, QueueType, queue_settings
+from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
-from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.withdrawals import Withdrawals
-from amqp_server.broker.transfers.dead_letter import DELIVERY_LIMIT, MAXLEN, DeadLetters
+from amqp_server.broker.subscriptions.subscriptions import Subscriptions
+from amqp_server.broker.transfers.dead_letter import DeadLetters
+from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
 from amqp_server.broker.transfers.departures import Departures
-from amqp_server.broker.transfers.message_headers import with_header
-from amqp_server.protocol.field_values import FieldValue
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from uuid import UUID
 
     from amqp_server.broker.client import Client
@@ -87,8 +85,10 @@ class Queue:
         self.settings = queue_settings(arguments)
         self.storage_settings = opened.settings
         self.incarnation = incarnation
-        is_single = self.settings.single_active_consumer
-        self.consumers = SingleActiveConsumer() if is_single else ConsumerRotation()
+        rotation = (
+            SingleActiveConsumer if self.settings.single_active_consumer else ConsumerRotation
+        )
+        self.consumers = rotation()
         self.is_deleted = False
         self.checkpointed_floor = opened.ack_floor
         self.is_checkpoint_due = self.is_checkpointed = False
@@ -103,10 +103,8 @@ class Queue:
         end = self.opened_end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
         self.ready, limit = queue_order(self.settings, facts, end)
-        # Most queues never get anything back, and have none.
         self.delivery_counts: DeliveryCounts | None = None
-        counted = [run for run in opened.redeliveries if run[2]]
-        if counted:
+        if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.redelivered_count = self.refused_count = 0
         self.refusal_told_seconds = 0.0
@@ -114,11 +112,12 @@ class Queue:
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
         )
-        self._rules: QueueRules | None = None
+        self.rules: QueueRules | None = None
         if facts.is_needed or limit is not None or facts.deadlines or self.backlog.is_loading:
-            self._rules = QueueRules(self, facts, limit, turn)
+            self.rules = QueueRules(self, facts, limit, turn)
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
         self.forced_removal = ForcedRemoval(self)
+        self.subscriptions = Subscriptions(self, turn)
         self.departures: Departures | None = None
         if self.settings.dead_letter_exchange is not None:
             self.departures = Departures(self, DeadLetters(self), turn)
@@ -132,6 +131,21 @@ class Queue:
     def is_durable(self) -> bool:
         """Whether all that can be read of it is on the disk."""
         return self.store.recovery_point >= self.store.cursor
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether nothing leaves it but by retention, and every consumer has its own place."""
+        return self.settings.type is QueueType.STREAM
+
+    @property
+    def consumer_count(self) -> int:
+        """Consumers, as clients count them."""
+        return len(self.subscriptions.consumers() if self.is_stream else self.consumers)
+
+    @property
+    def visible_end(self) -> int:
+        """What has an offset is shown below this one only (I9), exclusive."""
+        return self.store.recovery_point if self.is_journaled else self.store.cursor
 
     @property
     def durability(self) -> Durability | None:
@@ -157,15 +171,17 @@ class Queue:
             messages: At least one; shared with other queues, not changed.
             flags: The flags octet that all of them have.
         """
-        rules = self._rules
-        if rules is None and flags & HAS_EXPIRATION:
+        rules = self.rules
+        if rules is None and flags & HAS_EXPIRATION and not self.is_stream:
             facts = MessageFacts(self.settings, self.store.end_offset)
-            rules = self._rules = QueueRules(self, facts, None, self._turn)
+            rules = self.rules = QueueRules(self, facts, None, self._turn)
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
         self.ready.extend(self.store.cursor)
+        if not self.is_journaled:
+            self.subscriptions.wake()
         self._turn.mark(self)
         self._storage.relieve_memory()
         return end_offset
@@ -196,7 +212,7 @@ class Queue:
         """
         if self.backlog.is_loading:
             return False
-        rules = self._rules
+        rules = self.rules
         if rules is not None and rules.before_delivery():
             return True
         if len(self.ready) and len(self.consumers) and dispatch(self):
@@ -231,20 +247,18 @@ class Queue:
         else:
             self.departures.add(start, end, reason)
 
-    def as_delivered(self, start: int, messages: Messages) -> Messages:
-        """Return messages as a consumer gets them: with how often they came back, if it counts.
+    def read_run(self, start: int, end: int) -> Messages:
+        """Return what is at hand of `[start, end)`, which was taken from `ready.peek()`."""
+        return self.store.read_run(start, end)
 
-        Source: RabbitMQ, quorum queues: header `x-delivery-count` of what was delivered before.
-        """
-        self.redelivered_count += len(messages)
-        counts = self.delivery_counts
-        if counts is None or self.settings.type is not QueueType.QUORUM:
+    def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Messages:
+        """Return messages as a consumer gets them: with how often they came back, if it counts."""
+        if not redelivered:
             return messages
-        numbers = counts.numbers(start, start + len(messages))
-        return [
-            with_header(message, "x-delivery-count", FieldValue(b"l", count)) if count else message
-            for message, count in zip(messages_of(messages), numbers, strict=True)
-        ]
+        self.redelivered_count += len(messages)
+        if self.delivery_counts is None or self.settings.type is not QueueType.QUORUM:
+            return messages
+        return self.delivery_counts.tell(start, messages)
 
     def requeue(self, start: int, end: int) -> None:
         """Make the unacked `[start, end)` ready again, in its place, marked redelivered."""
@@ -263,32 +277,9 @@ class Queue:
         counts.prune(self.settlement)
         if not self.is_checkpoint_due:
             self._note_dirty()
-        if self._rules is not None:
-            self._rules.came_back(start, end)
+        if self.rules is not None:
+            self.rules.came_back(start, end)
         self._turn.mark(self)
-
-    def refuse(self, message: bytes, flags: int) -> bool:
-        """Return whether a message is refused for want of room; it may be a dead letter then.
-
-        Source: RabbitMQ 3.10, `rabbit_amqqueue_process:maybe_deliver_or_enqueue`.
-        """
-        if self.has_room_for([message]):
-            return False
-        if self.settings.overflow is Overflow.REJECT_PUBLISH_DLX and self.departures is not None:
-            # It passes through the log, so that it is as safe as any other on its way.
-            start = self.store.end_offset
-            end = self.publish([message], flags)
-            for taken in self.ready.take_range(start, end):
-                self.drop(taken.start, taken.end, MAXLEN)
-        return True
-
-    def has_room_for(self, messages: Sequence[bytes]) -> bool:
-        """Return whether a queue that `refuses_when_full` can take all of these now."""
-        rules = self._rules
-        if rules is None or rules.has_room_for(messages):
-            return True
-        self.bring_up_to_date()
-        return rules.has_room_for(messages)
 
     def purge(self) -> int:
         """Settle all that is ready and return how many messages that was."""
@@ -322,6 +313,7 @@ class Queue:
     def store_moved(self) -> None:
         """Pass on what the store has learnt: new room, new safety, new messages at hand."""
         self.ready.extend(self.store.cursor)
+        self.subscriptions.wake()
         self.withdrawals.catch_up()
         waiting, self.waiting_confirms = self.waiting_confirms, set()
         for publishing in waiting:
@@ -387,11 +379,12 @@ class Queue:
     def stop(self) -> None:
         """Let nothing happen to the queue any more, but that what is leaving leaves."""
         self.is_deleted = True
+        self.subscriptions.stop()
         self.backlog.abandon()
         if self.lease is not None:
             self.lease.cancel()
-        if self._rules is not None:
-            self._rules.stop()
+        if self.rules is not None:
+            self.rules.stop()
 
     def _note_dirty(self) -> None:
         """Let the next checkpoint say what is settled, and what came back."""

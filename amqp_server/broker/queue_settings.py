@@ -20,6 +20,7 @@ class QueueType(StrEnum):
 
     CLASSIC = "classic"
     QUORUM = "quorum"
+    STREAM = "stream"
 
 
 class Overflow(StrEnum):
@@ -72,7 +73,11 @@ class QueueSettings:
 
 def queue_settings(arguments: Table) -> QueueSettings:
     """Return what arguments that were checked ask for; what is not understood is no rule."""
-    kind = QueueType.QUORUM if _text(arguments, "x-queue-type") == "quorum" else QueueType.CLASSIC
+    asked = _text(arguments, "x-queue-type")
+    kind = QueueType(asked) if asked in set(QueueType) else QueueType.CLASSIC
+    if kind is QueueType.STREAM:
+        # Nothing happens in it but retention, which is of the log.
+        return QueueSettings(type=kind)
     overflow = _overflow(arguments, kind)
     dead_letter_exchange = _text(arguments, "x-dead-letter-exchange")
     return QueueSettings(

@@ -81,7 +81,7 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "is_exclusive": queue.exclusive_owner is not None,
         "durability": kept.durability.value if queue.is_journaled else "none",
         "incarnation": str(queue.incarnation),
-        "consumers": len(queue.consumers),
+        "consumers": queue.consumer_count,
         "ready": ready,
         "unacked": max(unsettled - ready, 0),
         "published": end - queue.opened_end,

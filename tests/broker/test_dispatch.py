@@ -53,7 +53,7 @@ class ReadyQueue:
         end = min(end, start + self.at_hand_max)
         return [b"%d" % offset + b"." * self.message_bytes for offset in range(start, end)]
 
-    def as_delivered(self, start: int, messages: list[bytes]) -> list[bytes]:
+    def as_delivered(self, start: int, messages: list[bytes], *, redelivered: bool) -> list[bytes]:
         return messages
 
     def serve(self, *consumers: TakingConsumer) -> None:
@@ -294,7 +294,7 @@ def test_what_could_not_be_made_ready_for_sending_stays() -> None:
     queue.ready.take(2)
     queue.ready.give_back(0, 2)
 
-    def fail(start: int, messages: list[bytes]) -> list[bytes]:
+    def fail(start: int, messages: list[bytes], *, redelivered: bool) -> list[bytes]:
         raise LookupError("a mistake")
 
     queue.as_delivered = fail  # type: ignore[method-assign]

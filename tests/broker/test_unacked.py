@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from amqp_server.broker.consuming.consumer import Consumer
+from amqp_server.broker.consuming.source import Source
 from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
-from amqp_server.broker.queue import Queue
 
 # Runs only compare these, so anything with an identity will do.
-QUEUES = [cast("Queue", object()) for _ in range(2)]
+QUEUES = [cast("Source", object()) for _ in range(2)]
 CONSUMERS = [cast("Consumer", object()), None]
-Delivery = tuple[Queue, int, Consumer | None]
+Delivery = tuple[Source, int, Consumer | None]
 
 
 def told(runs: list[UnackedRun]) -> dict[int, Delivery]:
@@ -23,7 +23,7 @@ def told(runs: list[UnackedRun]) -> dict[int, Delivery]:
         assert run.first_tag > max(deliveries, default=0)
         assert run.end_offset - run.first_offset == run.end_tag - run.first_tag == run.count
         for step in range(run.count):
-            deliveries[run.first_tag + step] = (run.queue, run.first_offset + step, run.consumer)
+            deliveries[run.first_tag + step] = (run.source, run.first_offset + step, run.consumer)
     return deliveries
 
 
@@ -112,7 +112,7 @@ class UnackedMachine(RuleBasedStateMachine):
         consumer=st.sampled_from(CONSUMERS),
         skipped=st.sampled_from([0, 0, 0, 1]),
     )
-    def deliver(self, count: int, queue: Queue, consumer: Consumer | None, skipped: int) -> None:
+    def deliver(self, count: int, queue: Source, consumer: Consumer | None, skipped: int) -> None:
         # A consumer without acknowledgements uses up tags that are never outstanding.
         self.next_tag += skipped
         first = self.next_offset[queue]

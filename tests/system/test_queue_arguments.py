@@ -282,12 +282,3 @@ def test_a_reserved_name_is_refused_before_the_arguments_are_looked_at(
     client.open_channel()
     client.send(Queue.Declare(queue="amq.mine", arguments={"x-dead-letter-exchange": 1}))
     client.expect_channel_close(403)
-
-
-def test_a_stream_is_not_served(server: RunningServer) -> None:
-    with connect(server.address) as client:
-        client.open_channel()
-        client.send(Queue.Declare(queue="q", durable=True, arguments={"x-queue-type": "stream"}))
-        close = client.expect_connection_close(540)
-        assert close.reply_text == "NOT_IMPLEMENTED - x-queue-type=stream"
-        assert (close.class_id, close.method_id) == (50, 10)

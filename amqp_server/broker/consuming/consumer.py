@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.message_run import Messages
 
 CREDIT_UNLIMITED = 1 << 30
 """Credit of a consumer without a prefetch limit; the write buffer bounds it instead."""
@@ -19,7 +20,8 @@ class Consumer:
     Args:
         tag: Consumer tag, unique in its channel.
         channel: The channel that deliveries go out on.
-        queue: The queue it takes from.
+        queue: The queue that it named.
+        source: What of the queue it takes from; None is the queue itself.
         no_ack: Whether a delivery settles its message at once.
         exclusive: Whether it refuses other consumers of the queue.
         prefetch: Unacked deliveries allowed at a time; 0 = no limit.
@@ -35,6 +37,7 @@ class Consumer:
         "prefetch",
         "priority",
         "queue",
+        "source",
         "tag",
         "tag_octets",
         "timeout_ms",
@@ -52,12 +55,14 @@ class Consumer:
         prefetch: int,
         priority: int = 0,
         timeout_ms: int = 0,
+        source: Source | None = None,
     ) -> None:
         """Make a consumer that has been given nothing yet."""
         self.tag = tag
         self.tag_octets = tag.encode("utf-8", "surrogateescape")
         self.channel = channel
         self.queue = queue
+        self.source: Source = queue if source is None else source
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.prefetch = prefetch
@@ -80,7 +85,7 @@ class Consumer:
             credit = min(credit, self.prefetch - self.unacked)
         return max(credit, 0)
 
-    def deliver(self, first_offset: int, messages: Messages, *, redelivered: bool) -> None:
+    def deliver(self, first_offset: int, messages: Delivered, *, redelivered: bool) -> None:
         """Send a run of neighbouring messages of the queue to the client."""
         if not redelivered:
             assert (

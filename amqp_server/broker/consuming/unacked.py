@@ -1,6 +1,6 @@
 """What a channel has delivered and not yet had answered: runs, not messages.
 
-A run is a stretch of delivery tags whose messages are neighbours in one queue and went to
+A run is a stretch of delivery tags whose messages are neighbours in one log and went to
 one consumer. At full speed one acknowledgement settles one run, and a slow consumer that
 takes message after message still makes one growing run; only acknowledging out of order
 splits them.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from amqp_server.broker.consuming.consumer import Consumer
-    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.consuming.source import Source
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class UnackedRun:
 
     first_tag: int
     count: int
-    queue: Queue
+    source: Source
     first_offset: int
     consumer: Consumer | None
 
@@ -56,21 +56,26 @@ class UnackedRuns:
         return iter(self._runs)
 
     def add(
-        self, first_tag: int, count: int, queue: Queue, first_offset: int, consumer: Consumer | None
+        self,
+        first_tag: int,
+        count: int,
+        source: Source,
+        first_offset: int,
+        consumer: Consumer | None,
     ) -> None:
         """Remember deliveries with tags above all others; joins the last run if it can."""
         self.count += count
         if self._runs:
             last = self._runs[-1]
             if (
-                last.queue is queue
+                last.source is source
                 and last.consumer is consumer
                 and last.end_tag == first_tag
                 and last.end_offset == first_offset
             ):
                 last.count += count
                 return
-        self._runs.append(UnackedRun(first_tag, count, queue, first_offset, consumer))
+        self._runs.append(UnackedRun(first_tag, count, source, first_offset, consumer))
 
     def take_up_to(self, tag: int) -> list[UnackedRun] | None:
         """Remove and return all deliveries up to `tag`; None if `tag` is not outstanding."""
@@ -132,7 +137,7 @@ class UnackedRuns:
         return at if at >= 0 and tag < self._runs[at].end_tag else None
 
     def _cut_head(self, run: UnackedRun, part: int) -> UnackedRun:
-        head = UnackedRun(run.first_tag, part, run.queue, run.first_offset, run.consumer)
+        head = UnackedRun(run.first_tag, part, run.source, run.first_offset, run.consumer)
         run.first_tag += part
         run.first_offset += part
         run.count -= part
@@ -144,7 +149,7 @@ class UnackedRuns:
             after = UnackedRun(
                 end_tag,
                 run.end_tag - end_tag,
-                run.queue,
+                run.source,
                 run.first_offset + end_tag - run.first_tag,
                 run.consumer,
             )
@@ -156,7 +161,7 @@ class UnackedRuns:
         tail = UnackedRun(
             first_tag,
             end_tag - first_tag,
-            run.queue,
+            run.source,
             run.first_offset + first_tag - run.first_tag,
             run.consumer,
         )

@@ -19,6 +19,7 @@ from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.subscriptions.finding import find_source
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -98,6 +99,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         tag,
         channel,
         queue,
+        source=find_source(queue, method.arguments),
         no_ack=method.no_ack,
         exclusive=method.exclusive,
         prefetch=channel.prefetch,
@@ -109,7 +111,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     channel.consumers[tag] = consumer
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
-    queue.add_consumer(consumer)
+    consumer.source.add_consumer(consumer)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
@@ -200,7 +202,7 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     ready = queue.ready.peek()
     assert ready is not None, "it was read just now"
     if ready.redelivered:
-        (message,) = messages_of(queue.as_delivered(ready.start, [message]))
+        (message,) = messages_of(queue.as_delivered(ready.start, [message], redelivered=True))
     head = _GET_OK_HEAD + pack(">QB", channel.next_tag, ready.redelivered)
     count = pack(">I", len(queue.ready) - 1)
     # Nothing is taken before it can be sent: what is taken and lost is nowhere (I8).

@@ -30,7 +30,7 @@ _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     PRIORITY: (integer, frozenset(QueueType)),
     TIMEOUT: (duration, frozenset(QueueType)),
     "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
-    "x-stream-offset": (any_value, frozenset()),
+    "x-stream-offset": (any_value, frozenset((QueueType.STREAM,))),
 }
 """By name, in RabbitMQ's order of checks."""
 

@@ -109,7 +109,7 @@ def declare_ok(queue: Queue) -> QueueDeclareOk:
     """Return the answer to a declare: ready messages only, as in RabbitMQ."""
     queue.bring_up_to_date()
     return QueueDeclareOk(
-        queue=queue.name, message_count=queue.ready_count, consumer_count=len(queue.consumers)
+        queue=queue.name, message_count=queue.ready_count, consumer_count=queue.consumer_count
     )
 
 
@@ -183,7 +183,7 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
     if method.if_empty and queue.ready_count:
         raise PreconditionFailed(f"{where} not empty")
-    if method.if_unused and len(queue.consumers):
+    if method.if_unused and queue.consumer_count:
         raise PreconditionFailed(f"{where} in use")
     reply = None if method.no_wait else QueueDeleteOk(message_count=queue.ready_count)
     return answer(channel, reply, channel.broker.delete_queue(queue))

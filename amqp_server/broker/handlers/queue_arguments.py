@@ -39,7 +39,7 @@ from amqp_server.broker.storing.storage_settings import (
     SEGMENT_MAX_BYTES,
 )
 from amqp_server.config import Durability
-from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
+from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import type_name
 from appendlog import SEGMENT_BYTES_MAX, Compression
 
@@ -56,10 +56,12 @@ QUEUE_VERSIONS = (1, 2)
 TYPE_MODULES = {
     QueueType.CLASSIC: "rabbit_classic_queue",
     QueueType.QUORUM: "rabbit_quorum_queue",
+    QueueType.STREAM: "rabbit_stream_queue",
 }
 """What RabbitMQ's texts call a kind of queue."""
 _CLASSIC = frozenset((QueueType.CLASSIC,))
 _QUORUM = frozenset((QueueType.QUORUM,))
+_STREAM = frozenset((QueueType.STREAM,))
 _EVERY = _CLASSIC | _QUORUM
 _NONE: frozenset[QueueType] = frozenset()
 
@@ -70,15 +72,12 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
     Raises:
         PreconditionFailed: An argument has a value that it cannot have, or the kind of queue
             does not have it, or cannot be exclusive, transient or auto-delete.
-        NotImplementedAmqp: A kind of queue that is not served.
     """
     arguments = method.arguments
     where = f"queue '{queue}' in vhost '{vhost}'"
     _check_dead_letter_exchange(where, arguments)
     _check_value("x-queue-type", where, arguments)
     kind = queue_type(arguments)
-    if kind is None:
-        raise NotImplementedAmqp("x-queue-type=stream")
     for name, argument in QUEUE_ARGUMENTS.items():
         if kind in argument.types:
             _check_value(name, where, arguments)
@@ -87,7 +86,7 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
             raise PreconditionFailed(
                 f"invalid arg '{name}' for {where} of queue type {TYPE_MODULES[kind]}"
             )
-    if kind is QueueType.QUORUM:
+    if kind is not QueueType.CLASSIC:
         _check_replicable(where, method)
 
 
@@ -100,12 +99,12 @@ def compared_arguments(kind: QueueType) -> list[str]:
     ]
 
 
-def queue_type(arguments: Table) -> QueueType | None:
-    """Return the kind of queue that checked arguments ask for; None if it is not served."""
+def queue_type(arguments: Table) -> QueueType:
+    """Return the kind of queue that checked arguments ask for."""
     value = arguments.get("x-queue-type")
     if value is None:
         return QueueType.CLASSIC
-    return next((kind for kind in QueueType if value.value == kind.encode()), None)
+    return next(kind for kind in QueueType if value.value == kind.encode())
 
 
 def _check_value(name: str, where: str, arguments: Table) -> None:
@@ -125,7 +124,7 @@ def _check_dead_letter_exchange(where: str, arguments: Table) -> None:
 
 
 def _check_replicable(where: str, method: QueueDeclare) -> None:
-    """Check what a quorum queue cannot be, in RabbitMQ's order."""
+    """Check what a quorum queue or stream cannot be, in RabbitMQ's order."""
     for is_asked, name in (
         (method.auto_delete, "auto-delete"),
         (method.exclusive, "exclusive-owner"),
@@ -197,7 +196,8 @@ QUEUE_ARGUMENTS = {
     "x-queue-version": QueueArgument(_version, _CLASSIC),
     "x-single-active-consumer": QueueArgument(truth),
     "x-queue-type": QueueArgument(
-        one_of((*QueueType, "stream"), otherwise="\"unsupported queue type '{}'\"")
+        one_of((*QueueType,), otherwise="\"unsupported queue type '{}'\""),
+        _EVERY | _STREAM,
     ),
     "x-quorum-initial-group-size": QueueArgument(positive, _QUORUM),
     "x-max-age": QueueArgument(any_value, _NONE),

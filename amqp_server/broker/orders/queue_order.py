@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.orders.measured_order import MeasuredOrder
+from amqp_server.broker.orders.no_order import NoOrder
 from amqp_server.broker.orders.plain_order import PlainOrder
 from amqp_server.broker.orders.priority_order import PriorityOrder
+from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.rules.length_limit import LengthLimit
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ def queue_order(
     settings: QueueSettings, facts: MessageFacts, cursor: int
 ) -> tuple[ReadyOrder, LengthLimit | None]:
     """Return the order that the settings ask for, with nothing ready, and its limit if any."""
+    if settings.type is QueueType.STREAM:
+        return NoOrder(cursor), None
     order: ReadyOrder = PlainOrder(cursor)
     if settings.max_priority is not None and facts.priorities is not None:
         order = PriorityOrder(facts.priorities, settings.max_priority, cursor)

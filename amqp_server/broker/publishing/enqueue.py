@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.publishing.confirms import Barrier
 from amqp_server.broker.publishing.refusal_log import note_refused
+from amqp_server.broker.rules.overflow import refuse
 from appendlog.layout.message import PERSISTENT
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def enqueue(
     refusing: list[Queue] = []
     is_persistent = bool(flags & PERSISTENT)
     for queue in queues:
-        if queue.store.is_failed or (queue.refuses_when_full and queue.refuse(messages[0], flags)):
+        if queue.store.is_failed or (queue.refuses_when_full and refuse(queue, messages[0], flags)):
             refusing.append(queue)
             if queue.store.is_failed:
                 note_refused(queue, len(messages))

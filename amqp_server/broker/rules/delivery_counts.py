@@ -13,9 +13,14 @@ from bisect import bisect_left, bisect_right
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.transfers.message_headers import with_header
+from amqp_server.protocol.field_values import FieldValue
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from amqp_server.broker.storing.message_run import Messages
     from offsets.settlement import Settlement
 
     _Run = tuple[int, int, int]
@@ -52,6 +57,17 @@ class DeliveryCounts:
         """Return how often the message came back. O(log runs)."""
         at = bisect_right(self._starts, offset) - 1
         return self._counts[at] if at >= 0 and offset < self._ends[at] else 0
+
+    def tell(self, start: int, messages: Messages) -> list[bytes]:
+        """Return messages, from `start` on, with the header `x-delivery-count` where there is one.
+
+        Source: RabbitMQ, quorum queues: how often a message was delivered before.
+        """
+        numbers = self.numbers(start, start + len(messages))
+        return [
+            with_header(message, "x-delivery-count", FieldValue(b"l", count)) if count else message
+            for message, count in zip(messages_of(messages), numbers, strict=True)
+        ]
 
     def numbers(self, start: int, end: int) -> Iterator[int]:
         """Yield how often each of `[start, end)` came back."""

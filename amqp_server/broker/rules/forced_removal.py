@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.transfers.dead_letter import EXPIRED
+from amqp_server.broker.transfers.deaths import EXPIRED
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
-from amqp_server.broker.transfers.dead_letter import EXPIRED, MAXLEN
+from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -73,7 +73,7 @@ class MessageRun:
 
 
 Messages = list[bytes] | MessageRun
-"""What a consumer is given: messages of the ring, or a run that was read from the log."""
+"""What a store has at hand: messages of the ring, or a run that was read from the log."""
 
 
 def messages_of(messages: Messages) -> list[bytes]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.queue import Queue
+from amqp_server.broker.rules.overflow import has_room_for
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import TxCommitOk
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.unacked import UnackedRun
-    from amqp_server.broker.queue import Queue
     from amqp_server.broker.transactions.transaction import HeldAnswer, HeldPublish
 
 
@@ -66,7 +67,7 @@ class Commit:
                 if queue.refuses_when_full:
                     wanted.setdefault(queue, []).extend(held.messages)
         for queue, messages in wanted.items():
-            if not queue.has_room_for(messages):
+            if not has_room_for(queue, messages):
                 raise _refused(queue, "full")
 
     async def make_ready(self) -> None:
@@ -79,9 +80,9 @@ class Commit:
         if any(queue.store.is_held for queue in targets):
             # Whoever declares one hears why it could not be saved; here it is just gone.
             await self._channel.broker.saving.until_done()
-        for run in self._journaled_runs():
-            if run.queue.store.recovery_point < run.end_offset:
-                await run.queue.store.make_durable()
+        for queue, run in self._journaled_runs():
+            if queue.store.recovery_point < run.end_offset:
+                await queue.store.make_durable()
 
     def record(self) -> tuple[RedoTransaction, dict[Queue, int]]:
         """Return what the redo journal has to hold; nothing of the queues changes.
@@ -103,11 +104,11 @@ class Commit:
                 else:
                     runs.append((start, len(messages)))
         settled: dict[Queue, list[tuple[int, int]]] = {}
-        for run in self._journaled_runs():
+        for queue, run in self._journaled_runs():
             # Of a failed log the rest is gone after a restart, or it comes back.
-            end = min(run.end_offset, run.queue.store.recovery_point)
+            end = min(run.end_offset, queue.store.recovery_point)
             if run.first_offset < end:
-                settled.setdefault(run.queue, []).append((run.first_offset, end))
+                settled.setdefault(queue, []).append((run.first_offset, end))
         hints = {queue: queue.store.written_end for queue in targets}
         record = RedoTransaction(
             self.transaction_id,
@@ -163,16 +164,19 @@ class Commit:
             if queues and held.flags & PERSISTENT:
                 yield held, queues
 
-    def _journaled_runs(self) -> Iterator[UnackedRun]:
+    def _journaled_runs(self) -> Iterator[tuple[Queue, UnackedRun]]:
+        """Yield what the record has to settle; subscriptions settle nothing in their queue."""
         for answer in self._answers:
             if answer.outcome is Outcome.REQUEUED:
                 continue
             for run in answer.runs:
-                queue = run.queue
+                queue = run.source
+                if not isinstance(queue, Queue):
+                    continue
                 # A dead letter leaves its queue when it is safe elsewhere, as it always does.
                 is_leaving = answer.outcome is Outcome.REJECTED and queue.departures is not None
                 if queue.is_journaled and not queue.is_deleted and not is_leaving:
-                    yield run
+                    yield queue, run
 
 
 def _refused(queue: Queue, state: str) -> PreconditionFailed:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.routing.carbon_copies import long_strings
 from amqp_server.broker.routing.envelope import Envelope
+from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.broker.transfers.departures import Copy
 from amqp_server.broker.transfers.message_headers import readable_properties
 from amqp_server.protocol.field_values import FieldValue, field_value
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.tables import Table
     from appendlog.layout.message import MessageView
-
-REJECTED, EXPIRED, MAXLEN, DELIVERY_LIMIT = "rejected", "expired", "maxlen", "delivery_limit"
-"""Why a message leaves its queue for good without having been acknowledged."""
 
 X_DEATH = "x-death"
 _COUNT_MAX = (1 << 63) - 1

@@ -1,0 +1,38 @@
+"""What happens to a publish for which a queue has no room, where not the oldest goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.queue_settings import Overflow
+from amqp_server.broker.transfers.deaths import MAXLEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.queue import Queue
+
+
+def refuse(queue: Queue, message: bytes, flags: int) -> bool:
+    """Return whether a message is refused for want of room; it may be a dead letter then.
+
+    Source: RabbitMQ 3.10, `rabbit_amqqueue_process:maybe_deliver_or_enqueue`.
+    """
+    if has_room_for(queue, [message]):
+        return False
+    if queue.settings.overflow is Overflow.REJECT_PUBLISH_DLX and queue.departures is not None:
+        # It passes through the log, so that it is as safe as any other on its way.
+        start = queue.store.end_offset
+        end = queue.publish([message], flags)
+        for taken in queue.ready.take_range(start, end):
+            queue.drop(taken.start, taken.end, MAXLEN)
+    return True
+
+
+def has_room_for(queue: Queue, messages: Sequence[bytes]) -> bool:
+    """Return whether a queue that `refuses_when_full` can take all of these now."""
+    rules = queue.rules
+    if rules is None or rules.has_room_for(messages):
+        return True
+    queue.bring_up_to_date()
+    return rules.has_room_for(messages)

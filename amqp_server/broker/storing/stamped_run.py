@@ -1,0 +1,52 @@
+"""A run of messages that say their offset: the header `x-stream-offset` is put in as they go out.
+
+Source: RabbitMQ, `rabbit_stream_queue`: each delivery of a stream has it, a signed 64-bit number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.transfers.message_headers import with_header
+from amqp_server.protocol.field_values import FieldValue
+from amqp_server.protocol.framing import encode_deliveries
+
+if TYPE_CHECKING:
+    from amqp_server.broker.storing.message_run import Messages
+
+OFFSET_HEADER = "x-stream-offset"
+
+
+class StampedRun:
+    """Neighbouring messages with their offsets.
+
+    Args:
+        messages: At least one, without gaps.
+        first_offset: Of the first.
+    """
+
+    __slots__ = ("_first_offset", "_messages")
+
+    def __init__(self, messages: Messages, first_offset: int) -> None:
+        self._messages = messages
+        self._first_offset = first_offset
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def messages(self) -> list[bytes]:
+        """Return copies of the messages, each with its header."""
+        return [
+            with_header(message, OFFSET_HEADER, FieldValue(b"l", offset))
+            for offset, message in enumerate(messages_of(self._messages), self._first_offset)
+        ]
+
+    def encode(
+        self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
+    ) -> bytes | bytearray:
+        """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
+        octets: bytes | bytearray = encode_deliveries(
+            self.messages(), channel, consumer_tag, first_tag, redelivered, frame_max
+        )
+        return octets

@@ -1,0 +1,1 @@
+"""Who reads a log without taking from it: consumers of streams, and who only looks."""

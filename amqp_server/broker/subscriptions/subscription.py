@@ -1,0 +1,102 @@
+"""A subscription: a place in a queue's log, and whoever is served from there on.
+
+The queue itself is not touched: its messages stay what they are. So each subscription has the
+parts of a queue that consumers meet, an order of what comes next and the consumers; the store is
+the queue's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
+from amqp_server.broker.consuming.dispatch import dispatch
+from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.storing.stamped_run import StampedRun
+from amqp_server.broker.storing.store_reader import StoreReader
+
+if TYPE_CHECKING:
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.broker.turn import Turn
+
+
+class Subscription:
+    """One consumer's own way through a log. The event loop owns it; it is a `Source`.
+
+    Answers give credit and change nothing: what was delivered once does not come again.
+
+    Args:
+        queue: Whose log.
+        turn: Where it asks for its turn.
+        start: The first offset that it delivers; may be behind the end of the log.
+
+    Attributes:
+        queue: See above.
+        consumers: Those that it serves.
+        ready: What is still to be delivered, as far as it can be seen.
+        is_deleted: Whether it is over.
+    """
+
+    def __init__(self, queue: Queue, turn: Turn, start: int) -> None:
+        """Begin at `start` without a consumer."""
+        self.queue = queue
+        self.consumers = ConsumerRotation()
+        self.ready = PlainOrder(start)
+        self.is_deleted = False
+        self._turn = turn
+        self._reader = StoreReader(queue.store, self.wake, self.lost)
+
+    def wake(self) -> None:
+        """Dispatch at the end of the turn: there may be more, or a consumer can take more."""
+        if len(self.consumers):
+            self._turn.mark(self)
+
+    def run_turn(self) -> None:
+        """Deliver what can be seen and taken."""
+        if self.is_deleted:
+            return
+        self.ready.extend(max(self.ready.end, self.queue.visible_end))
+        if len(self.ready) and dispatch(self):
+            self._turn.mark(self)
+
+    def read_run(self, start: int, end: int) -> Messages:
+        """Return what is at hand of `[start, end)`."""
+        return self._reader.read_run(start, end)
+
+    def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
+        """Return messages with their offsets."""
+        del redelivered
+        return StampedRun(messages, start)
+
+    def lost(self, start: int, end: int) -> None:
+        """Go on behind offsets that are not in the log any more."""
+        self.ready.take_range(start, end)
+
+    def settle(self, start: int, end: int) -> None:
+        """Change nothing."""
+
+    def drop(self, start: int, end: int, reason: str) -> None:
+        """Change nothing."""
+
+    def requeue(self, start: int, end: int) -> None:
+        """Change nothing."""
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Begin to serve a consumer at the end of the turn."""
+        self.consumers.add(consumer)
+        self.wake()
+
+    def remove_consumer(self, consumer: Consumer) -> bool:
+        """Stop serving a consumer; without any the subscription is over. Never ends the queue."""
+        self.consumers.remove(consumer)
+        if not len(self.consumers):
+            self.queue.subscriptions.remove(self)
+        return False
+
+    def stop(self) -> None:
+        """Deliver nothing any more."""
+        self.is_deleted = True
+        self._reader.close()

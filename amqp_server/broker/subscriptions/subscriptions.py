@@ -1,0 +1,63 @@
+"""All subscriptions to one queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.subscriptions.subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.turn import Turn
+
+
+class Subscriptions:
+    """Those of one queue. The event loop owns it.
+
+    Args:
+        queue: Whose log they read.
+        turn: Where they ask for their turns.
+    """
+
+    def __init__(self, queue: Queue, turn: Turn) -> None:
+        """Begin without any."""
+        self._queue = queue
+        self._turn = turn
+        # A dict, for its order.
+        self._all: dict[Subscription, None] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        """Iterate over a copy, the oldest first."""
+        return iter(tuple(self._all))
+
+    def consumers(self) -> list[Consumer]:
+        """Return the consumers of all of them."""
+        return [consumer for subscription in self._all for consumer in subscription.consumers]
+
+    def begin(self, start: int) -> Subscription:
+        """Return a new one for a consumer that is to have all from the offset `start` on."""
+        subscription = Subscription(self._queue, self._turn, start)
+        self._all[subscription] = None
+        return subscription
+
+    def remove(self, subscription: Subscription) -> None:
+        """End one."""
+        subscription.stop()
+        del self._all[subscription]
+
+    def wake(self) -> None:
+        """Let all look again: there may be more to see."""
+        for subscription in self._all:
+            subscription.wake()
+
+    def stop(self) -> None:
+        """Let nothing be delivered any more: the queue is deleted, or the server is stopping."""
+        for subscription in self._all:
+            subscription.stop()
