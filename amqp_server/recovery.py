@@ -18,6 +18,7 @@ from amqp_server.broker.definitions import (
     bind_from,
     exchange_from,
     has_delay_queue,
+    in_binding_order,
     queue_from,
 )
 from amqp_server.broker.stand_in import make_stand_in
@@ -155,7 +156,7 @@ async def _recover_bindings(broker: Broker, documents: list[Document], *, may_re
         documents: Of all bindings.
         may_remove: Whether an end that is not there cannot be one that was not readable.
     """
-    for document in documents:
+    for document in in_binding_order(documents):
         vhost = _vhost(broker, document)
         if _rebuilt(document, partial(bind_from, vhost=vhost)) is not False:
             continue

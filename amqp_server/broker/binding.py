@@ -41,12 +41,18 @@ class BindingIdentity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """One binding; compared by being the same object."""
+    """One binding; compared by being the same object.
+
+    Attributes:
+        number: Its place among the bindings of its exchange, from 0: the order in which they were
+            made, kept over restarts. Numbers of bindings that are gone may come again.
+    """
 
     source: Exchange
     destination: Destination
     routing_key: str
     arguments: Table
+    number: int = 0
     identity: BindingIdentity = field(init=False)
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ DEFAULT_VHOST = "/"
 """What every data directory begins with."""
 _DELETED = "deleted"
 _DELAY_QUEUE = "delay_queue"
+_NUMBER = "number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Definitions:
             "destination": identity.destination,
             "routing_key": identity.routing_key,
             "arguments": table_to_json(binding.arguments),
+            _NUMBER: binding.number,
         }
         return self._store.put(Document(BINDINGS, vhost, identity.document_name, body))
 
@@ -214,5 +216,25 @@ def bind_from(document: Document, vhost: VirtualHost) -> bool:
         destination = vhost.damaged.stand_in(name)
     if source is None or destination is None:
         return False
-    vhost.bind(source, destination, body["routing_key"], table_from_json(body["arguments"]))
+    arguments = table_from_json(body["arguments"])
+    vhost.bind(source, destination, body["routing_key"], arguments, _binding_number(document))
     return True
+
+
+def in_binding_order(documents: Iterable[Document]) -> list[Document]:
+    """Return the documents of bindings so that those of each exchange are as they were made.
+
+    Those without a number, as they were written once, come first, in the order of their names:
+    one and the same order at every start.
+    """
+
+    def place(document: Document) -> tuple[int, str]:
+        number = _binding_number(document)
+        return -1 if number is None else number, document.name
+
+    return sorted(documents, key=place)
+
+
+def _binding_number(document: Document) -> int | None:
+    number = document.body.get(_NUMBER)
+    return number if type(number) is int and number >= 0 else None

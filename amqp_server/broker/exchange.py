@@ -45,11 +45,13 @@ class Exchange:
         self.arguments = arguments
         self.alternate = _alternate(arguments)
         self.bindings: dict[BindingIdentity, Binding] = {}
+        self.next_binding_number = 0
         self.matcher = MATCHERS[kind](arguments)
 
     def bind(self, binding: Binding) -> None:
         """Take in a binding that is not there yet."""
         self.bindings[binding.identity] = binding
+        self.next_binding_number = max(self.next_binding_number, binding.number + 1)
         self.matcher.add(binding)
 
     def unbind(self, binding: Binding) -> None:

@@ -100,12 +100,22 @@ class VirtualHost:
         return [] if stand_in is None else self._remove_bindings_to(stand_in)
 
     def bind(
-        self, source: Exchange, destination: Destination, key: str, arguments: Table
+        self,
+        source: Exchange,
+        destination: Destination,
+        key: str,
+        arguments: Table,
+        number: int | None = None,
     ) -> Binding | None:
-        """Bind and return the binding, or None if the same one is there."""
+        """Bind and return the binding, or None if the same one is there.
+
+        Its number is the one given, or else the next one of its source.
+        """
         if binding_identity(source, destination, key, arguments) in source.bindings:
             return None
-        binding = Binding(source, destination, key, arguments)
+        if number is None:
+            number = source.next_binding_number
+        binding = Binding(source, destination, key, arguments, number)
         source.bind(binding)
         self.binding_count += 1
         self._bindings_to.setdefault(destination, {})[binding] = None

@@ -1,8 +1,10 @@
-"""Consistent hashing: shares by weight, little that moves, and what can be hashed."""
+"""Consistent hashing: shares by weight, buckets in order, and what can be hashed."""
 
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp_server.broker.binding import Binding
 from amqp_server.broker.routing.envelope import Envelope
@@ -12,7 +14,8 @@ from amqp_server.protocol.field_values import FieldValue, PythonValue
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.tables import table_of
 from appendlog.layout.message import HAS_HEADERS, encode_message
-from tests.broker.bindings import a_queue, bind
+from appendlog.sharding import pick_shard
+from tests.broker.bindings import SOURCE, a_queue, bind
 
 MESSAGES = 20_000
 
@@ -61,28 +64,55 @@ def test_a_new_destination_takes_its_share_and_nothing_else_moves() -> None:
     assert min(Counter(old for old, _ in moved).values()) > MESSAGES / 5 / 4 * 0.8
 
 
-def test_only_what_a_removed_destination_had_moves() -> None:
+def test_only_what_the_last_destination_had_moves_when_it_leaves() -> None:
     matcher = a_matcher()
     bindings = [weighted(name, 2) for name in "abcd"]
     for binding in bindings:
         matcher.add(binding)
     before = placed(matcher)
 
-    matcher.remove(bindings[1])
+    matcher.remove(bindings[3])
 
     after = placed(matcher)
-    assert {old for old, new in zip(before, after, strict=True) if old != new} == {"b"}
-    assert set(after) == {"a", "c", "d"}
+    assert {old for old, new in zip(before, after, strict=True) if old != new} == {"d"}
+    assert set(after) == {"a", "b", "c"}
 
 
-def test_the_order_of_binding_is_of_no_consequence() -> None:
-    one, other = a_matcher(), a_matcher()
-    for name in "abc":
-        one.add(weighted(name, 3))
-    for name in "cab":
-        other.add(weighted(name, 3))
+def test_the_buckets_behind_one_that_leaves_are_renumbered() -> None:
+    matcher = a_matcher()
+    bindings = [weighted(name, 1) for name in "abcd"]
+    for binding in bindings:
+        matcher.add(binding)
 
-    assert placed(one, 500) == placed(other, 500)
+    matcher.remove(bindings[1])
+
+    assert placed(matcher, 500) == ["acd"[pick_shard(str(at), 3)] for at in range(500)]
+
+
+@given(keys=st.lists(st.text(max_size=30), max_size=20), count=st.integers(1, 40))
+def test_with_weights_of_one_the_bucket_is_the_shard(keys: list[str], count: int) -> None:
+    matcher = a_matcher()
+    for shard in range(count):
+        matcher.add(weighted(str(shard), 1))
+
+    for key in keys:
+        assert matcher.match(Envelope((key,)))[0].name == str(pick_shard(key, count))
+
+
+def test_buckets_are_in_the_order_of_the_numbers_of_bindings() -> None:
+    matcher = a_matcher()
+    for number in (2, 0, 1):
+        matcher.add(Binding(SOURCE, a_queue(str(number)), "1", {}, number))
+
+    assert placed(matcher, 100) == [str(pick_shard(str(at), 3)) for at in range(100)]
+
+
+def test_a_destination_has_a_bucket_for_each_unit_of_its_weight() -> None:
+    matcher = a_matcher()
+    for name, weight in (("a", 2), ("b", 1), ("c", 3)):
+        matcher.add(weighted(name, weight))
+
+    assert placed(matcher, 500) == ["aabccc"[pick_shard(str(at), 6)] for at in range(500)]
 
 
 def test_where_a_key_goes_is_the_same_in_every_process() -> None:
@@ -91,7 +121,7 @@ def test_where_a_key_goes_is_the_same_in_every_process() -> None:
     for name in "abcd":
         matcher.add(weighted(name, 1))
 
-    assert "".join(placed(matcher, 24)) == "aaabbbaddbccdcdabdbdbbcb"
+    assert "".join(placed(matcher, 24)) == "dcccaadcbacdbddaacccbacc"
 
 
 def test_the_first_binding_of_a_destination_gives_its_weight() -> None:

@@ -1,11 +1,13 @@
 """Section 3: the exchange types that RabbitMQ has as plugins."""
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
+from amqp_server import pick_shard
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.errors import expect_channel_error
@@ -111,6 +113,62 @@ def test_a_property_may_be_what_is_hashed(
     assert counts.total() == MESSAGES
     assert len(counts) == 2
     assert len(spread(client, queues, exchange, key="key")) == 1
+
+
+def test_a_key_goes_to_the_shard_that_pick_shard_names(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    source = Random(7)
+    for count in (1, 2, 5, 16):
+        exchange, queues = hash_exchange(client, new_name, [1] * count)
+        keys = ["", "key", "k\u00e4se", "x" * 255]
+        keys += ["".join(source.choices("abcdef0123", k=source.randrange(40))) for _ in range(40)]
+        for key in keys:
+            assert reached(client, queues, exchange, key) == [queues[pick_shard(key, count)]]
+
+
+@pytest.mark.parametrize("hashed", ["message_id", "correlation_id"])
+def test_a_property_goes_to_the_shard_of_its_text(
+    client: AmqpClient, new_name: NewName, hashed: str
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1] * 8, hash_property=hashed)
+    for text in ("a", "order-17", "0123456789abcdef"):
+        client.publish(b"", "key", exchange, properties=Basic.Properties(**{hashed: text}))  # type: ignore[arg-type]
+        client.expect_confirmed()
+        assert drain(client, queues) == [queues[pick_shard(text, 8)]]
+
+
+@differs(
+    rabbitmq="hashes the header's value together with its type",
+    reason="`pick_shard` works for it as well",
+)
+def test_a_header_goes_to_the_shard_of_its_text(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1] * 64, hash_header="customer")
+    for number in range(4):
+        text = f"customer-{number}"
+        expected = [queues[pick_shard(text, 64)]]
+        assert reached(client, queues, exchange, headers={"customer": text}) == expected
+
+
+def test_weights_are_buckets_in_the_order_of_the_bindings(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [2, 1, 3])
+    owners = [queues[at] for at in (0, 0, 1, 2, 2, 2)]
+    for number in range(30):
+        key = f"key-{number}"
+        assert reached(client, queues, exchange, key) == [owners[pick_shard(key, 6)]]
+
+
+def test_buckets_behind_a_queue_that_leaves_are_renumbered(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1] * 5)
+    client.call(Queue.Unbind(queue=queues[1], exchange=exchange, routing_key="1"), Queue.UnbindOk)
+    left = queues[:1] + queues[2:]
+    for number in range(30):
+        key = f"key-{number}"
+        assert reached(client, queues, exchange, key) == [left[pick_shard(key, 4)]]
 
 
 def test_a_queue_bound_twice_keeps_its_first_weight(client: AmqpClient, new_name: NewName) -> None:

@@ -4,27 +4,27 @@ The binding key is the destination's weight. What is hashed is the routing key, 
 property that the exchange's arguments name: what hashes alike goes to one destination, on every
 server and after every restart.
 
-The destination is found by weighted rendezvous hashing: every destination draws a number from the
-message's hash and its own name, exponentially distributed with its weight as the rate, and the
-smallest wins. So the shares are exact whatever the weights, a new destination takes its share
-evenly from the others, and one that leaves gives back only its own. There is no ring to keep; a
-message that no one remembers the way of costs one draw for each destination.
+Each destination has as many buckets as its weight says, one destination behind the other in the
+order of their oldest bindings, and `appendlog.sharding` finds the bucket of a message: with
+weights of 1 the number of the bucket is that of the shard. So a new destination takes its share
+evenly from the others. When one leaves, the buckets behind it are renumbered, and of its
+neighbours' messages some move too: whoever wants none to move lets the last one go.
 
-Source: RabbitMQ, plugin rabbitmq_consistent_hash_exchange, for arguments and texts; Thaler and
-Ravishankar, "Using name-based mappings to increase hit rates", 1998, for the hashing.
+Source: RabbitMQ, plugin rabbitmq_consistent_hash_exchange.
 """
 
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
-from math import log
+from bisect import bisect_right
+from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.routing.matchers.matcher import Matcher
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import erlang_binary, type_name
-from amqp_server.protocol.strings import encode_shortstr
+from appendlog.sharding import pick_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _HEADER, _HEADER_ALIAS, _PROPERTY = "hash-header", "x-hash-on", "hash-property"
 _PROPERTIES = ("message_id", "correlation_id", "timestamp")
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_MASK = (1 << 64) - 1
 
 
 class ConsistentHashMatcher(Matcher):
@@ -53,8 +52,9 @@ class ConsistentHashMatcher(Matcher):
         """Begin without bindings."""
         self._header, self._property = _hashed(arguments)
         self.routes_singly = self._header is not None or self._property is not None
-        self._bindings: dict[Destination, list[Binding]] = {}
-        self._draws: list[tuple[int, float, Destination]] = []
+        self._bindings: dict[Binding, None] = {}
+        self._ends: list[int] | None = []
+        self._destinations: list[Destination] = []
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         """Check that the key is a weight."""
@@ -66,29 +66,33 @@ class ConsistentHashMatcher(Matcher):
 
     def add(self, binding: Binding) -> None:
         """Take in a binding; while its destination has an older one, that one's weight counts."""
-        self._bindings.setdefault(binding.destination, []).append(binding)
-        self._arrange()
+        self._bindings[binding] = None
+        self._ends = None
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding."""
-        bindings = self._bindings[binding.destination]
-        bindings.remove(binding)
-        if not bindings:
-            del self._bindings[binding.destination]
-        self._arrange()
+        del self._bindings[binding]
+        self._ends = None
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the one destination of the message; none if there are no bindings."""
-        if not self._draws:
+        ends = self._arrange() if self._ends is None else self._ends
+        if not ends:
             return ()
-        hashed = _hash(self._hashed_octets(envelope))
-        return (min(self._draws, key=lambda draw: -log(_uniform(hashed ^ draw[0])) / draw[1])[2],)
+        bucket = pick_bucket(self._hashed_octets(envelope), ends[-1])
+        return (self._destinations[bisect_right(ends, bucket)],)
 
-    def _arrange(self) -> None:
-        self._draws = [
-            (_seed(bindings[0]), float(int(bindings[0].routing_key)), destination)
-            for destination, bindings in self._bindings.items()
-        ]
+    def _arrange(self) -> list[int]:
+        """Number the buckets; return where those of each destination end.
+
+        Once for any number of bindings that came and went, not at each of them.
+        """
+        weights: dict[Destination, int] = {}
+        for binding in sorted(self._bindings, key=attrgetter("number")):
+            weights.setdefault(binding.destination, int(binding.routing_key))
+        self._destinations = list(weights)
+        self._ends = list(accumulate(weights.values()))
+        return self._ends
 
     def _hashed_octets(self, envelope: Envelope) -> bytes:
         """Return what is hashed; nothing where the message has no such header or property."""
@@ -121,19 +125,3 @@ def _text(arguments: Table, name: str) -> str | None:
     if value.kind != b"S" or not isinstance(value.value, bytes):
         raise PreconditionFailed(f"invalid type '{type_name(value)}' for arg '{name}'")
     return value.value.decode("utf-8", "surrogateescape")
-
-
-def _seed(binding: Binding) -> int:
-    identity = binding.identity
-    return _hash(encode_shortstr(identity.kind) + encode_shortstr(identity.destination))
-
-
-def _hash(octets: bytes) -> int:
-    return int.from_bytes(blake2b(octets, digest_size=8).digest(), "big")
-
-
-def _uniform(bits: int) -> float:
-    """Return a number above 0 and at most 1 for 64 bits: splitmix64's last step."""
-    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB & _MASK
-    return ((bits ^ bits >> 31) + 1) / (_MASK + 1)
