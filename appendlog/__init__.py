@@ -4,11 +4,17 @@ A synchronous library; knows nothing of AMQP methods, sockets or event loops. Th
 is drawn in docs/log-format.md.
 """
 
+from appendlog.embedding.follower import LogFollower
+from appendlog.embedding.log_writer import LogWriter, WriterStatistics
+from appendlog.embedding.options import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
+from appendlog.embedding.records import AppendedRange, Record, StoredRecord
 from appendlog.errors import (
     CorruptRecordError,
+    LogClosedError,
     LogError,
     LogFailedError,
     OffsetOutOfRangeError,
+    RecordTooLargeError,
     UnsupportedFormatError,
 )
 from appendlog.files.descriptors import Descriptors
@@ -37,7 +43,12 @@ from appendlog.segments.read_result import ReadResult, Records
 
 __all__ = [
     "COMPILED",
+    "DURABLE",
+    "EDGE",
     "SEGMENT_BYTES_MAX",
+    "STORAGE",
+    "THROUGHPUT",
+    "AppendedRange",
     "CloseRequest",
     "CompactRequest",
     "Compression",
@@ -45,19 +56,25 @@ __all__ = [
     "DeleteRequest",
     "Descriptors",
     "DurableDirectories",
+    "EmbeddedOptions",
     "FileSystem",
     "FlushRequest",
     "FlushResult",
     "Flusher",
     "Log",
+    "LogClosedError",
     "LogError",
     "LogFailedError",
+    "LogFollower",
     "LogIdentity",
     "LogOptions",
     "LogReader",
+    "LogWriter",
     "MessageView",
     "OffsetOutOfRangeError",
     "ReadResult",
+    "Record",
+    "RecordTooLargeError",
     "Records",
     "RecoveryReport",
     "RemoveSettledRequest",
@@ -65,8 +82,10 @@ __all__ = [
     "RetentionPolicy",
     "SegmentSummary",
     "Split",
+    "StoredRecord",
     "ThreadFlusher",
     "UnsupportedFormatError",
+    "WriterStatistics",
     "cut_messages",
     "decode_message",
     "encode_chunk",

@@ -55,6 +55,32 @@ class LogFailedError(LogError):
         self.cause = cause
 
 
+class LogClosedError(LogError):
+    """A log was used after it was closed.
+
+    Attributes:
+        directory: Of the log.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"{directory}: log is closed")
+        self.directory = directory
+
+
+class RecordTooLargeError(LogError):
+    """A record is longer than any reader has to take; nothing was appended.
+
+    Attributes:
+        record_bytes: Of it, with key and headers.
+        bytes_max: What it may have.
+    """
+
+    def __init__(self, record_bytes: int, bytes_max: int) -> None:
+        super().__init__(f"record has {record_bytes} bytes, at most {bytes_max} allowed")
+        self.record_bytes = record_bytes
+        self.bytes_max = bytes_max
+
+
 class UnsupportedFormatError(LogError):
     """A file is valid but of a format version that this program does not read.
 

@@ -96,6 +96,7 @@ class LogReader:
         self._places: SegmentIndexes
         self._skip_damage = skip_damage
         self._segments: list[Segment] = []
+        self._durable: DurableEnd | None = None
         names = newest_generations(directory, self._filesystem)
         if names:
             self._load(names)
@@ -225,29 +226,35 @@ class LogReader:
             if len(names) == 1 and self._is_beginning(names[0]):
                 return
             raise LogError(f"{self.directory}: {len(names)} segments, none with a readable header")
-        self.identity = header.identity
-        self._places = SegmentIndexes(
-            self._filesystem,
-            self._descriptors,
-            MappedIndexes(capacity=4),
-            header.identity.salt,
-            INDEX_INTERVAL_BYTES,
-            os.O_RDONLY,
-            is_owner=False,
-        )
+        if self.identity is None:
+            self._begin(header.identity)
         durable = read_durable_end(self._filesystem, self.directory, header.identity.incarnation)
+        self._durable = durable
         if durable is not None:
             names = [name for name in names if name.base_offset <= durable.segment_base_offset]
-        for name in names:
-            # Compacted ones are sealed too when an `end` from before speaks of them.
-            is_sealed = name is not names[-1] or name.generation
-            segment = self._sealed(name) if is_sealed else None
-            self._segments.append(segment or self._unsealed(name))
+        self._segments = [self._look_at(name, is_last=name is names[-1]) for name in names]
         for before, after in pairwise(self._segments):
             before.summary.end_offset = max(before.summary.end_offset, after.base_offset)
         self.log_start_offset = names[0].base_offset if names else 0
         if self._segments:
             self.log_end_offset = self._find_end(self._segments[-1], durable)
+
+    def _begin(self, identity: LogIdentity) -> None:
+        self.identity = identity
+        self._places = SegmentIndexes(
+            self._filesystem,
+            self._descriptors,
+            MappedIndexes(capacity=4),
+            identity.salt,
+            INDEX_INTERVAL_BYTES,
+            os.O_RDONLY,
+            is_owner=False,
+        )
+
+    def _look_at(self, name: SegmentName, *, is_last: bool) -> Segment:
+        # Compacted ones are sealed too when an `end` from before speaks of them.
+        segment = self._sealed(name) if not is_last or name.generation else None
+        return segment or self._unsealed(name)
 
     def _first_header(self, names: list[SegmentName]) -> SegmentHeader | None:
         for name in names:

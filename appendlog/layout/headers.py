@@ -34,9 +34,17 @@ HEADERS_DEPTH_MAX: Final = 64
 """Levels of tables and arrays inside each other, the outermost table included."""
 
 HeaderValue = (
-    bool | int | float | str | Decimal | list["HeaderValue"] | dict[str, "HeaderValue"] | None
+    bool
+    | int
+    | float
+    | str
+    | bytes
+    | Decimal
+    | list["HeaderValue"]
+    | dict[str, "HeaderValue"]
+    | None
 )
-"""A value as Python has it; bytes are text already."""
+"""A value as Python has it; a long string is bytes when it is not UTF-8."""
 
 _LENGTH: Final = Struct(">I")
 _DECIMAL: Final = Struct(">Bi")
@@ -79,13 +87,24 @@ def decode_headers(table: bytes) -> dict[str, str | None]:
         MalformedHeadersError: The bytes do not add up, name an unknown kind, nest deeper
             than `HEADERS_DEPTH_MAX` or are more than `HEADERS_BYTES_MAX`.
     """
+    return {key: _text(value) for key, value in decode_header_values(table).items()}
+
+
+def decode_header_values(table: bytes) -> dict[str, HeaderValue]:
+    """Return the entries of a headers table as Python has them, in the order of the first key.
+
+    Args:
+        table: What stands behind the table's length; not kept.
+
+    Raises:
+        MalformedHeadersError: As for `decode_headers`.
+    """
     if len(table) > HEADERS_BYTES_MAX:
         raise MalformedHeadersError(f"headers of {len(table)} bytes, at most {HEADERS_BYTES_MAX}")
     try:
-        entries = _entries(table, 0, len(table), 1)
+        return _entries(table, 0, len(table), 1)
     except (struct.error, IndexError) as error:
         raise MalformedHeadersError(f"headers are cut short: {error}") from error
-    return {key: _text(value) for key, value in entries.items()}
 
 
 def _text(value: HeaderValue) -> str | None:
@@ -97,6 +116,8 @@ def _text(value: HeaderValue) -> str | None:
         return str(value)
     if kind is bool:
         return "true" if value else "false"
+    if isinstance(value, bytes):
+        return _base64(value)
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else _not_finite(value)
     return json.dumps(_json(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -106,6 +127,8 @@ def _json(value: HeaderValue) -> HeaderValue:
     """Return a value with everything that JSON cannot say as text."""
     if isinstance(value, Decimal):
         return str(value)
+    if isinstance(value, bytes):
+        return _base64(value)
     if isinstance(value, float) and not math.isfinite(value):
         return _not_finite(value)
     if isinstance(value, list):
@@ -165,7 +188,7 @@ def _value(data: bytes, position: int, depth: int) -> tuple[HeaderValue, int]:
     if kind == _TEXT:
         return _decode_text(data[start:end]), end
     if kind == _OCTETS:
-        return base64.b64encode(data[start:end]).decode("ascii"), end
+        return data[start:end], end
     if depth == HEADERS_DEPTH_MAX:
         raise MalformedHeadersError(f"tables nest more than {HEADERS_DEPTH_MAX} levels")
     if kind == _TABLE:
@@ -173,8 +196,12 @@ def _value(data: bytes, position: int, depth: int) -> tuple[HeaderValue, int]:
     return _items(data, start, end, depth + 1), end
 
 
-def _decode_text(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str | bytes:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
-        return base64.b64encode(raw).decode("ascii")
+        return raw
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")

@@ -1,8 +1,9 @@
 """The two basic properties that the log itself looks at: priority and expiration.
 
 They decide which chunks can hold something that expires or has a priority. Everything
-else in the property list stays opaque. Anything that does not parse counts as absent:
-the protocol layer has refused it long before, and the log must never fail on it.
+else in the property list stays opaque, but for the headers, which a reader may ask for. Anything
+that does not parse counts as absent: the protocol layer has refused it long before, and the log
+must never fail on it.
 
 Source: AMQP 0-9-1 section 4.2.6.1 and class basic: bit 15 is the first property.
 """
@@ -35,7 +36,20 @@ def priority_and_expiration(properties: bytes) -> tuple[int, int]:
         return NO_PRIORITY, NO_EXPIRATION
 
 
-def _parse(properties: bytes) -> tuple[int, int]:
+def headers_table(properties: bytes) -> bytes | None:
+    """Return the headers table of a wire property list without its length; None if absent."""
+    try:
+        present, at = _headers_position(properties)
+        if not present & _HEADERS:
+            return None
+        end = at + 4 + int.from_bytes(properties[at : at + 4], "big")
+        return properties[at + 4 : end] if end <= len(properties) else None
+    except IndexError:
+        return None
+
+
+def _headers_position(properties: bytes) -> tuple[int, int]:
+    """Return the first flag word, and where the headers stand or would stand."""
     present = properties[0] << 8 | properties[1]
     at = 2
     more = present & 1
@@ -45,6 +59,11 @@ def _parse(properties: bytes) -> tuple[int, int]:
     for flag in (_CONTENT_TYPE, _CONTENT_ENCODING):
         if present & flag:
             at += 1 + properties[at]
+    return present, at
+
+
+def _parse(properties: bytes) -> tuple[int, int]:
+    present, at = _headers_position(properties)
     if present & _HEADERS:
         at += 4 + int.from_bytes(properties[at : at + 4], "big")
     if present & _DELIVERY_MODE:

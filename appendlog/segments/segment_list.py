@@ -79,6 +79,11 @@ class SegmentList:
             assert old in self._segments, "not a segment of this log"
             self._segments = tuple(new if each is old else each for each in self._segments)
 
+    def take(self, segments: Iterable[Segment]) -> None:
+        """Have these from now on."""
+        with self._changing:
+            self._segments = tuple(segments)
+
     def clear(self) -> None:
         """Take all out."""
         self._segments = ()

@@ -1,0 +1,351 @@
+"""Appending to one log from a program of its own: batches in memory, syncs by policy.
+
+    append      ->  batch in memory    lost with the process
+    flush       ->  kernel             lost with the machine
+    sync        ->  disk               kept, and seen by readers
+
+Offsets and times are assigned by `append` at once. An offset below the end of the last sync is
+never given to another record. One above it may be, after a crash: nobody but the process that
+died has seen it, for readers see only what is on the disk.
+
+Any threads may append at the same time. One of them writes while others fill the next batch; a
+sync that comes while another is under way waits for it and finds its own work done, so that many
+threads that sync each append share the syncs.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from appendlog.embedding.batch import Batch
+from appendlog.embedding.options import BATCH_BYTES_MAX, EmbeddedOptions
+from appendlog.embedding.periodic_sync import PeriodicSync
+from appendlog.embedding.records import AppendedRange, Headers, Record, message_prefix
+from appendlog.errors import LogClosedError, RecordTooLargeError
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.log import Log
+from appendlog.recovery.recovery_report import RecoveryReport
+
+MESSAGE_BYTES_MAX: Final = 128 << 20
+"""As long as a server's longest message by default: a server may read this log one day."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterStatistics:
+    """What a writer has done since it was opened.
+
+    Attributes:
+        appended_records: Taken by an append.
+        appended_bytes: Of their messages.
+        flushed_batches: Writes to the kernel that had records.
+        syncs: Of the disk.
+        batch_bytes: Messages that are in memory only, now.
+    """
+
+    appended_records: int
+    appended_bytes: int
+    flushed_batches: int
+    syncs: int
+    batch_bytes: int
+
+
+class LogWriter:
+    """The one writer of a log. Made by `LogWriter.open`. Thread-safe.
+
+    Syncs by the clock only if `open` made it; whoever makes one sees to that.
+
+    Args:
+        log: Just opened; belongs to the writer from now on.
+        recovery: What was found.
+        options: Of the log too.
+
+    Attributes:
+        log: What is written to; for reading and for retention, never to append to.
+        recovery: What was found when it was opened.
+    """
+
+    def __init__(self, log: Log, recovery: RecoveryReport, options: EmbeddedOptions) -> None:
+        self.log: Final = log
+        self.recovery: Final = recovery
+        self._options: Final = options
+        self._batch_bytes: Final = min(options.batch_bytes, options.sync_bytes or BATCH_BYTES_MAX)
+        self._batch = Batch(log.identity.salt, log.log_end_offset, options.chunk_bytes)
+        # Whoever needs both takes the disk's first.
+        self._batch_lock = threading.Lock()
+        self._disk_lock = threading.Lock()
+        self._last_ns = log.last_timestamp_ns
+        self._is_closed = False
+        self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
+        self._unsynced_bytes = self._appended_bytes = 0
+        self._flushed_batches = self._syncs = 0
+        self._opened_end = log.log_end_offset
+        self._periodic_sync: PeriodicSync | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        identity: LogIdentity,
+        options: EmbeddedOptions | None = None,
+        filesystem: FileSystem | None = None,
+        settled_floor: int = 0,
+    ) -> Self:
+        """Open a log for writing and recover it; a directory that is missing is an empty log.
+
+        The caller has seen to it that nobody else writes to it (`offsets.LogRoot` does).
+
+        Args:
+            directory: Of this log alone.
+            identity: Whose log it is.
+            options: Defaults are for a machine that does not lose its power.
+            filesystem: The operating system's by default.
+            settled_floor: As for `Log.open`.
+
+        Raises:
+            UnsupportedFormatError: A segment is of another format version.
+            LogFailedError: A file operation failed.
+        """
+        options = options or EmbeddedOptions()
+        log, recovery = Log.open(
+            directory, identity, options.log_options(), filesystem, settled_floor
+        )
+        writer = cls(log, recovery, options)
+        if options.sync_interval_seconds:
+            writer._periodic_sync = PeriodicSync(lambda: (writer,), options.sync_interval_seconds)
+        return writer
+
+    @property
+    def end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._batch.next_offset
+
+    @property
+    def recovery_point(self) -> int:
+        """The offset below which everything is on the disk, exclusive."""
+        return self.log.recovery_point
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether a sync would put something on the disk."""
+        is_synced = self.log.recovery_point == self._batch.next_offset
+        return not (is_synced or self._is_closed or self.log.failed)
+
+    def append(self, payload: bytes, key: bytes = b"", headers: Headers | None = None) -> int:
+        """Append one record and return its offset.
+
+        Args:
+            payload: At most 128 MiB with key and headers; copied.
+            key: At most 255 bytes.
+            headers: None for none; they are encoded anew for each call.
+
+        Raises:
+            ValueError: The key is too long, or the headers cannot be written.
+            RecordTooLargeError: The record is longer than 128 MiB.
+            LogFailedError: A write or sync failed, now or before. Final: the log takes no more
+                until it is opened anew, and what was not synced may be on the disk or not.
+            LogClosedError: The writer is closed.
+        """
+        message = self._prefix(key, headers) + payload
+        size = len(message)
+        if size > MESSAGE_BYTES_MAX:
+            raise RecordTooLargeError(size, MESSAGE_BYTES_MAX)
+        with self._batch_lock:
+            self._check()
+            batch = self._batch
+            offset = batch.next_offset
+            batch.add(message, self._now_ns())
+            self._count(size)
+        if batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
+            self._work(offset + 1)
+        return offset
+
+    def append_batch(
+        self, payloads: Sequence[bytes], key: bytes = b"", headers: Headers | None = None
+    ) -> AppendedRange:
+        """Append records with one key and one set of headers: the fastest way.
+
+        Args:
+            payloads: At least one; copied.
+            key: As for `append`.
+            headers: As for `append`.
+
+        Returns:
+            Their offsets, in the order of the payloads, with nothing between them.
+
+        Raises:
+            ValueError: There is no payload; otherwise as `append`, and nothing was appended.
+            RecordTooLargeError: As `append`; nothing was appended.
+            LogFailedError: As `append`.
+            LogClosedError: As `append`.
+        """
+        prefix = self._prefix(key, headers)
+        return self._extend([prefix + payload for payload in payloads])
+
+    def append_records(self, records: Sequence[Record]) -> AppendedRange:
+        """Append records, each with its own key and headers; otherwise as `append_batch`."""
+        prefix = self._prefix
+        return self._extend([prefix(each.key, each.headers) + each.payload for each in records])
+
+    def flush(self) -> int:
+        """Hand all that is in memory to the kernel; return the offset behind it.
+
+        Raises:
+            LogFailedError: As `append`.
+            LogClosedError: As `append`.
+        """
+        self._write(sync=False)
+        return self.log.log_end_offset
+
+    def sync(self) -> int:
+        """Put all that was appended on the disk; return the offset behind it.
+
+        From then on readers see it, and no crash takes it.
+
+        Raises:
+            LogFailedError: As `append`.
+            LogClosedError: As `append`.
+        """
+        self._check()
+        self._sync_up_to(self._batch.next_offset)
+        return self.log.recovery_point
+
+    def reclaim(self, floor: int, now_ns: int) -> int:
+        """Seal what is due by its age, and remove whole segments below `floor`; return the bytes.
+
+        Args:
+            floor: As for `Log.remove_settled`.
+            now_ns: Nanoseconds since 1970 UTC.
+
+        Raises:
+            LogFailedError: As `append`.
+        """
+        with self._disk_lock:
+            if self.log.is_roll_due(now_ns, floor):
+                self.log.roll()
+            return self.log.remove_settled(floor)
+
+    def roll(self) -> None:
+        """Put all on the disk, seal the last segment and begin an empty one.
+
+        Raises:
+            LogFailedError: As `append`.
+            LogClosedError: As `append`.
+        """
+        with self._disk_lock:
+            self._write_locked(sync=False)
+            self.log.roll()
+
+    def statistics(self) -> WriterStatistics:
+        """Return what was done since the log was opened."""
+        return WriterStatistics(
+            appended_records=self._batch.next_offset - self._opened_end,
+            appended_bytes=self._appended_bytes,
+            flushed_batches=self._flushed_batches,
+            syncs=self._syncs,
+            batch_bytes=self._batch.size_bytes,
+        )
+
+    def close(self) -> None:
+        """Put everything on the disk and close the files; a second call does nothing.
+
+        Raises:
+            LogFailedError: The last write or sync failed, or one before it.
+        """
+        if self._is_closed:
+            return
+        if self._periodic_sync is not None:
+            self._periodic_sync.close()
+        try:
+            self.sync()
+        finally:
+            with self._disk_lock, self._batch_lock:
+                self._is_closed = True
+                self.log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _prefix(self, key: bytes, headers: Headers | None) -> bytes:
+        if headers is not None:
+            return message_prefix(key, headers)
+        known, prefix = self._last_prefix
+        if key != known:
+            prefix = message_prefix(key)
+            self._last_prefix = (key, prefix)
+        return prefix
+
+    def _extend(self, messages: list[bytes]) -> AppendedRange:
+        if not messages:
+            raise ValueError("a batch needs at least one record")
+        size = sum(map(len, messages))
+        if size > MESSAGE_BYTES_MAX and (longest := max(map(len, messages))) > MESSAGE_BYTES_MAX:
+            raise RecordTooLargeError(longest, MESSAGE_BYTES_MAX)
+        with self._batch_lock:
+            self._check()
+            batch = self._batch
+            base = batch.next_offset
+            batch.extend(messages, size, self._now_ns())
+            self._count(size)
+        if batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
+            self._work(base + len(messages))
+        return AppendedRange(base, base + len(messages) - 1)
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise LogClosedError(self.log.directory)
+        if self.log.failed is not None:
+            raise self.log.failed
+
+    def _now_ns(self) -> int:
+        now = time.time_ns()
+        if now < self._last_ns:
+            # The clock was set back; times in a log never decrease.
+            return self._last_ns
+        self._last_ns = now
+        return now
+
+    def _count(self, size: int) -> None:
+        self._appended_bytes += size
+        self._unsynced_bytes += size
+
+    def _work(self, end: int) -> None:
+        options = self._options
+        if options.sync_each_append:
+            self._sync_up_to(end)
+        elif options.sync_bytes and self._unsynced_bytes >= options.sync_bytes:
+            self._write(sync=True)
+        else:
+            self._write(sync=False)
+
+    def _sync_up_to(self, end: int) -> None:
+        with self._disk_lock:
+            if self.log.recovery_point < end:
+                self._write_locked(sync=True)
+
+    def _write(self, sync: bool) -> None:
+        with self._disk_lock:
+            self._write_locked(sync)
+
+    def _write_locked(self, sync: bool) -> None:
+        with self._batch_lock:
+            self._check()
+            chunks, end = self._batch.take()
+            if sync:
+                self._unsynced_bytes = 0
+        if chunks or (sync and self.log.recovery_point < end):
+            self.log.append(chunks, end, sync)
+            self._flushed_batches += bool(chunks)
+            self._syncs += sync
