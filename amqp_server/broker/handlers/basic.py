@@ -17,13 +17,15 @@ from amqp_server.broker.handlers.consumer_arguments import (
 from amqp_server.broker.handlers.direct_reply import consume_replies
 from amqp_server.broker.handlers.handler import Handlers
 from amqp_server.broker.handlers.names import find_queue
+from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.storing.message_run import messages_of
-from amqp_server.broker.subscriptions.finding import find_source
+from amqp_server.broker.subscriptions.finding import find_source, is_searched_for, search_source
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
     NotAllowed,
+    NotFound,
     NotImplementedAmqp,
     PreconditionFailed,
     ResourceLocked,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from amqp_server.broker.channel import Channel
+    from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.consuming.unacked import UnackedRun
     from amqp_server.broker.queue import Queue
 
@@ -77,11 +80,11 @@ def qos(channel: Channel, method: BasicQos) -> None:
     channel.wake_consumers()
 
 
-def consume(channel: Channel, method: BasicConsume) -> None:
+def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
     """Begin to deliver a queue's messages."""
     if method.queue == DIRECT_REPLY_TO:
         consume_replies(channel, method)
-        return
+        return None
     tag = (
         method.consumer_tag
         or "amq.ctag-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
@@ -93,13 +96,33 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
     check_consumer_arguments(queue, method.arguments)
     _check_not_taken(queue, exclusive=method.exclusive)
+    if queue.is_stream:
+        check_stream_consumer(channel, queue, method)
+    if is_searched_for(queue, method.arguments):
+        return _consume_when_found(channel, queue, tag, method)
     # What was published before it came is for those that were there.
     queue.bring_up_to_date()
+    _begin(channel, queue, find_source(queue, method.arguments), tag, method)
+    return None
+
+
+async def _consume_when_found(
+    channel: Channel, queue: Queue, tag: str, method: BasicConsume
+) -> None:
+    """Wait until it is known where in the log the consumer begins."""
+    source = await search_source(queue, method.arguments)
+    if source is None:
+        raise NotFound(f"no queue '{queue.name}' in vhost '{queue.virtual_host.name}'")
+    if not channel.is_closed:
+        _begin(channel, queue, source, tag, method)
+
+
+def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: BasicConsume) -> None:
     consumer = Consumer(
         tag,
         channel,
         queue,
-        source=find_source(queue, method.arguments),
+        source=source,
         no_ack=method.no_ack,
         exclusive=method.exclusive,
         prefetch=channel.prefetch,
@@ -111,7 +134,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     channel.consumers[tag] = consumer
     if not method.no_wait:
         channel.send(BasicConsumeOk(consumer_tag=tag))
-    consumer.source.add_consumer(consumer)
+    source.add_consumer(consumer)
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
@@ -143,6 +166,7 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
 def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     """Deliver one message, or say that there is none."""
     queue = find_queue(channel, method.queue)
+    refuse_stream(queue, "basic.get")
     _check_may_get(queue)
     queue.note_use()
     queue.bring_up_to_date()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import any_value, duration, integer, truth
+from amqp_server.broker.handlers.argument_values import duration, integer, truth
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
+from amqp_server.broker.handlers.stream_consumers import stream_offset
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.protocol.errors import PreconditionFailed
 
@@ -27,10 +28,10 @@ TIMEOUT = "x-consumer-timeout"
 """Milliseconds that a consumer may take to answer a delivery; 0 = for ever."""
 
 _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
-    PRIORITY: (integer, frozenset(QueueType)),
+    PRIORITY: (integer, frozenset((QueueType.CLASSIC, QueueType.QUORUM))),
     TIMEOUT: (duration, frozenset(QueueType)),
     "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
-    "x-stream-offset": (any_value, frozenset((QueueType.STREAM,))),
+    "x-stream-offset": (stream_offset, frozenset((QueueType.STREAM,))),
 }
 """By name, in RabbitMQ's order of checks."""
 

@@ -26,6 +26,7 @@ from amqp_server.broker.handlers.names import (
 )
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
 from amqp_server.broker.handlers.room import check_room
+from amqp_server.broker.handlers.stream_consumers import refuse_stream
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
     QueueBind,
@@ -157,6 +158,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | None:
     """Drop the ready messages; for a journaled queue the answer waits for the checkpoint."""
     queue = find_queue(channel, method.queue)
+    refuse_stream(queue, "queue.purge")
     queue.bring_up_to_date()
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
+
+from amqp_server.broker.subscriptions.start_position import (
+    StartKind,
+    StartPosition,
+    parse_start,
+    start_offset,
+    start_offset_now,
+)
 
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
@@ -13,8 +22,18 @@ OFFSET = "x-stream-offset"
 """Where a consumer of a stream begins."""
 
 
+def is_searched_for(queue: Queue, arguments: Table) -> bool:
+    """Return whether a new consumer has to wait until its place is found in the log.
+
+    Args:
+        queue: What it named.
+        arguments: Of the consumer, checked.
+    """
+    return queue.is_stream and _start(arguments).kind is StartKind.TIME
+
+
 def find_source(queue: Queue, arguments: Table) -> Source:
-    """Return where a new consumer is to be served.
+    """Return where a new consumer is to be served, unless its place is searched for.
 
     Args:
         queue: What it named.
@@ -22,13 +41,24 @@ def find_source(queue: Queue, arguments: Table) -> Source:
     """
     if not queue.is_stream:
         return queue
-    return queue.subscriptions.begin(_start(queue, arguments))
+    return queue.subscriptions.begin(start_offset_now(queue, _start(arguments)))
 
 
-def _start(queue: Queue, arguments: Table) -> int:
-    value = arguments.get(OFFSET)
-    if value is not None and isinstance(value.value, int):
-        return value.value
-    if value is not None and value.value == b"first":
-        return queue.store.log.log_start_offset
-    return queue.visible_end
+async def search_source(queue: Queue, arguments: Table) -> Source | None:
+    """Return where a new consumer is to be served; None if the queue was deleted meanwhile.
+
+    Args:
+        queue: What it named.
+        arguments: Of the consumer, checked.
+
+    Raises:
+        LogFailedError: The log cannot be read.
+    """
+    start = await start_offset(queue, _start(arguments))
+    return None if queue.is_deleted else queue.subscriptions.begin(start)
+
+
+def _start(arguments: Table) -> StartPosition:
+    start = parse_start(arguments.get(OFFSET), time.time_ns())
+    assert start is not None, "not checked to be a place"
+    return start
