@@ -62,7 +62,7 @@ types: setup
 	$(BIN)/mypy
 
 test: tools setup java node
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 conformance: setup
 	AMQP_URL='$(AMQP_URL)' $(BIN)/python -m pytest tests/conformance

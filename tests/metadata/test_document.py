@@ -54,7 +54,7 @@ def test_a_document_is_indented_json_with_its_identity_inside() -> None:
         {"\udcff": math.nan},
         {"x": b"bytes"},
         {"x": (1, 2)},
-        {"x": object()},
+        {"x": object},
         {"x": 2**64},
         {"x": {1: "a"}},
         {"x": "\ud800", 1: 2},
