@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.broker.storing import cold_reads
-from amqp_server.broker.storing.cold_reads import ColdReads, ColdWindows
+from amqp_server.broker.storing import window
+from amqp_server.broker.storing.cold_reads import ColdReads
+from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.message_run import MessageRun, find_run, messages_of
 from amqp_server.protocol.framing import encode_deliveries
 from appendlog import Descriptors, Log, LogOptions, ReadResult, Records, encode_chunk
@@ -150,7 +151,7 @@ def test_a_window_that_was_kept_for_long_is_read_again(
 ) -> None:
     reader = Reader(log)
     reader.read(0)
-    monkeypatch.setattr(cold_reads, "WINDOW_SECONDS", -1.0)
+    monkeypatch.setattr(window, "WINDOW_SECONDS", -1.0)
     assert reader.cold.get(0, 3) is None
     assert reader.cold.end_offset == 0
 

@@ -116,7 +116,7 @@ def test_a_deleted_queue_holds_nothing_of_its_log(bench: MakeBench) -> None:
     queue.publish(3_000)
     queue.settle_down()
     assert queue.read(0, 10)
-    held = queue.store._cold_windows
+    held = queue.store.windows.held
     assert len(held) == 1
 
     queue.store.discard()

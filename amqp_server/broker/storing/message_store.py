@@ -21,8 +21,9 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.cold_reads import ColdReads, ColdWindows, wake
+from amqp_server.broker.storing.cold_reads import wake
 from amqp_server.broker.storing.journal_requests import JournalRequests
+from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.unclaimed import Unclaimed
 from amqp_server.config import Durability
@@ -30,7 +31,8 @@ from appendlog import FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.cold_reads import ReadInWorker
+    from amqp_server.broker.storing.cold_reads import ColdReads, ReadInWorker
+    from amqp_server.broker.storing.cold_windows import ColdWindows
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.store_settings import StoreSettings
@@ -90,9 +92,8 @@ class MessageStore:
         self._request: FlushRequest | None = None
         self._unclaimed = Unclaimed()
         self._requests = JournalRequests(log, settings.flush_bytes)
-        self._read_in_worker = read_in_worker
-        self._cold_windows = ColdWindows() if cold_windows is None else cold_windows
-        self._cold = self.cold_reads()
+        self.windows = LogWindows(log, read_in_worker, cold_windows)
+        self._cold = self.windows.of_consumers
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = False
         self._is_sync_due = False
@@ -192,7 +193,7 @@ class MessageStore:
 
     def cold_reads(self) -> ColdReads:
         """Return the window on the log of one more reader, who closes it; for `read`."""
-        return ColdReads(self.log, self._read_in_worker, self._cold_windows)
+        return self.windows.make_own()
 
     def release(self, ack_floor: int) -> None:
         """Let the ring go of what is settled, when it is worth a call or all is drained."""
@@ -230,14 +231,14 @@ class MessageStore:
         """Let go of everything: the queue is deleted."""
         self._is_discarded = True
         wake(self._flush_waiters)
-        self._cold.close()
+        self.windows.close()
         self._unclaimed.clear()
         self.ring.release(self.ring.cursor)
 
     def give_up_memory(self) -> None:
         """Let go of all messages that the log has; start writing out what it has not."""
         self.ring.release(self.gating_sequence)
-        self._cold.clear()
+        self.windows.clear()
         if not self._is_durable:
             self._spill()
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.cold_reads import ColdWindows
+from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.moved_queues import MovedQueues
@@ -102,7 +102,7 @@ class QueueStorage:
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker
-        self._cold_windows = ColdWindows()
+        self._cold_windows = ColdWindows(turn=turn)
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,18 +9,19 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
-    from appendlog import ReadResult
-
-logger = logging.getLogger(__name__)
 
 
 class StoreReader:
     """Reads messages by offset, from the ring or from the log behind it. The event loop owns it.
 
+    What is read from the log is read once for all readers of the store that come by: see
+    `shared_windows`. A read that fails is told in the server's log and repeated after a pause.
+
     Args:
         store: What it reads.
         arrived: Called on the loop when what was not at hand is, or may be asked for again.
-        lost: Called on the loop with the offsets `[start, end)` that the store does not have.
+        lost: Called on the loop, perhaps within `read_run`, with the offsets `[start, end)` that
+            the store does not have, when the first of them is asked for; `arrived` follows.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class StoreReader:
         self._store = store
         self._arrived = arrived
         self._lost = lost
-        self._cold = store.cold_reads()
+        self._windows = store.windows.shared
         self._is_closed = False
 
     def read_run(self, start: int, end: int) -> Messages:
@@ -44,35 +44,34 @@ class StoreReader:
         """
         ring = self._store.ring
         if start >= ring.window_start:
-            self._cold.clear()
             return ring.read(start, min(end, ring.cursor))
-        run = self._cold.get(start, min(end, ring.window_start))
-        if run is None:
-            self._cold.begin(start, self._read)
+        window = self._windows.at(start)
+        if window is None:
+            if start < self._store.log.log_end_offset:
+                self._windows.ask(start, self)
+            else:
+                # Settled in memory, and never written.
+                self._lose(start, ring.window_start)
             return []
-        self._cold.begin_ahead(ring.window_start, self._go_on)
+        run = window.find(start, min(end, ring.window_start))
+        if run is None:
+            self._lose(start, min(window.first_from(start), ring.window_start))
+            return []
+        if start - window.start > window.end - start and window.end < ring.window_start:
+            self._windows.ask_ahead(window.end)
         return run
 
     def close(self) -> None:
-        """Let go of everything; nothing is told any more."""
+        """Wait for nothing; nothing is told any more."""
         self._is_closed = True
-        self._cold.close()
+        self._windows.forget(self)
 
-    def _read(self, start: int, result: ReadResult | Exception) -> None:
-        if self._is_closed:
-            return
-        if isinstance(result, Exception):
-            # The messages stay where they are: the read is repeated in the next turn.
-            path = self._store.log.directory
-            logger.error("read failed path=%s offset=%d error=%s", path, start, result)
-        else:
-            # Without a part the log has nothing from here on: what is left is in the ring.
-            behind = max(result.next_offset, self._store.ring.window_start)
-            first = result.parts[0].offsets[0] if result.parts else behind
-            if first > start:
-                self._lost(start, first)
-        self._arrived()
-
-    def _go_on(self) -> None:
+    def window_arrived(self) -> None:
+        """Let its owner ask again for what it waits for."""
         if not self._is_closed:
+            self._arrived()
+
+    def _lose(self, start: int, end: int) -> None:
+        if not self._is_closed:
+            self._lost(start, end)
             self._arrived()

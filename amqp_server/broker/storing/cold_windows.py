@@ -1,0 +1,78 @@
+"""What all readers of logs hold together: bounded, and let go of when it is too old to be used."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
+
+from amqp_server.broker.storing.window import WINDOW_SECONDS
+
+if TYPE_CHECKING:
+    from amqp_server.broker.turn import Turn
+
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Memory for all windows of a server; who waited longest reads theirs again."""
+
+
+class Holder(Protocol):
+    """Something that holds windows."""
+
+    @property
+    def read_at_seconds(self) -> float:
+        """When the last of them arrived, by the monotonic clock."""
+
+    def clear(self) -> None:
+        """Let go of them, and note it."""
+
+
+class ColdWindows:
+    """What all readers of a server hold together, what was used last at the end.
+
+    Args:
+        bytes_max: Above it the others are let go of, the oldest first.
+        turn: For looking at times what is too old; None never looks.
+    """
+
+    def __init__(self, bytes_max: int = HELD_BYTES_MAX, turn: Turn | None = None) -> None:
+        """Begin without windows."""
+        self.held_bytes = 0
+        self._bytes_max = bytes_max
+        self._turn = turn
+        self._is_timed = False
+        self._holders: OrderedDict[Holder, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return how many hold something."""
+        return len(self._holders)
+
+    @property
+    def has_room_ahead(self) -> bool:
+        """Whether there is room for what nobody waits for yet."""
+        return self.held_bytes < self._bytes_max // 2
+
+    def note(self, holder: Holder, held_bytes: int) -> None:
+        """Take note of how much something holds now; it was used last."""
+        self.held_bytes += held_bytes - self._holders.pop(holder, 0)
+        if held_bytes:
+            self._holders[holder] = held_bytes
+            if not self._is_timed and self._turn is not None:
+                self._is_timed = True
+                self._turn.mark_after(WINDOW_SECONDS, self)
+        while self.held_bytes > self._bytes_max and len(self._holders) > 1:
+            next(iter(self._holders)).clear()
+
+    def use(self, holder: Holder) -> None:
+        """Take note that something is used, and holds what it did."""
+        self._holders.move_to_end(holder)
+
+    def run_turn(self) -> None:
+        """Let go of what is too old: a removed file leaves the disk with its last window."""
+        self._is_timed = False
+        oldest_seconds = time.monotonic() - WINDOW_SECONDS
+        for holder in list(self._holders):
+            if holder.read_at_seconds < oldest_seconds:
+                holder.clear()
+        if self._holders and self._turn is not None:
+            self._is_timed = True
+            self._turn.mark_after(WINDOW_SECONDS, self)
