@@ -15,10 +15,10 @@ cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
     return &view[0]
 
 
-cdef inline bint compare_octets(
-    octets_t octets, Py_ssize_t at, Py_ssize_t other, Py_ssize_t size
+cdef inline bint is_same(
+    octets_t octets, Py_ssize_t at, octets_t other, Py_ssize_t size
 ) noexcept:
-    return memcmp(octets + at, octets + other, size) == 0
+    return memcmp(octets + at, other, size) == 0
 
 
 cdef inline void copy_octets(
@@ -27,44 +27,36 @@ cdef inline void copy_octets(
     memcpy(target + to, octets + at, size)
 
 
-@cython.locals(count=cython.Py_ssize_t, tags=bytes)
-cpdef bytes encode_deliveries(
+@cython.locals(
+    writer=_Writer,
+    room=cython.Py_ssize_t,
+    message=bytes,
+    number=cython.Py_ssize_t,
+)
+cpdef encode_deliveries(
     list messages,
     int channel,
     bytes consumer_tag,
     unsigned long long first_tag,
     bint redelivered,
     Py_ssize_t frame_max,
-)
-
-cpdef bytes encode_content(
-    bytes message, int channel, bytes before_route, bytes after_route, Py_ssize_t frame_max
+    long long first_offset=*,
 )
 
 
 @cython.locals(
     at_places="unsigned int[::1]",
     size_places="unsigned int[::1]",
+    writer=_Writer,
     octets=octets_t,
-    target="unsigned char *",
-    encoded=bytearray,
-    head=bytes,
-    flag=bytes,
-    before=bytes,
-    behind=bytes,
-    body_bytes_max=cython.Py_ssize_t,
     view_bytes=cython.Py_ssize_t,
     room=cython.Py_ssize_t,
     index=cython.Py_ssize_t,
+    number=cython.Py_ssize_t,
     at=cython.Py_ssize_t,
     size=cython.Py_ssize_t,
-    to=cython.Py_ssize_t,
-    tag=cython.ulonglong,
-    model=cython.Py_ssize_t,
-    prefix_bytes=cython.Py_ssize_t,
-    message_bytes=cython.Py_ssize_t,
 )
-cpdef bytearray encode_run(
+cpdef encode_run(
     buffer,
     positions,
     lengths,
@@ -75,88 +67,94 @@ cpdef bytearray encode_run(
     unsigned long long first_tag,
     bint redelivered,
     Py_ssize_t frame_max,
+    long long first_offset=*,
 )
 
 
-@cython.locals(
-    parts=list,
-    prefix=bytes,
-    prefix_bytes=cython.Py_ssize_t,
-    message_bytes=cython.Py_ssize_t,
-    start=bytes,
-    middle=bytes,
-    body_bytes_max=cython.Py_ssize_t,
-    tag_bytes=cython.Py_ssize_t,
-    tag_at=cython.Py_ssize_t,
-    tag_octets=octets_t,
-    message=bytes,
-    size=cython.Py_ssize_t,
-    data=octets_t,
+@cython.locals(writer=_Writer)
+cpdef encode_content(
+    bytes message, int channel, bytes before_route, bytes after_route, Py_ssize_t frame_max
 )
-cdef bytes _encode(
-    list messages,
+
+
+cdef _Writer _delivery_writer(
     int channel,
-    bytes method_head,
-    bytes tags,
-    bytes before_route,
-    bytes after_route,
+    bytes consumer_tag,
+    bint redelivered,
     Py_ssize_t frame_max,
+    long long first_offset,
 )
 
 
-@cython.locals(
-    data=octets_t,
-    route_end=cython.Py_ssize_t,
-    properties_bytes=cython.Py_ssize_t,
-    method_bytes=cython.Py_ssize_t,
-)
-cdef tuple _frames(
-    bytes prefix,
-    Py_ssize_t body_bytes,
-    int channel,
-    bytes method_head,
-    Py_ssize_t tag_bytes,
-    bytes before_route,
-    bytes after_route,
-    Py_ssize_t body_bytes_max,
-)
+@cython.final
+cdef class _Writer:
+    cdef int channel
+    cdef bytes method_head
+    cdef Py_ssize_t tag_bytes
+    cdef bytes before_route
+    cdef bytes after_route
+    cdef Py_ssize_t body_bytes_max
+    cdef bint has_offset
+    cdef Py_ssize_t method_bytes
+    cdef bytes prefix
+    cdef Py_ssize_t prefix_bytes
+    cdef bytes start
+    cdef bytes middle
+    cdef bytes properties
+    cdef bytes rest
+    cdef bytes body_start
+    cdef bytearray encoded
+    cdef unsigned char *target
+    cdef Py_ssize_t to
+    cdef list parts
 
+    @cython.locals(split=cython.Py_ssize_t)
+    cdef Py_ssize_t room_for(self, Py_ssize_t message_bytes) noexcept
 
-@cython.locals(route_end=cython.Py_ssize_t, properties_bytes=cython.longlong)
-cdef Py_ssize_t _prefix_bytes(octets_t octets) noexcept
+    cdef begin(self, Py_ssize_t room)
+
+    cdef end(self)
+
+    @cython.locals(prefix_bytes=cython.Py_ssize_t)
+    cdef int put(
+        self,
+        octets_t octets,
+        Py_ssize_t at,
+        Py_ssize_t size,
+        unsigned long long tag,
+        long long offset,
+    ) except -1
+
+    cdef bint _has_prefix(self, octets_t octets, Py_ssize_t at) noexcept
+
+    @cython.locals(
+        data=octets_t,
+        route_end=cython.Py_ssize_t,
+        properties=bytes,
+        rest=bytes,
+        properties_bytes=cython.Py_ssize_t,
+        method_bytes=cython.Py_ssize_t,
+    )
+    cdef _change(self, bytes prefix)
+
+    @cython.locals(size=cython.Py_ssize_t, parts=list, at=cython.Py_ssize_t, part=bytes)
+    cdef _join(self, bytes body, unsigned long long tag, long long offset)
+
+    @cython.locals(part=cython.Py_ssize_t)
+    cdef void _write(
+        self,
+        octets_t octets,
+        Py_ssize_t at,
+        Py_ssize_t size,
+        unsigned long long tag,
+        long long offset,
+    ) noexcept
+
+    cdef void _copy(self, octets_t octets, Py_ssize_t at, Py_ssize_t size) noexcept
+
+    @cython.locals(place=cython.int)
+    cdef void _store(self, unsigned long long number, int size) noexcept
 
 
 @cython.locals(place=cython.Py_ssize_t, properties_bytes=cython.longlong)
 cdef Py_ssize_t _body_position(octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1
-
-
-cdef bint _is_same(
-    octets_t octets, Py_ssize_t at, Py_ssize_t other, Py_ssize_t size
-) noexcept
-
-
-cdef Py_ssize_t _put(
-    unsigned char *target, Py_ssize_t to, octets_t octets, Py_ssize_t at, Py_ssize_t size
-) noexcept
-
-
-@cython.locals(place=cython.int)
-cdef Py_ssize_t _put_tag(unsigned char *target, Py_ssize_t to, unsigned long long tag) noexcept
-
-
-@cython.locals(part=cython.Py_ssize_t)
-cdef Py_ssize_t _put_split(
-    unsigned char *target,
-    Py_ssize_t to,
-    octets_t octets,
-    Py_ssize_t at,
-    Py_ssize_t size,
-    int channel,
-    Py_ssize_t body_bytes_max,
-) except -1
-
-
-@cython.locals(end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
-cdef _split_body(
-    bytes message, Py_ssize_t at, int channel, Py_ssize_t body_bytes_max, list parts
-)

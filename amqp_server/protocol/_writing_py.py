@@ -1,10 +1,10 @@
 """Frames out: a kernel that turns a run of messages into the octets of their frames.
 
-The mirror of `_scanning_py`: messages of one route, with the same properties and length, have
-the same octets up to the body but for the delivery tag, so they are made once and one
-comparison tells that they fit the next message. Compiled as `_writing_c`; `framing.py`
-chooses. A property header larger than frame_max goes out as one long frame: the protocol
-cannot split it.
+The mirror of `_scanning_py`: messages of one route, with the same properties, have the same
+octets up to the body but for the delivery tag, the length of the body and, from a stream, the
+offset. So these octets are made once, and one comparison tells that they fit the next message.
+Compiled as `_writing_c`; `framing.py` chooses. A property header larger than frame_max goes out
+as one long frame: the protocol cannot split it.
 
 Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 """
@@ -16,11 +16,15 @@ from mmap import mmap
 from struct import pack
 
 COMPILED = __name__.endswith("_c")
+if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+    from amqp_server.protocol._headers_c import split_for_offset
+else:
+    from amqp_server.protocol._headers_py import split_for_offset
 
 ReadableBuffer = bytes | memoryview | mmap
-Octets = bytes | memoryview
 
-_FRAMES_BYTES = 64  # around one message: more than all its frames can need, but for split bodies
+_FRAMES_BYTES = 96
+"""More than the frames of a message need beside its octets, the method's and a split body's."""
 
 
 def encode_deliveries(
@@ -30,7 +34,8 @@ def encode_deliveries(
     first_tag: int,
     redelivered: bool,
     frame_max: int,
-) -> bytes:
+    first_offset: int = -1,
+) -> bytes | bytearray:
     """Return the octets of one `basic.deliver` with its content per message.
 
     Args:
@@ -40,21 +45,23 @@ def encode_deliveries(
         first_tag: Delivery tag of the first message; the others follow without a gap.
         redelivered: Whether the flag is set; the same for the whole run.
         frame_max: Largest frame in octets, framing included.
+        first_offset: From 0 on, each delivery has the header `x-stream-offset`: this number in
+            the first message; the others follow without a gap.
 
-    Returns:
-        One bytes object, ready to be written.
+    Raises:
+        ValueError: The lengths in a message do not add up.
     """
-    count = len(messages)
-    tags = pack(f">{count}Q", *range(first_tag, first_tag + count))
-    return _encode(
-        messages,
-        channel,
-        b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag,
-        tags,
-        pack("B", redelivered),
-        b"",
-        frame_max,
-    )
+    writer = _delivery_writer(channel, consumer_tag, redelivered, frame_max, first_offset)
+    room = 0
+    if COMPILED:  # pragma: no cover - the interpreted build joins
+        for message in messages:
+            room += writer.room_for(len(message))
+    writer.begin(room)
+    number = 0
+    for message in messages:
+        writer.put(message, 0, len(message), first_tag + number, first_offset + number)
+        number += 1
+    return writer.end()
 
 
 def encode_run(
@@ -68,7 +75,8 @@ def encode_run(
     first_tag: int,
     redelivered: bool,
     frame_max: int,
-) -> bytearray:
+    first_offset: int = -1,
+) -> bytes | bytearray:
     """Return what `encode_deliveries` does, for messages that lie in a buffer.
 
     No message becomes an object: its octets go from the buffer, which may be a mapping of a
@@ -85,6 +93,7 @@ def encode_run(
         first_tag: Delivery tag of the first message; the others follow without a gap.
         redelivered: Whether the flag is set; the same for the whole run.
         frame_max: Largest frame in octets, framing included.
+        first_offset: As for `encode_deliveries`.
 
     Raises:
         ValueError: A message is not inside the buffer, or its lengths do not add up.
@@ -93,63 +102,35 @@ def encode_run(
     at_places, size_places = positions, lengths
     if start < 0 or stop > len(positions) or stop > len(lengths):
         raise ValueError(f"[{start}, {stop}) is not inside {len(positions)} messages")
-    head = b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag
-    flag = pack("B", redelivered)
-    body_bytes_max = frame_max - 8
+    writer = _delivery_writer(channel, consumer_tag, redelivered, frame_max, first_offset)
     room = 0
     view_bytes = len(view)
     for index in range(start, stop):
         size = size_places[index]
         if at_places[index] + size > view_bytes:
             raise ValueError(f"message {index} is not inside {view_bytes} bytes")
-        room += size + len(head) + _FRAMES_BYTES + size // body_bytes_max * 8
-    encoded = bytearray(room)
+        room += writer.room_for(size)
+    writer.begin(room)
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         octets = octets_of(buffer)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
     else:
         octets = view
-    target = encoded
-    to = 0
-    tag = first_tag
-    model = prefix_bytes = 0
-    message_bytes = -1
-    before = behind = b""
+    number = 0
     for index in range(start, stop):
         at = at_places[index]
         size = size_places[index]
-        if size != message_bytes or not _is_same(octets, at, model, prefix_bytes):
-            prefix_bytes = _body_position(octets, at, size)
-            before, behind = _frames(
-                octets[at : at + prefix_bytes] if COMPILED else bytes(view[at : at + prefix_bytes]),
-                size - prefix_bytes,
-                channel,
-                head,
-                8,
-                flag,
-                b"",
-                body_bytes_max,
-            )
-            model = at
-            message_bytes = size
-        to = _put(target, to, before, 0, len(before))
-        to = _put_tag(target, to, tag)
-        tag += 1
-        to = _put(target, to, behind, 0, len(behind))
-        at += prefix_bytes
-        size -= prefix_bytes
-        if size > body_bytes_max:
-            to = _put_split(target, to, octets, at, size, channel, body_bytes_max)
-        elif size != 0:
-            to = _put(target, to, octets, at, size)
-            target[to] = 0xCE
-            to += 1
-    del encoded[to:]
-    return encoded
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            writer.put(octets, at, size, first_tag + number, first_offset + number)
+        else:
+            message = bytes(octets[at : at + size])
+            writer.put(message, 0, size, first_tag + number, first_offset + number)
+        number += 1
+    return writer.end()
 
 
 def encode_content(
     message: bytes, channel: int, before_route: bytes, after_route: bytes, frame_max: int
-) -> bytes:
+) -> bytes | bytearray:
     """Return the octets of one method that carries `message`, and of its content.
 
     Args:
@@ -158,103 +139,189 @@ def encode_content(
         before_route: Method payload up to the exchange name.
         after_route: Method payload after the routing key.
         frame_max: Largest frame in octets, framing included.
+
+    Raises:
+        ValueError: The lengths in the message do not add up.
     """
-    return _encode([message], channel, before_route, b"", b"", after_route, frame_max)
+    writer = _Writer(channel, before_route, 0, b"", after_route, frame_max, False)
+    writer.begin(writer.room_for(len(message)))
+    writer.put(message, 0, len(message), 0, 0)
+    return writer.end()
 
 
-def _encode(
-    messages: list[bytes],
-    channel: int,
-    method_head: bytes,
-    tags: bytes,
-    before_route: bytes,
-    after_route: bytes,
-    frame_max: int,
-) -> bytes:
-    parts: list[bytes] = []
-    prefix = b""
-    prefix_bytes = 0
-    message_bytes = -1
-    start = b""
-    middle = b""
-    body_bytes_max = frame_max - 8
-    tag_bytes = 8 if tags else 0
-    tag_at = 0
-    tag_octets = tags
-    for message in messages:
-        size = len(message)
-        data = message
-        if size != message_bytes or not message.startswith(prefix):
-            prefix_bytes = _prefix_bytes(data)
-            prefix = message[:prefix_bytes]
-            message_bytes = size
-            start, middle = _frames(
-                prefix,
-                size - prefix_bytes,
-                channel,
-                method_head,
-                tag_bytes,
-                before_route,
-                after_route,
-                body_bytes_max,
+def _delivery_writer(
+    channel: int, consumer_tag: bytes, redelivered: bool, frame_max: int, first_offset: int
+) -> _Writer:
+    head = b"\x00\x3c\x00\x3c" + pack("B", len(consumer_tag)) + consumer_tag
+    flag = pack("B", redelivered)
+    return _Writer(channel, head, 8, flag, b"", frame_max, first_offset >= 0)
+
+
+class _Writer:
+    """Writes one message behind the other; keeps the last one's frames for the next.
+
+    Args:
+        channel: Channel number.
+        method_head: Method payload up to the delivery tag.
+        tag_bytes: Length of the delivery tag: 8, or 0 for none.
+        before_route: Method payload from there to the exchange name.
+        after_route: Method payload after the routing key.
+        frame_max: Largest frame in octets, framing included.
+        has_offset: Whether each message gets its offset as a header.
+    """
+
+    def __init__(
+        self,
+        channel: int,
+        method_head: bytes,
+        tag_bytes: int,
+        before_route: bytes,
+        after_route: bytes,
+        frame_max: int,
+        has_offset: bool,
+    ) -> None:
+        self.channel = channel
+        self.method_head = method_head
+        self.tag_bytes = tag_bytes
+        self.before_route = before_route
+        self.after_route = after_route
+        self.body_bytes_max = frame_max - 8
+        self.has_offset = has_offset
+        self.method_bytes = len(method_head) + tag_bytes + len(before_route) + len(after_route)
+        self.prefix = b""
+        self.prefix_bytes = 0
+        # What stands before the tag, the length of the body, the offset, and the body frames.
+        self.start = self.middle = self.properties = self.rest = b""
+        self.body_start = pack(">BH", 3, channel)
+
+    def room_for(self, message_bytes: int) -> int:
+        """Return the most octets that a message can become."""
+        split = message_bytes // self.body_bytes_max * 8
+        return _FRAMES_BYTES + self.method_bytes + message_bytes + split
+
+    def begin(self, room: int) -> None:
+        """Make room for all that will be put."""
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            self.encoded = bytearray(room)
+            self.target = self.encoded
+            self.to = 0
+        else:
+            self.parts: list[bytes] = []
+
+    def end(self) -> bytes | bytearray:
+        """Return all that was put."""
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            del self.encoded[self.to :]
+            return self.encoded
+        return b"".join(self.parts)
+
+    def put(self, octets: bytes, at: int, size: int, tag: int, offset: int) -> None:
+        """Write the frames of the message of `size` octets at `at`.
+
+        Raises:
+            ValueError: Its lengths do not add up.
+        """
+        prefix_bytes = self.prefix_bytes
+        if prefix_bytes == 0 or size < prefix_bytes or not self._has_prefix(octets, at):
+            prefix_bytes = _body_position(octets, at, size)
+            self._change(octets[at : at + prefix_bytes])
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            self._write(octets, at + prefix_bytes, size - prefix_bytes, tag, offset)
+        else:
+            self._join(octets[prefix_bytes:size], tag, offset)
+
+    def _has_prefix(self, octets: bytes, at: int) -> bool:
+        """Tell whether a message begins as the last one did, up to the body."""
+        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+            return is_same(octets, at, self.prefix, self.prefix_bytes)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+        return octets.startswith(self.prefix, at)
+
+    def _change(self, prefix: bytes) -> None:
+        """Make the frames of a message that begins with `prefix`, up to its body."""
+        data = prefix
+        route_end = 2 + data[1]
+        route_end = route_end + 1 + data[route_end]
+        properties = prefix[route_end + 4 :]
+        rest = b""
+        properties_bytes = len(properties)
+        if self.has_offset:
+            properties, rest = split_for_offset(properties)
+            properties_bytes = len(properties) + 8 + len(rest)
+        method_bytes = self.method_bytes + route_end - 1
+        self.start = pack(">BHI", 1, self.channel, method_bytes) + self.method_head
+        self.middle = b"".join(
+            (
+                self.before_route,
+                prefix[1:route_end],
+                self.after_route,
+                pack(">BBHII", 0xCE, 2, self.channel, 12 + properties_bytes, 60 << 16),
             )
-        parts.append(start)
-        if tag_bytes != 0:
-            parts.append(tag_octets[tag_at : tag_at + 8])
-            tag_at += 8
-        parts.append(middle)
-        if size - prefix_bytes > body_bytes_max:
-            _split_body(message, prefix_bytes, channel, body_bytes_max, parts)
-        elif size != prefix_bytes:
-            parts.append(data[prefix_bytes:size])
-            parts.append(b"\xce")
-    return b"".join(parts)
-
-
-def _frames(
-    prefix: bytes,
-    body_bytes: int,
-    channel: int,
-    method_head: bytes,
-    tag_bytes: int,
-    before_route: bytes,
-    after_route: bytes,
-    body_bytes_max: int,
-) -> tuple[bytes, bytes]:
-    """Return what stands before the tag of a message, and between tag and body."""
-    data = prefix
-    route_end = 2 + data[1]
-    route_end = route_end + 1 + data[route_end]
-    properties_bytes = len(prefix) - route_end - 4
-    method_bytes = len(method_head) + tag_bytes + len(before_route) + route_end - 1
-    start = pack(">BHI", 1, channel, method_bytes + len(after_route)) + method_head
-    is_one_frame = 0 < body_bytes <= body_bytes_max
-    body_start = pack(">BBHI", 0xCE, 3, channel, body_bytes) if is_one_frame else b"\xce"
-    middle = b"".join(
-        (
-            before_route,
-            prefix[1:route_end],
-            after_route,
-            pack(">BBHIIQ", 0xCE, 2, channel, 12 + properties_bytes, 60 << 16, body_bytes),
-            prefix[route_end + 4 :],
-            body_start,
         )
-    )
-    return start, middle
+        if self.has_offset:
+            self.properties = properties
+            self.rest = rest + b"\xce"
+        else:
+            self.properties = properties + b"\xce"
+        self.prefix = prefix
+        self.prefix_bytes = len(prefix)
+
+    def _join(self, body: bytes, tag: int, offset: int) -> None:
+        """Write the frames of a message: the interpreted way."""
+        size = len(body)
+        parts = self.parts
+        parts.append(self.start)
+        if self.tag_bytes:
+            parts.append(tag.to_bytes(8, "big"))
+        parts += (self.middle, size.to_bytes(8, "big"), self.properties)
+        if self.has_offset:
+            parts += (offset.to_bytes(8, "big"), self.rest)
+        if size <= self.body_bytes_max:
+            if size:
+                parts += (self.body_start, size.to_bytes(4, "big"), body, b"\xce")
+            return
+        for at in range(0, size, self.body_bytes_max):
+            part = body[at : at + self.body_bytes_max]
+            parts += (self.body_start, len(part).to_bytes(4, "big"), part, b"\xce")
+
+    def _write(
+        self, octets: bytes, at: int, size: int, tag: int, offset: int
+    ) -> None:  # pragma: no cover - the interpreted build joins
+        """Write the frames of a message whose body is at `at`: the compiled way."""
+        self._copy(self.start, 0, len(self.start))
+        if self.tag_bytes != 0:
+            self._store(tag, 8)
+        self._copy(self.middle, 0, len(self.middle))
+        self._store(size, 8)
+        self._copy(self.properties, 0, len(self.properties))
+        if self.has_offset:
+            self._store(offset, 8)
+            self._copy(self.rest, 0, len(self.rest))
+        while size > 0:
+            part = min(size, self.body_bytes_max)
+            self._copy(self.body_start, 0, 3)
+            self._store(part, 4)
+            self._copy(octets, at, part)
+            self._store(0xCE, 1)
+            at += part
+            size -= part
+
+    def _copy(
+        self, octets: bytes, at: int, size: int
+    ) -> None:  # pragma: no cover - the interpreted build joins
+        """Copy `size` octets."""
+        copy_octets(self.target, self.to, octets, at, size)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
+        self.to += size
+
+    def _store(
+        self, number: int, size: int
+    ) -> None:  # pragma: no cover - the interpreted build joins
+        """Store a number of `size` octets, big-endian."""
+        for place in range(size):
+            self.target[self.to + place] = number >> (8 * (size - 1 - place)) & 255
+        self.to += size
 
 
-def _prefix_bytes(octets: bytes) -> int:
-    """Return where the body of a message begins; the message is known to be one."""
-    route_end = 2 + octets[1]
-    route_end = route_end + 1 + octets[route_end]
-    properties_bytes = octets[route_end + 3]
-    properties_bytes = properties_bytes << 8 | octets[route_end + 2]
-    properties_bytes = properties_bytes << 8 | octets[route_end + 1]
-    properties_bytes = properties_bytes << 8 | octets[route_end]
-    return route_end + 4 + properties_bytes
-
-
-def _body_position(octets: Octets, at: int, size: int) -> int:
+def _body_position(octets: bytes, at: int, size: int) -> int:
     """Return where the body begins in a message at `at`; every length is proved first."""
     if size >= 7:
         place = 2 + octets[at + 1]
@@ -269,65 +336,3 @@ def _body_position(octets: Octets, at: int, size: int) -> int:
                 if place <= size:
                     return place
     raise ValueError(f"message of {size} bytes ends inside its route or properties")
-
-
-def _is_same(octets: Octets, at: int, other: int, size: int) -> bool:
-    """Tell whether the same `size` octets stand at two places."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        return compare_octets(  # type: ignore[name-defined, no-any-return]  # noqa: F821 - .pxd
-            octets, at, other, size
-        )
-    return octets[at : at + size] == octets[other : other + size]
-
-
-def _put(target: bytearray, to: int, octets: Octets, at: int, size: int) -> int:
-    """Copy `size` octets; return the place behind them."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        copy_octets(target, to, octets, at, size)  # type: ignore[name-defined]  # noqa: F821
-    else:
-        target[to : to + size] = octets[at : at + size]
-    return to + size
-
-
-def _put_tag(target: bytearray, to: int, tag: int) -> int:
-    """Write a delivery tag; return the place behind it."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        for place in range(8):
-            target[to + place] = tag >> (56 - 8 * place) & 255
-    else:
-        target[to : to + 8] = tag.to_bytes(8, "big")
-    return to + 8
-
-
-def _put_split(
-    target: bytearray,
-    to: int,
-    octets: Octets,
-    at: int,
-    size: int,
-    channel: int,
-    body_bytes_max: int,
-) -> int:
-    """Write body frames of at most `body_bytes_max`; return the place behind them."""
-    while size > 0:
-        part = min(size, body_bytes_max)
-        to = _put(target, to, pack(">BHI", 3, channel, part), 0, 7)
-        to = _put(target, to, octets, at, part)
-        target[to] = 0xCE
-        to += 1
-        at += part
-        size -= part
-    return to
-
-
-def _split_body(
-    message: bytes, at: int, channel: int, body_bytes_max: int, parts: list[bytes]
-) -> None:
-    """Append body frames of at most `body_bytes_max`; the header's end octet is written."""
-    end = len(message)
-    while at < end:
-        stop = min(at + body_bytes_max, end)
-        parts.append(pack(">BHI", 3, channel, stop - at))
-        parts.append(message[at:stop])
-        parts.append(b"\xce")
-        at = stop

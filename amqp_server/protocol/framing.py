@@ -2,7 +2,8 @@
 
 `AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
 refuses to run without the compiled ones. `COMPILED` tells which are live. Both builds have the
-names and types of `_scanning_py` and `_writing_py`; the parity tests hold them to it.
+names and types of their sources, `_scanning_py`, `_writing_py` and `_headers_py`; the parity
+tests hold them to it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """What the framing kernels write, by pamqp's account: deliveries, get-ok and return."""
 
+from datetime import UTC, datetime
 from struct import pack
 from typing import Any
 
@@ -23,8 +24,9 @@ messages = st.builds(
 )
 
 
-def content_frames(octets: bytes, frame_max: int) -> list[tuple[int, Any, bytes]]:
+def content_frames(octets: bytes | bytearray, frame_max: int) -> list[tuple[int, Any, bytes]]:
     """Cut frames with pamqp; return channel, decoded value and payload of each."""
+    octets = bytes(octets)
     frames = []
     while octets:
         consumed, channel, value = frame.unmarshal(octets)
@@ -125,6 +127,62 @@ def test_bodies_are_cut_at_the_consumers_frame_size(body_bytes: int) -> None:
     sizes = [len(payload) for _, _, payload in frames[2:]]
     assert sum(sizes) == body_bytes
     assert all(size == 4_088 for size in sizes[:-1])
+
+
+PROPERTIES: dict[str, Any] = {
+    "content_type": "text/plain",
+    "content_encoding": "gzip",
+    "headers": {"a": 1, "x-stream-offset": "of the publisher", "z": {"nested": [True, None]}},
+    "delivery_mode": 2,
+    "priority": 9,
+    "correlation_id": "c" * 255,
+    "reply_to": "r",
+    "expiration": "60000",
+    "message_id": "m",
+    "timestamp": datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC),
+    "message_type": "t",
+    "user_id": "guest",
+    "app_id": "a",
+    "cluster_id": "",
+}
+
+
+def test_every_combination_of_properties_comes_with_the_offset() -> None:
+    names = list(PROPERTIES)
+    chosen = [
+        {name: PROPERTIES[name] for bit, name in enumerate(names) if number >> bit & 1}
+        for number in range(1 << len(names))
+    ]
+    run = []
+    for each in chosen:
+        content = header.ContentHeader(0, 4, commands.Basic.Properties(**each))
+        run.append(encode_message(2 * ("headers" in each), b"", b"q", content.marshal()[12:], b"b"))
+
+    octets = encode_deliveries(run, 1, b"c", 1, False, 4_096, 1_000)
+
+    contents = [value for _, value, _ in content_frames(octets, 4_096)][1::3]
+    for number, (each, content) in enumerate(zip(chosen, contents, strict=True)):
+        expected = {"a": 1, "z": {"nested": [True, None]}} if "headers" in each else {}
+        expected |= {"x-stream-offset": 1_000 + number}
+        sent = commands.Basic.Properties(**each | {"headers": expected})
+        assert dict(content.properties) == dict(sent), each
+
+
+@pytest.mark.parametrize("table_bytes", [4_000, 4_070, 4_090, 100_000])
+def test_a_content_header_is_one_frame_however_long_the_offset_makes_it(table_bytes: int) -> None:
+    entries = b"\x01aS" + pack(">I", table_bytes) + b"x" * table_bytes
+    properties = b"\x20\x00" + pack(">I", len(entries)) + entries
+    message = encode_message(2, b"", b"q", properties, b"y" * 5_000)
+
+    octets = encode_deliveries([message], 1, b"c", 1, False, 4_096, 7)
+
+    frames = content_frames(octets, table_bytes + 4_096)
+    assert [len(payload) for _, _, payload in frames[1:]] == [
+        12 + len(properties) + 25,
+        4_088,
+        5_000 - 4_088,
+    ]
+    assert frames[1][1].properties.headers == {"a": "x" * table_bytes, "x-stream-offset": 7}
 
 
 def test_a_run_of_nothing_is_no_octets() -> None:

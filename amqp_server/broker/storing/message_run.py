@@ -53,11 +53,17 @@ class MessageRun:
         return MessageRun(self._records, self._start, max(stop, self._start + 1))
 
     def encode(
-        self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
-    ) -> bytearray:
+        self,
+        channel: int,
+        consumer_tag: bytes,
+        first_tag: int,
+        redelivered: bool,
+        frame_max: int,
+        first_offset: int = -1,
+    ) -> bytes | bytearray:
         """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
         records = self._records
-        octets: bytearray = encode_run(
+        octets: bytes | bytearray = encode_run(
             records.buffer,
             records.positions,
             records.lengths,
@@ -68,6 +74,7 @@ class MessageRun:
             first_tag,
             redelivered,
             frame_max,
+            first_offset,
         )
         return octets
 

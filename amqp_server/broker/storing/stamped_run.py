@@ -46,7 +46,8 @@ class StampedRun:
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
     ) -> bytes | bytearray:
         """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
-        octets: bytes | bytearray = encode_deliveries(
-            self.messages(), channel, consumer_tag, first_tag, redelivered, frame_max
-        )
-        return octets
+        places = (channel, consumer_tag, first_tag, redelivered, frame_max, self._first_offset)
+        if isinstance(self._messages, list):
+            octets: bytes | bytearray = encode_deliveries(self._messages, *places)
+            return octets
+        return self._messages.encode(*places)

@@ -1,0 +1,152 @@
+"""The headers of messages, walked in their octets: a kernel that makes no table of them.
+
+The offset of a message in its stream goes into its headers when it is delivered. Nothing is
+decoded: entries are stepped over. Compiled as `_headers_c`; `framing.py` chooses. A publish is
+taken in without a look into its headers, so every length is proved here before octets are read.
+
+Source: AMQP 0-9-1 specification, section 4.2.5.5 (field tables), and RabbitMQ's errata for the
+kinds.
+"""
+
+from __future__ import annotations
+
+from struct import pack
+
+COMPILED = __name__.endswith("_c")
+
+_CONTENT_TYPE = 1 << 15
+_CONTENT_ENCODING = 1 << 14
+_HEADERS = 1 << 13
+_DEPTH_MAX = 64  # as in `field_values`, where it bounds what a table is decoded to
+
+_OFFSET_KEY = b"\x0fx-stream-offset"
+_OFFSET_ENTRY_BYTES = 25  # key, kind, value
+
+
+def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
+    """Return what stands before and behind the offset in properties that get the header for it.
+
+    The header `x-stream-offset` (kind `l`) becomes the last of the table; others of that name go.
+    All other octets stay as they are. A table that does not hold together is left out, as in
+    `amqp_server.broker.transfers.message_headers`.
+
+    Args:
+        properties: One word of flags and the property list.
+
+    Raises:
+        ValueError: The list ends inside its first properties, or inside the headers.
+    """
+    size = len(properties)
+    data = properties
+    at = headers_position(data, 0, size)
+    flags = data[0] << 8 | data[1]
+    entries = b""
+    behind = at
+    if flags & _HEADERS:
+        behind = at + 4 + _u32(data, at)
+        entries = _other_entries(properties, at + 4, behind)
+    before = b"".join(
+        (
+            pack(">H", flags | _HEADERS),
+            properties[2:at],
+            pack(">I", len(entries) + _OFFSET_ENTRY_BYTES),
+            entries,
+            _OFFSET_KEY,
+            b"l",
+        )
+    )
+    return before, properties[behind:size]
+
+
+def headers_position(data: bytes, start: int, end: int) -> int:
+    """Return where the headers begin, or would begin, in the properties [start, end) of data.
+
+    Raises:
+        ValueError: The list ends before that, or inside the headers.
+    """
+    at = start + 2
+    if at <= end:
+        flags = data[start] << 8 | data[start + 1]
+        if flags & _CONTENT_TYPE:
+            at = _short_string_end(data, at, end)
+        if flags & _CONTENT_ENCODING:
+            at = _short_string_end(data, at, end)
+        if not flags & _HEADERS:
+            if at <= end:
+                return at
+        elif at + 4 <= end and _u32(data, at) <= end - at - 4:
+            return at
+    raise ValueError(f"property list of {end - start} bytes ends inside its headers")
+
+
+def _short_string_end(data: bytes, at: int, end: int) -> int:
+    """Return where a short string ends, perhaps behind `end`; only octets before it are read."""
+    return at + 1 + data[at] if at < end else end + 1
+
+
+def _other_entries(properties: bytes, at: int, end: int) -> bytes:
+    """Return the entries of a table without those that are an offset; none if it is broken."""
+    data = properties
+    kept = []
+    start = at
+    while at < end:
+        entry = at
+        at = _value_end(data, _short_string_end(data, at, end), end, 1)
+        if at < 0:
+            return b""
+        if _is_offset(data, entry):
+            kept.append(properties[start:entry])
+            start = at
+    kept.append(properties[start:end])
+    return b"".join(kept)
+
+
+def _is_offset(data: bytes, at: int) -> bool:
+    """Tell whether the key of an entry that was proved is that of an offset."""
+    key_bytes = 1 + data[at]
+    return key_bytes == len(_OFFSET_KEY) and data[at : at + key_bytes] == _OFFSET_KEY
+
+
+def _value_end(data: bytes, at: int, end: int, depth: int) -> int:
+    """Return where a value ends, or -1 if it does not end inside [at, end) or has no kind."""
+    if at >= end:
+        return -1
+    kind = data[at]
+    at += 1
+    if kind == 0x53 or kind == 0x78:  # S, x
+        if end - at < 4:
+            return -1
+        at += 4 + _u32(data, at)
+    elif kind == 0x46 or kind == 0x41:  # F, A
+        if end - at < 4 or depth >= _DEPTH_MAX:
+            return -1
+        stop = at + 4 + _u32(data, at)
+        if stop > end:
+            return -1
+        at += 4
+        while 0 <= at < stop:
+            if kind == 0x46:
+                at = _short_string_end(data, at, stop)
+            at = _value_end(data, at, stop, depth + 1)
+        return at
+    elif kind == 0x62 or kind == 0x42 or kind == 0x74:  # b, B, t
+        at += 1
+    elif kind == 0x73 or kind == 0x75:  # s, u
+        at += 2
+    elif kind == 0x49 or kind == 0x69 or kind == 0x66:  # I, i, f
+        at += 4
+    elif kind == 0x44:  # D
+        at += 5
+    elif kind == 0x6C or kind == 0x4C or kind == 0x54 or kind == 0x64:  # l, L, T, d
+        at += 8
+    elif kind != 0x56:  # V
+        return -1
+    return at if at <= end else -1
+
+
+def _u32(data: bytes, at: int) -> int:
+    """Load a big-endian u32; the caller has proved four octets."""
+    value = data[at]
+    value = value << 8 | data[at + 1]
+    value = value << 8 | data[at + 2]
+    return value << 8 | data[at + 3]
