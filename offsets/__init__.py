@@ -16,6 +16,7 @@ from offsets.errors import (
     UnsupportedCheckpointError,
     UnsupportedRedoError,
 )
+from offsets.group_checkpoint import GroupCheckpoint, GroupSnapshot
 from offsets.group_offsets import (
     GROUP_NAME_BYTES_MAX,
     GROUPS_PER_LOG_MAX,
@@ -34,9 +35,11 @@ __all__ = [
     "CheckpointFailedError",
     "CheckpointRecovery",
     "CheckpointStore",
+    "GroupCheckpoint",
     "GroupInUseError",
     "GroupOffsetOutOfRangeError",
     "GroupOffsets",
+    "GroupSnapshot",
     "InvalidGroupNameError",
     "OffsetsError",
     "QueueCheckpoint",

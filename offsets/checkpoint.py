@@ -1,4 +1,4 @@
-"""Write what is settled to the disk, all changed queues in one write and one sync.
+"""Write what is settled to the disk, all changed queues and groups in one write and one sync.
 
 A round is appended to the newest generation's file. A new generation begins with the full state
 and takes its name by an atomic rename once that is on the disk: at the first round after opening
@@ -21,8 +21,16 @@ from uuid import UUID
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint_reading import CheckpointRecovery, checkpoint_path, read_checkpoint
-from offsets.checkpoint_round import encode_round
+from offsets.checkpoint_round import RoundContent, encode_round
 from offsets.errors import CheckpointFailedError
+from offsets.group_checkpoint import (
+    GroupCheckpoint,
+    GroupState,
+    decode_group_key,
+    encode_group_key,
+    group_key,
+)
+from offsets.group_entries import GroupEntries
 from offsets.queue_checkpoint import QueueCheckpoint, QueueState, decode_checkpoint
 
 logger: Final = logging.getLogger(__name__)
@@ -47,13 +55,15 @@ class WrittenRound(NamedTuple):
 
 
 class CheckpointStore:
-    """The settlement of all queues on the disk.
+    """The settlement of all queues and groups on the disk.
 
     Used by one thread at a time, never the event loop's: every round waits for the disk. Memory:
-    the encoded state of every queue, 48 bytes and what its acked ranges and redelivery counts take.
+    the encoded state of every queue, 48 bytes and what its acked ranges and redelivery counts take,
+    and of every group, 88 bytes, its name and the same.
 
     Attributes:
-        recovery: What was found when it was opened; its `entries` are handed over and empty.
+        recovery: What was found when it was opened; its `entries` and `groups` are handed over
+            and empty.
     """
 
     def __init__(
@@ -72,7 +82,9 @@ class CheckpointStore:
         self._generation = recovery.generation
         self._sources = recovery.sources
         self._entries, recovery.entries = recovery.entries, {}
-        self._live_bytes = sum(map(len, self._entries.values()))
+        self._entry_bytes = sum(map(len, self._entries.values()))
+        self._groups, recovery.groups = recovery.groups, GroupEntries()
+        self._recovered_groups: dict[tuple[UUID, str], GroupCheckpoint] = {}
         self._descriptor = -1
         self._file_bytes = 0
         self._round = 0
@@ -95,9 +107,10 @@ class CheckpointStore:
             compaction_bytes_min: A file shorter than this is not compacted for its length.
 
         Returns:
-            The store; the last known state of every queue incarnation, which may lag (a floor may
-            lie below the log's start after damage) and may name incarnations that are gone; and
-            whether the last stop was clean, so that nothing was delivered or settled since.
+            The store, of which `take_groups` gives the groups; the last known state of every
+            queue incarnation, which may lag (a floor may lie below the log's start after damage)
+            and may name incarnations that are gone; and whether the last stop was clean, so that
+            nothing was delivered or settled since.
 
         Raises:
             CheckpointFailedError: The directory cannot be listed.
@@ -106,16 +119,28 @@ class CheckpointStore:
         recovery = read_checkpoint(directory, filesystem)
         checkpoints = map(decode_checkpoint, recovery.entries.values())
         states = {checkpoint.incarnation: checkpoint for checkpoint in checkpoints}
+        groups = recovery.group_checkpoints()
         store = cls(directory, filesystem, recovery, compaction_bytes_min)
+        store._recovered_groups = groups
         return store, states, recovery.was_clean
+
+    def take_groups(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
+        """Return what was read of each group, by incarnation and name, and keep it no longer.
+
+        It may lag as a queue's state may, and may name incarnations that are gone.
+        """
+        groups, self._recovered_groups = self._recovered_groups, {}
+        return groups
 
     def write_round(
         self,
         states: Sequence[QueueState],
         removed: Sequence[UUID] = (),
         clean: bool = False,
+        groups: Sequence[GroupState] = (),
+        removed_groups: Sequence[tuple[UUID, str]] = (),
     ) -> WrittenRound:
-        """Put the states of changed queues on the disk; returns when they are there.
+        """Put the states of what has changed on the disk; returns when they are there.
 
         One write and one sync for all of them, in the calling thread. A round that fails loses
         nothing: the next one writes everything again, to a new file.
@@ -123,8 +148,12 @@ class CheckpointStore:
         Args:
             states: Whole states, one for each changed queue; each replaces what was known of its
                 incarnation. Nothing in them may lie at or above the log's recovery point.
-            removed: Incarnations to forget, none of them in `states`; unknown ones are ignored.
+            removed: Incarnations to forget with all their groups, none of them in `states` or
+                `groups`; unknown ones are ignored.
             clean: This is the last round of a clean stop. The next round revokes it.
+            groups: Whole states, one for each changed group, as `states`.
+            removed_groups: Groups to forget, by incarnation and name, none of them in `groups`;
+                unknown ones are ignored.
 
         Returns:
             Where it is, and how much was written.
@@ -132,17 +161,20 @@ class CheckpointStore:
         Raises:
             CheckpointFailedError: The disk refused; the round may be on it or not.
         """
-        entries = {state.incarnation.bytes: state.encode() for state in states}
-        gone = [incarnation.bytes for incarnation in removed]
-        assert entries.keys().isdisjoint(gone)
-        self._remember(entries, gone)
+        changed = RoundContent(
+            [state.encode() for state in states],
+            [incarnation.bytes for incarnation in removed],
+            [group.encode() for group in groups],
+            [encode_group_key(incarnation, name) for incarnation, name in removed_groups],
+        )
+        self._remember(changed)
         try:
             if self._descriptor < 0 or self._is_overgrown():
                 start = 0
                 self._begin_generation(clean)
             else:
                 start = self._file_bytes
-                self._append(list(entries.values()), gone, clean)
+                self._append(changed, clean)
         except OSError as cause:
             self.close()
             path = checkpoint_path(self._directory, self._generation)
@@ -174,20 +206,30 @@ class CheckpointStore:
             with suppress(OSError):
                 self._filesystem.close(descriptor)
 
-    def _remember(self, entries: dict[bytes, bytes], gone: list[bytes]) -> None:
+    def _remember(self, changed: RoundContent) -> None:
         known = self._entries
+        entries = {entry[:16]: entry for entry in changed.entries}
+        gone = changed.removed
+        removed_groups = [decode_group_key(key, 0)[0] for key in changed.removed_groups]
+        groups = {group_key(entry) for entry in changed.groups}
+        assert entries.keys().isdisjoint(gone)
+        assert groups.isdisjoint(removed_groups)
+        assert not gone or not groups or {key[0] for key in groups}.isdisjoint(gone)
         for incarnation, entry in entries.items():
-            self._live_bytes += len(entry) - len(known.get(incarnation, b""))
+            self._entry_bytes += len(entry) - len(known.get(incarnation, b""))
         known.update(entries)
+        self._groups.apply(changed.groups, removed_groups)
         for incarnation in gone:
-            self._live_bytes -= len(known.pop(incarnation, b""))
+            self._entry_bytes -= len(known.pop(incarnation, b""))
+            self._groups.remove_queue(incarnation)
 
     def _is_overgrown(self) -> bool:
-        limit = max(COMPACTION_FACTOR * self._live_bytes, self._compaction_bytes_min)
+        live_bytes = self._entry_bytes + self._groups.total_bytes
+        limit = max(COMPACTION_FACTOR * live_bytes, self._compaction_bytes_min)
         return self._file_bytes > limit
 
-    def _append(self, entries: list[bytes], gone: list[bytes], clean: bool) -> None:
-        buffers = self._encode(entries, gone, clean)
+    def _append(self, changed: RoundContent, clean: bool) -> None:
+        buffers = self._encode(changed, clean)
         self._file_bytes = self._filesystem.write_all(
             self._descriptor, buffers, self._file_bytes, sync=True
         )
@@ -198,7 +240,8 @@ class CheckpointStore:
         # Also when it fails: a number is never used for two files.
         self._generation += 1
         self._round = 0
-        buffers = self._encode(list(self._entries.values()), [], clean)
+        everything = RoundContent(list(self._entries.values()), groups=list(self._groups))
+        buffers = self._encode(everything, clean)
         filesystem = self._filesystem
         self._directories.make(filesystem, self._directory)
         path = checkpoint_path(self._directory, self._generation)
@@ -219,12 +262,11 @@ class CheckpointStore:
             if self._filesystem.exists(temporary):
                 self._filesystem.unlink(temporary)
 
-    def _encode(self, entries: list[bytes], gone: list[bytes], clean: bool) -> list[bytes]:
+    def _encode(self, content: RoundContent, clean: bool) -> list[bytes]:
         return encode_round(
             self._generation,
             self._round,
-            entries,
-            gone,
+            content,
             is_clean=clean,
             written_at_ns=time.time_ns(),
         )

@@ -1,8 +1,9 @@
 """Read checkpoint files after any kind of stop, and beside a running server.
 
-A round holds whole queue states, and a later state of an incarnation wins. So a round that is
-lost, torn or damaged can only make the result lag: some messages come again that were settled.
-It can never make it lead, which would lose messages. That is why reading goes on behind damage.
+A round holds whole states of queues and groups, and a later state of the same one wins. So a
+round that is lost, torn or damaged can only make the result lag: some messages come again that
+were settled. It can never make it lead, which would lose messages. That is why reading goes on
+behind damage.
 
 The newest generation begins with the full state, so it is enough as long as that beginning is
 whole. If it is not, the generation before it is replayed first; the rounds that can still be read
@@ -15,10 +16,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from appendlog.files.filesystem import FileSystem
 from offsets.checkpoint_round import VERSION, Round, decode_round, find_round
 from offsets.errors import CheckpointFailedError, UnsupportedCheckpointError
+from offsets.group_checkpoint import GroupCheckpoint, decode_group_checkpoint
+from offsets.group_entries import GroupEntries
 from offsets.round_frame import UnknownVersionError
 
 logger: Final = logging.getLogger(__name__)
@@ -37,7 +41,8 @@ class CheckpointRecovery:
         torn_bytes: Bytes of a round that a crash cut short; normal.
         damaged_files: Files in which something that was once on the disk cannot be read.
         entries: Encoded queue checkpoints by the bytes of their incarnation.
-        sources: Files that `entries` came from.
+        groups: Encoded group checkpoints.
+        sources: Files that both came from.
     """
 
     generation: int = 0
@@ -46,7 +51,13 @@ class CheckpointRecovery:
     torn_bytes: int = 0
     damaged_files: list[Path] = field(default_factory=list)
     entries: dict[bytes, bytes] = field(default_factory=dict)
+    groups: GroupEntries = field(default_factory=GroupEntries)
     sources: list[Path] = field(default_factory=list)
+
+    def group_checkpoints(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
+        """Return what is known of every group, by incarnation of its queue and by its name."""
+        decoded = map(decode_group_checkpoint, self.groups)
+        return {(group.incarnation, group.name): group for group in decoded}
 
 
 def checkpoint_path(directory: Path, generation: int) -> Path:
@@ -139,9 +150,12 @@ class _CheckpointFile:
         for found in self.rounds:
             if found.is_base:
                 recovery.entries.clear()
+                recovery.groups.clear()
             recovery.entries.update(found.entries)
+            recovery.groups.apply(found.groups, found.removed_groups)
             for incarnation in found.removed:
                 recovery.entries.pop(incarnation, None)
+                recovery.groups.remove_queue(incarnation)
         recovery.rounds += len(self.rounds)
         recovery.torn_bytes += self.torn_bytes
         recovery.sources.append(self.path)

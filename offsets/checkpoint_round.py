@@ -4,22 +4,27 @@ Drawn in docs/checkpoint-format.md, section 2.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
+from offsets.group_checkpoint import GroupKey, decode_group_key, group_checkpoint_bytes, group_key
 from offsets.queue_checkpoint import checkpoint_bytes
 from offsets.round_frame import UnknownVersionError, encode_front, find_content, find_front
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version that is written."""
-_READ_VERSIONS: Final = (1, 2)
-"""In version 1 no entry has redelivery runs; entries of both may stand in a round of version 2."""
+_READ_VERSIONS: Final = (1, 2, 3)
+"""In version 1 no entry has redelivery runs, and before version 3 there are no groups. An entry
+of an older version may stand in a round of a newer one."""
 
 MAGIC: Final = b"AQCP"
 
 _TAIL: Final = struct.Struct("<BBHIIIQq")
 assert _TAIL.size == 32
+_GROUP_COUNTS: Final = struct.Struct("<II")
+_GROUPS_VERSION: Final = 3
 
 _INCARNATION_BYTES: Final = 16
 _BASE: Final = 1
@@ -36,7 +41,9 @@ class Round:
         is_base: It holds all queues, so what earlier rounds said does not matter.
         is_clean: It was the last of a clean stop.
         entries: Encoded queue checkpoints by the bytes of their incarnation.
-        removed: Incarnations that are gone, as bytes.
+        removed: Incarnations that are gone, as bytes; their groups are gone with them.
+        groups: Encoded group checkpoints.
+        removed_groups: Groups that are gone: incarnation and UTF-8 of the name.
         end: Position behind the round.
     """
 
@@ -46,14 +53,32 @@ class Round:
     is_clean: bool
     entries: dict[bytes, bytes]
     removed: list[bytes]
+    groups: list[bytes]
+    removed_groups: list[GroupKey]
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContent:
+    """What a round says, encoded.
+
+    Attributes:
+        entries: Queue checkpoints.
+        removed: Incarnations to forget, 16 bytes each, none of them in `entries` or `groups`.
+        groups: Group checkpoints.
+        removed_groups: Groups to forget, as `encode_group_key` gives them, none in `groups`.
+    """
+
+    entries: Sequence[bytes] = ()
+    removed: Sequence[bytes] = ()
+    groups: Sequence[bytes] = ()
+    removed_groups: Sequence[bytes] = ()
 
 
 def encode_round(
     generation: int,
     number: int,
-    entries: Iterable[bytes],
-    removed: Sequence[bytes],
+    content: RoundContent,
     *,
     is_clean: bool,
     written_at_ns: int,
@@ -63,16 +88,17 @@ def encode_round(
     Args:
         generation: Of the file that it is for.
         number: 0 for the first of the file, which then must hold all queues.
-        entries: Encoded queue checkpoints.
-        removed: Incarnations to forget, 16 bytes each, none of them in `entries`.
+        content: What it says.
         is_clean: Nothing will be delivered or settled after it before the next start.
         written_at_ns: Now, ns UTC; for people, never read back.
     """
-    body = list(entries)
     flags = (_BASE if number == 0 else 0) | (_CLEAN if is_clean else 0)
-    tail = _TAIL.pack(VERSION, flags, 0, len(body), len(removed), number, generation, written_at_ns)
-    content = b"".join([tail, *body, *removed])
-    return [encode_front(MAGIC, [content]), content]
+    counts = (len(content.entries), len(content.removed))
+    tail = _TAIL.pack(VERSION, flags, 0, *counts, number, generation, written_at_ns)
+    group_counts = _GROUP_COUNTS.pack(len(content.groups), len(content.removed_groups))
+    parts = (content.entries, content.removed, content.groups, content.removed_groups)
+    body = b"".join([tail, group_counts, *chain.from_iterable(parts)])
+    return [encode_front(MAGIC, [body]), body]
 
 
 def decode_round(data: bytes, position: int) -> Round | None:
@@ -89,7 +115,10 @@ def decode_round(data: bytes, position: int) -> Round | None:
     )
     if version not in _READ_VERSIONS:
         raise UnknownVersionError(version)
-    parts = _split(data, content.start + _TAIL.size, content.stop, entry_count, removed_count)
+    try:
+        parts = _split(data, content, version, entry_count, removed_count)
+    except (struct.error, UnicodeDecodeError):
+        parts = None
     if parts is None:
         return None
     is_base = bool(flags & _BASE)
@@ -105,26 +134,56 @@ def find_round(data: bytes, position: int) -> int:
     return find_front(MAGIC, data, position, decode_round)
 
 
+_Parts = tuple[dict[bytes, bytes], list[bytes], list[bytes], list[GroupKey]]
+
+
 def _split(
-    data: bytes, position: int, end: int, entry_count: int, removed_count: int
-) -> tuple[dict[bytes, bytes], list[bytes]] | None:
-    """Cut a round's content into entries and removed incarnations; None if it does not fit."""
-    entries: dict[bytes, bytes] = {}
-    removed_start = end - removed_count * _INCARNATION_BYTES
-    try:
-        for _ in range(entry_count):
-            entry_end = position + checkpoint_bytes(data, position)
-            if entry_end > removed_start:
-                return None
-            entry = data[position:entry_end]
-            entries[entry[:_INCARNATION_BYTES]] = entry
-            position = entry_end
-    except struct.error:
-        return None
-    if position != removed_start:
-        return None
-    removed = [
-        data[place : place + _INCARNATION_BYTES]
-        for place in range(removed_start, end, _INCARNATION_BYTES)
-    ]
-    return entries, removed
+    data: bytes, content: range, version: int, entry_count: int, removed_count: int
+) -> _Parts | None:
+    """Cut a round's content into its parts; None if it does not fit.
+
+    Raises:
+        struct.error: It does not fit either.
+        UnicodeDecodeError: Nor does the name of a group.
+    """
+    position, end = content.start + _TAIL.size, content.stop
+    group_count = removed_group_count = 0
+    if version >= _GROUPS_VERSION:
+        group_count, removed_group_count = _GROUP_COUNTS.unpack_from(data, position)
+        position += _GROUP_COUNTS.size
+    cut, position = _cut(data, position, end, entry_count, checkpoint_bytes)
+    entries = {entry[:_INCARNATION_BYTES]: entry for entry in cut}
+    removed, position = _cut(data, position, end, removed_count, _incarnation_bytes)
+    groups, position = _cut(data, position, end, group_count, group_checkpoint_bytes)
+    for group in groups:
+        # Whoever reads it takes it for a name.
+        group_key(group)[1].decode()
+    removed_groups: list[GroupKey] = []
+    for _ in range(removed_group_count):
+        key, position = decode_group_key(data, position)
+        removed_groups.append(key)
+        if position > end:
+            return None
+    return (entries, removed, groups, removed_groups) if position == end else None
+
+
+def _cut(
+    data: bytes, position: int, end: int, count: int, size_of: Callable[[bytes, int], int]
+) -> tuple[list[bytes], int]:
+    """Return `count` pieces from `position` on, and the place behind them.
+
+    Raises:
+        struct.error: They go beyond `end`.
+    """
+    pieces: list[bytes] = []
+    for _ in range(count):
+        piece_end = position + size_of(data, position)
+        if piece_end > end:
+            raise struct.error
+        pieces.append(data[position:piece_end])
+        position = piece_end
+    return pieces, position
+
+
+def _incarnation_bytes(_data: bytes, _position: int) -> int:
+    return _INCARNATION_BYTES

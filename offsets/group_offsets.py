@@ -132,6 +132,20 @@ class GroupOffsets:
         assert not self._is_started, "a group with a place is moved by seek"
         self._place(offset, now_ns)
 
+    def restore(self, settlement: Settlement, commit_floor: int, is_committed: bool) -> None:
+        """Give a group without a place what was written down of it.
+
+        Args:
+            settlement: What it is done with. Kept.
+            commit_floor: Lowest offset that a commit may name; cut to the floor.
+            is_committed: Whether the floor is a commit.
+        """
+        assert not self._is_started
+        self._settlement = settlement
+        self._commit_floor = min(commit_floor, settlement.ack_floor)
+        self._is_committed = is_committed
+        self._is_started = True
+
     def settle(self, start: int, end: int, now_ns: int) -> int:
         """Take the acks of `[start, end)`, in any order, and return how many were new.
 

@@ -145,6 +145,11 @@ class SettlementSnapshot:
             return
 
     def _all_pages(self) -> Iterator[tuple[int, int, int]]:
+        if len(self.pages) + len(self.full_pages) <= _SORTED_TOGETHER:
+            pages = [(page, page + 1, bits) for page, bits in self.pages.items()]
+            return iter(
+                sorted([*pages, *((first, end, PAGE_FULL) for first, end in self.full_pages)])
+            )
         numbers = list(self.pages)
         parts = [
             sorted(numbers[at : at + _SORTED_TOGETHER])

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID
 
 from amqp_server.missing_definitions import missing_definitions
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.checking.problem import Level, Problem
-from offsets import QueueCheckpoint, decode_checkpoint, read_checkpoint, read_redo_journal
+from offsets import (
+    GroupCheckpoint,
+    QueueCheckpoint,
+    decode_checkpoint,
+    read_checkpoint,
+    read_redo_journal,
+)
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
@@ -75,6 +82,13 @@ class DirectoryCheck:
         return max((problem.level for problem in self.all_problems()), default=None)
 
 
+class _Known(NamedTuple):
+    """What a checkpoint says of one queue and of its groups."""
+
+    queue: QueueCheckpoint | None
+    groups: list[GroupCheckpoint]
+
+
 def check_directory(
     stored: StoredQueues,
     queues: Sequence[StoredQueue] | None = None,
@@ -97,7 +111,7 @@ def check_directory(
     checkpoints = _read_checkpoints(stored, filesystem, check)
     for queue in stored.queues if queues is None else queues:
         check.queues.append(
-            _check_queue(stored, queue, checkpoints.get(queue.incarnation.bytes), on_bytes)
+            _check_queue(stored, queue, checkpoints.get(queue.incarnation), on_bytes)
         )
     if queues is None and not stored.is_live:
         _check_orphans(stored, check)
@@ -141,8 +155,8 @@ def _check_redo(stored: StoredQueues, filesystem: FileSystem, check: DirectoryCh
 
 def _read_checkpoints(
     stored: StoredQueues, filesystem: FileSystem, check: DirectoryCheck
-) -> dict[bytes, QueueCheckpoint]:
-    """Return what the checkpoint says of each queue, by incarnation."""
+) -> dict[UUID, _Known]:
+    """Return what the checkpoint says of each queue and its groups, by incarnation."""
     directory = stored.storage_path / "offsets"
     try:
         found = read_checkpoint(directory, filesystem)
@@ -160,19 +174,22 @@ def _read_checkpoints(
     if found.torn_bytes and not stored.is_live:
         text = f"{found.torn_bytes} bytes of a round cut short"
         check.problems.append(Problem(Level.HARMLESS, "torn-checkpoint", directory, text))
-    return {key: decode_checkpoint(entry) for key, entry in found.entries.items()}
+    known = {UUID(bytes=key): _Known(decode_checkpoint(e), []) for key, e in found.entries.items()}
+    for group in found.group_checkpoints().values():
+        known.setdefault(group.incarnation, _Known(None, [])).groups.append(group)
+    return known
 
 
 def _check_queue(
     stored: StoredQueues,
     queue: StoredQueue,
-    checkpoint: QueueCheckpoint | None,
+    known: _Known | None,
     on_bytes: Callable[[int], None] | None,
 ) -> QueueCheck:
-    found = _look(stored, queue, checkpoint, on_bytes)
+    found = _look(stored, queue, known, on_bytes)
     if stored.is_live and found.problems:
         time.sleep(SECOND_LOOK_SECONDS)
-        again = _look(stored, queue, checkpoint, None)
+        again = _look(stored, queue, known, None)
         stays = {(each.kind, each.path, each.position) for each in found.problems}
         again.problems = [
             each for each in again.problems if (each.kind, each.path, each.position) in stays
@@ -184,7 +201,7 @@ def _check_queue(
 def _look(
     stored: StoredQueues,
     queue: StoredQueue,
-    checkpoint: QueueCheckpoint | None,
+    known: _Known | None,
     on_bytes: Callable[[int], None] | None,
 ) -> QueueCheck:
     log = check_log(
@@ -196,25 +213,43 @@ def _look(
     )
     check = QueueCheck(queue, log, problems=list(log.problems.kept))
     check.left_out = log.problems.left_out
-    if checkpoint is not None:
-        check.ack_floor = checkpoint.ack_floor
-        if not any(each.level is Level.UNREADABLE for each in check.problems):
-            check.problems += _compare(checkpoint, log, is_live=stored.is_live)
+    if known is None:
+        return check
+    if known.queue is not None:
+        check.ack_floor = known.queue.ack_floor
+    if not any(each.level is Level.UNREADABLE for each in check.problems):
+        check.problems += _leading(known, log, is_live=stored.is_live)
+        if known.queue is not None:
+            check.problems += _compare(known.queue, log, is_live=stored.is_live)
     return check
 
 
-def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> list[Problem]:
-    """Return what of a checkpoint cannot be true of its log (invariants I1 and I4)."""
-    problems: list[Problem] = []
+def _leading(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem]:
+    """Return what a checkpoint settles that the log does not have (invariant I4)."""
     end = log.log_end_offset
     if log.durable_end is not None:
         end = max(end, log.durable_end.recovery_point)
     elif is_live:
-        return problems
-    settled = max([checkpoint.ack_floor, *(stop for _, stop in checkpoint.acked_ranges)])
-    if settled > end:
-        text = f"the checkpoint says that offset {settled - 1} is settled, the log ends at {end}"
-        problems.append(Problem(Level.DAMAGE, "checkpoint-leads", log.directory, text))
+        return []
+    settled = [(f" of group '{group.name}'", group.settled_end) for group in known.groups]
+    if (queue := known.queue) is not None:
+        settled.append(("", max([queue.ack_floor, *(stop for _, stop in queue.acked_ranges)])))
+    return [
+        Problem(
+            Level.DAMAGE,
+            "checkpoint-leads",
+            log.directory,
+            f"the checkpoint says that{whose} offset {settled_end - 1} is settled, "
+            f"the log ends at {end}",
+        )
+        for whose, settled_end in settled
+        if settled_end > end
+    ]
+
+
+def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> list[Problem]:
+    """Return what of a checkpoint cannot be true of where its log begins (invariant I1)."""
+    problems: list[Problem] = []
     if checkpoint.ack_floor < log.log_start_offset and not is_live:
         offsets = (checkpoint.ack_floor, log.log_start_offset)
         text = (

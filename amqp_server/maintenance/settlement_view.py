@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from amqp_server.maintenance.stored_queues import StoredQueue
-    from offsets import QueueCheckpoint
+    from offsets import GroupCheckpoint, QueueCheckpoint
 
 RANGES_MAX: Final = 1000
 CHECKPOINT_BYTES_MAX: Final = 1 << 32
@@ -24,7 +24,7 @@ CHECKPOINT_BYTES_MAX: Final = 1 << 32
 def checkpoint_rows(
     offsets_directory: Path, names: dict[UUID, StoredQueue]
 ) -> Iterator[dict[str, Any]]:
-    """Return what all checkpoint files together say: a row of them, then one for each queue.
+    """Return what all checkpoint files together say: a row of them, one a queue, one a group.
 
     Args:
         offsets_directory: The `offsets` directory.
@@ -42,22 +42,26 @@ def checkpoint_rows(
         "sources": [path.name for path in found.sources],
         "damaged_files": [path.name for path in found.damaged_files],
         "queues": len(found.entries),
+        "groups": len(found.groups),
     }
     for entry in found.entries.values():
         checkpoint = decode_checkpoint(entry)
         yield _checkpoint_row(checkpoint, names.get(checkpoint.incarnation))
+    for group in found.group_checkpoints().values():
+        yield _group_row(group, names.get(group.incarnation))
+
+
+def _names(queue: StoredQueue | None) -> dict[str, Any]:
+    if queue is None:
+        return {}
+    return {**text_json("vhost", queue.vhost), **text_json("queue", queue.name)}
 
 
 def _checkpoint_row(checkpoint: QueueCheckpoint, queue: StoredQueue | None) -> dict[str, Any]:
-    named = (
-        {}
-        if queue is None
-        else {**text_json("vhost", queue.vhost), **text_json("queue", queue.name)}
-    )
     ranges = checkpoint.acked_ranges
     runs = sorted(checkpoint.redeliveries)
     return {
-        **named,
+        **_names(queue),
         "incarnation": str(checkpoint.incarnation),
         "is_known": queue is not None,
         "ack_floor": checkpoint.ack_floor,
@@ -66,6 +70,29 @@ def _checkpoint_row(checkpoint: QueueCheckpoint, queue: StoredQueue | None) -> d
         "acked_ranges": [list(each) for each in ranges[:RANGES_MAX]],
         "redelivery_run_count": len(runs),
         "redeliveries": [list(each) for each in runs[:RANGES_MAX]],
+    }
+
+
+def _group_row(group: GroupCheckpoint, queue: StoredQueue | None) -> dict[str, Any]:
+    ranges = group.acked_ranges
+    runs = sorted(group.redeliveries)
+    return {
+        **_names(queue),
+        "group": group.name,
+        "incarnation": str(group.incarnation),
+        "is_known": queue is not None,
+        "committed": group.committed,
+        "start": group.start,
+        "commit_floor": group.commit_floor,
+        "delivered_watermark": group.delivered_watermark,
+        "range_count": len(ranges),
+        "acked_ranges": [list(each) for each in ranges[:RANGES_MAX]],
+        "redelivery_run_count": len(runs),
+        "redeliveries": [list(each) for each in runs[:RANGES_MAX]],
+        "dropped_total": group.dropped_total,
+        "dropped_since_last_poll": group.dropped_since_last_poll,
+        "redelivered": group.redelivered,
+        "updated_at_ns": group.updated_at_ns,
     }
 
 
@@ -94,6 +121,8 @@ def round_rows(path: Path) -> Iterator[dict[str, Any]]:
             "is_clean_stop": found.is_clean,
             "queues": len(found.entries),
             "removed": len(found.removed),
+            "groups": len(found.groups),
+            "removed_groups": len(found.removed_groups),
         }
         position = found.end
 

@@ -1,4 +1,4 @@
-"""What acks cost: in order, at random, and how much memory those out of order take."""
+"""What acks cost: in order, at random, of a group, and how much memory those out of order take."""
 
 import gc
 import random
@@ -9,10 +9,14 @@ from typing import Final
 
 import click
 
-from offsets import Settlement
+from offsets import GroupOffsets, Settlement
 
 IN_ORDER_SECONDS_MAX: Final = 1.0
 AT_RANDOM_SECONDS_MAX: Final = 2.0
+GROUP_ACKS: Final = 10_000
+GROUP_ACKS_SECONDS_MAX: Final = 0.005
+GROUP_RANGE: Final = 1_000_000
+GROUP_RANGE_SECONDS_MAX: Final = 0.001
 
 
 @click.command()
@@ -31,12 +35,35 @@ def benchmark(in_order: int, run_length: int, at_random: int, kept: int) -> None
     seconds = _settle([(offset, offset + 1) for offset in shuffled])
     click.echo(f"{at_random:,} acks one by one, at random: {seconds:.2f} s")
     click.echo(f"  bar {AT_RANDOM_SECONDS_MAX} s for 1,000,000: {_verdict(seconds, 2.0)}")
+    _measure_group()
     for share in (2, 10):
         held_bytes = _held_bytes(kept, share)
         click.echo(
             f"{kept:,} acks at random among {share * kept:,}: {held_bytes / 1e6:,.1f} MB, "
             f"{held_bytes / kept:.1f} bytes each"
         )
+
+
+def _measure_group() -> None:
+    """Show what a consumer group's acks cost: one by one, and very many at once."""
+    group = GroupOffsets("bench")
+    group.start_at(0, 0)
+    started = time.process_time()
+    for offset in range(GROUP_ACKS):
+        group.settle(offset, offset + 1, offset)
+    seconds = time.process_time() - started
+    assert group.committed == GROUP_ACKS
+    click.echo(f"{GROUP_ACKS:,} acks of a group, one by one: {seconds * 1e3:.2f} ms")
+    verdict = _verdict(seconds, GROUP_ACKS_SECONDS_MAX)
+    click.echo(f"  bar {GROUP_ACKS_SECONDS_MAX * 1e3:.0f} ms: {verdict}")
+    # Above the floor, which is the dearer of the two.
+    start = GROUP_ACKS + 1
+    started = time.process_time()
+    group.settle(start, start + GROUP_RANGE, 0)
+    seconds = time.process_time() - started
+    click.echo(f"{GROUP_RANGE:,} acks of a group in one range: {seconds * 1e3:.3f} ms")
+    verdict = _verdict(seconds, GROUP_RANGE_SECONDS_MAX)
+    click.echo(f"  bar {GROUP_RANGE_SECONDS_MAX * 1e3:.0f} ms: {verdict}")
 
 
 def _verdict(seconds: float, bar_seconds: float) -> str:

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pamqp.commands import Basic
 
+from appendlog import FileSystem
 from cli.main import main
+from offsets import CheckpointStore, GroupOffsets, GroupSnapshot
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.data_directories import (
@@ -139,6 +142,23 @@ def test_checkpoints_journal_and_metadata(
         ("queues", "a"),
         ("vhosts", "/"),
     ]
+
+
+def test_the_groups_of_a_checkpoint(storage: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    incarnation = UUID(inspect(capsys, "--show", "checkpoints")[1]["incarnation"])
+    store, _, _ = CheckpointStore.open(storage / "offsets", FileSystem())
+    group = GroupOffsets("a:b/\N{ROCKET}")
+    store.write_round([], groups=[GroupSnapshot.of(group, incarnation, 9)])
+    group.seek(0, 0, 9, 5)
+    other = GroupSnapshot.of(group, UUID(int=1), 9)
+    store.write_round([], groups=[other], removed_groups=[(incarnation, "gone")])
+    store.close()
+    head, _, known, unknown = inspect(capsys, "--show", "checkpoints")
+    assert head["groups"] == 2
+    assert (known["queue"], known["group"], known["committed"]) == ("a", "a:b/\N{ROCKET}", None)
+    assert (unknown["is_known"], unknown["committed"], unknown["updated_at_ns"]) == (False, 0, 5)
+    rounds = inspect(capsys, max((storage / "offsets").glob("*.log")))
+    assert [(each["groups"], each["removed_groups"]) for each in rounds] == [(1, 0), (1, 1)]
 
 
 def test_damage_is_a_row_and_an_exit_code(

@@ -15,6 +15,7 @@ import pytest
 from appendlog import FileSystem
 from appendlog.segments.durable_end import DurableEnd, encode_slot, read_durable_end
 from cli.main import main
+from offsets import GroupOffsets, GroupSnapshot
 from offsets.checkpoint import CheckpointStore
 from offsets.queue_checkpoint import QueueCheckpoint
 from tests.amqp_client import connect
@@ -105,6 +106,14 @@ def checkpoint_leads(storage: Path) -> None:
     store.close()
 
 
+def group_leads(storage: Path) -> None:
+    group = GroupOffsets("g")
+    group.seek(9, 0, 9, 0)
+    store, _, _ = CheckpointStore.open(storage / "offsets", FileSystem())
+    store.write_round([], groups=[GroupSnapshot.of(group, incarnation_of(storage, "a"), 9)])
+    store.close()
+
+
 def break_checkpoint(storage: Path) -> None:
     damage(max((storage / "offsets").glob("*.log")), 20)
 
@@ -148,6 +157,7 @@ def test_a_sound_directory_is_clean_and_stays_as_it_is(
         (break_end, 3, ["end-unreadable"]),
         (end_leads, 4, ["log-too-short"]),
         (checkpoint_leads, 4, ["checkpoint-leads"]),
+        (group_leads, 4, ["checkpoint-leads"]),
         (break_checkpoint, 4, ["damaged-checkpoint"]),
         (break_definition, 5, ["unreadable-definition", "orphaned-log"]),
         (lose_definition, 3, ["orphaned-log"]),

@@ -8,28 +8,52 @@ import pytest
 from appendlog.files.filesystem import FileSystem
 from offsets.errors import CheckpointFailedError
 from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
-from tests.offsets.checkpoint_samples import QUEUES, States, open_store, read, state, write_rounds
+from tests.offsets.checkpoint_samples import (
+    QUEUES,
+    Groups,
+    States,
+    by_name,
+    group,
+    open_store,
+    read,
+    read_groups,
+    state,
+    write_rounds,
+)
+
+Everything = tuple[States, Groups]
 
 
 def run_until_stopped(
     directory: Path, filesystem: FileSystem
-) -> tuple[States, States | None, bool | None]:
+) -> tuple[Everything, Everything | None, bool | None]:
     """Write rounds; return the acknowledged states, and those of the round in flight if any."""
-    store, acknowledged, _ = open_store(directory, filesystem, compaction_bytes_min=400)
+    store, states, _ = open_store(directory, filesystem, compaction_bytes_min=1000)
+    groups = store.take_groups()
     for floor in range(1, 8):
         changed = [state(floor % 3, floor)]
+        changed_groups = [group(floor % 2, "a:b/é", floor), group(floor % 3, "other", floor)]
         removed = [QUEUES[1]] if floor == 6 else []
+        removed_groups = [(QUEUES[0], "a:b/é")] if floor == 3 else []
         clean = floor == 7
-        after = acknowledged | {s.incarnation: s for s in changed}
+        if removed:
+            changed_groups = [each for each in changed_groups if each.incarnation not in removed]
+        after = states | {s.incarnation: s for s in changed}
+        groups_after = groups | by_name(*changed_groups)
         for incarnation in removed:
             after.pop(incarnation, None)
+        groups_after = {
+            key: found
+            for key, found in groups_after.items()
+            if key not in removed_groups and key[0] not in removed
+        }
         try:
-            store.write_round(changed, removed, clean=clean)
+            store.write_round(changed, removed, clean, changed_groups, removed_groups)
         except StoppedError:
-            return acknowledged, after, clean
-        acknowledged = after
+            return (states, groups), (after, groups_after), clean
+        states, groups = after, groups_after
     store.close()
-    return acknowledged, None, None
+    return (states, groups), None, None
 
 
 @pytest.mark.crash
@@ -52,13 +76,14 @@ def test_a_stop_at_any_operation_keeps_every_acknowledged_round(
             filesystem.power_cut()
         store, states, was_clean = open_store(directory)
         assert not store.recovery.damaged_files
+        found = (states, store.take_groups())
         if in_flight is None:
-            assert (states, was_clean) == (acknowledged, True)
+            assert (found, was_clean) == (acknowledged, True)
             return
-        assert states in (acknowledged, in_flight)
+        assert found in (acknowledged, in_flight)
         # Clean is only what nothing was written after: the old run's stop, or this one's.
         if was_clean:
-            assert states == (in_flight if was_last else {QUEUES[3]: state(3, 1)})
+            assert found == (in_flight if was_last else ({QUEUES[3]: state(3, 1)}, {}))
     raise AssertionError
 
 
@@ -84,7 +109,11 @@ def test_after_a_disk_error_at_any_operation_the_next_round_saves_everything(
         failures = []
         for floor in range(1, 8):
             try:
-                store.write_round([state(floor % 3, floor)])
+                store.write_round(
+                    [state(floor % 3, floor)],
+                    groups=[group(0, "kept", floor)],
+                    removed_groups=[(QUEUES[0], "kept too")] if floor == 6 else [],
+                )
             except CheckpointFailedError as error:
                 failures.append(error.cause)
                 assert not filesystem.open_count
@@ -93,6 +122,7 @@ def test_after_a_disk_error_at_any_operation_the_next_round_saves_everything(
                     QUEUES[f % 3]: state(f % 3, f) for f in range(max(floor - 2, 1), floor + 1)
                 }
                 assert read(directory) == expected
+                assert read_groups(directory) == by_name(group(0, "kept", floor))
         store.close()
         assert not filesystem.open_count
         assert failures in ([], [fault])

@@ -162,3 +162,16 @@ def test_a_snapshot_with_runs_of_whole_pages_and_single_acks_is_a_bitmap() -> No
     checkpoint = QueueCheckpoint(INCARNATION, 3, settlement.ranges())
     assert entry == checkpoint.encode()
     assert decode_checkpoint(entry) == checkpoint
+
+
+def test_a_snapshot_of_very_many_pages_is_in_order_too() -> None:
+    settlement = Settlement(0)
+    pages = list(range(1, 10_000, 2))
+    random.Random(1).shuffle(pages)
+    for page in pages:
+        settlement.settle(page * 1024 + 7, page * 1024 + 9)
+        settlement.settle(page * 1024 + 20_000_000, page * 1024 + 20_001_500)
+    settlement.settle(30_000_000, 35_000_000)
+    snapshot = settlement.snapshot(40_000_000)
+    assert len(snapshot.pages) + len(snapshot.full_pages) > 8192
+    assert list(snapshot.ranges()) == settlement.ranges()
