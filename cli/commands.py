@@ -43,6 +43,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "backup": LazyCommand(
             "cli.backup", "backup", "Copy the data directory, while the server runs or not."
         ),
+        "browse": LazyCommand(
+            "cli.browse", "browse", "Show the messages of a queue; nothing is consumed."
+        ),
         "checkpoint": LazyCommand(
             "cli.checkpoint", "checkpoint", "Write what is settled to the disk now."
         ),

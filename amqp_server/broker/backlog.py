@@ -81,6 +81,14 @@ class Backlog:
             count -= end - start
         return bool(self._ranges)
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what of `[start, end)` is not ready yet, ascending and disjoint. O(ranges)."""
+        return [
+            (max(start, low), min(end, high))
+            for low, high in self._ranges
+            if low < end and start < high
+        ]
+
     def purge(self) -> int:
         """Settle what is not ready yet; return how many messages that was."""
         purged, self.count = self.count, 0

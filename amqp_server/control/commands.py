@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from amqp_server.control.browse import QUEUES_BROWSE
 from amqp_server.control.checkpoint import CHECKPOINT
 from amqp_server.control.queues import QUEUES_STATS
 from amqp_server.control.registry import Command
@@ -13,6 +14,9 @@ from amqp_server.control.status import STATUS
 from amqp_server.control.vhosts import VHOST_COMMANDS
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
-    {command.name: command for command in (CHECKPOINT, QUEUES_STATS, STATUS, *VHOST_COMMANDS)}
+    {
+        command.name: command
+        for command in (CHECKPOINT, QUEUES_BROWSE, QUEUES_STATS, STATUS, *VHOST_COMMANDS)
+    }
 )
 """By name."""

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from amqp_server.control.messages import Request
     from amqp_server.server import Server
 
-_TYPE_NAMES: Final = {str: "text", int: "a whole number", bool: "true or false"}
+_TYPE_NAMES: Final = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    list: "an array",
+}
 
 
 @dataclass(frozen=True, slots=True)

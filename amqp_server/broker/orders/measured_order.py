@@ -49,6 +49,10 @@ class MeasuredOrder:
         """Return what is ready above `delivered_end` and was delivered before, in no order."""
         return self._order.marked()
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        return self._order.within(start, end)
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
         self.ready_bytes += self._bytes(self._order.end, end)

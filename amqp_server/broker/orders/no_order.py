@@ -32,6 +32,11 @@ class NoOrder:
         """Return nothing."""
         return []
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return nothing."""
+        del start, end
+        return []
+
     def extend(self, end: int) -> None:
         """Take note of the end only."""
         self.end = end

@@ -46,6 +46,11 @@ class PlainOrder:
         """Return nothing: all that was delivered is below `delivered_end`."""
         return []
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        below = self._below.within(start, min(end, self.cursor))
+        return below + self._ready_above(max(start, self.cursor), min(end, self.end))
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
         self.end = end
@@ -110,6 +115,8 @@ class PlainOrder:
 
     def _ready_above(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return what is ready of `[start, end)`, none of it below the cursor."""
+        if start >= end:
+            return []
         if self._holes is not None:
             return self._holes.unsettled_ranges(start, end)
-        return [(start, end)] if start < end else []
+        return [(start, end)]

@@ -51,6 +51,10 @@ class PriorityOrder:
             if ready.redelivered
         ]
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        return sorted(ready for level in self._levels for ready in level.within(start, end))
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
         start, self.end = self.end, end

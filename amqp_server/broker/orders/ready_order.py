@@ -31,6 +31,9 @@ class ReadyOrder(Protocol):
     def marked(self) -> list[tuple[int, int]]:
         """Return what is ready above `delivered_end` and was delivered before, in no order."""
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
 

@@ -104,6 +104,14 @@ class ReadyRanges:
         self._count -= sum(map(len, taken))
         return taken
 
+    def within(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is there of `[start, end)`, in order; nothing changes."""
+        first = bisect_right(self._ranges, start, self._head, key=_end)
+        last = bisect_left(self._ranges, end, first, key=_start)
+        return [
+            (max(start, ready.start), min(end, ready.end)) for ready in self._ranges[first:last]
+        ]
+
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything, in order."""
         taken = self.ranges()

@@ -1,0 +1,207 @@
+"""The command `queues.browse`: the messages of a queue, page by page; nothing changes in it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from amqp_server.broker.header_filter import HeaderFilter, parse_filter
+from amqp_server.broker.message_states import MessageState, message_states, states_of
+from amqp_server.broker.subscriptions.log_pages import read_page
+from amqp_server.broker.subscriptions.start_position import start_offset
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.registry import Command
+from amqp_server.maintenance.browsed import browsed_rows
+from amqp_server.offset_text import parse_offset_text
+from appendlog import LogFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.message_states import StateRun
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.subscriptions.log_pages import LogPage
+    from amqp_server.server import Server
+
+PAGE_MESSAGES_MAX: Final = 1000
+"""Messages in one answer; more are asked for with `next` as `start`."""
+PAGE_BYTES_MAX: Final = 1 << 20
+"""An answer ends behind the message with which it is as long as this."""
+PAGE_SECONDS_MAX: Final = 0.5
+"""An answer ends when it took so long to look for its messages; it may have none then."""
+READ_BYTES: Final = 256 * 1024
+"""Read at a time."""
+READ_MESSAGES: Final = 1024
+LOOK_AHEAD: Final = 16_384
+"""Offsets whose states are looked at in one turn of the loop."""
+BODY_WHOLE: Final = -1
+
+
+@dataclass(slots=True)
+class _Page:
+    """What is collected for one answer, and what was asked for."""
+
+    state: str
+    filters: Sequence[HeaderFilter]
+    body_bytes_max: int | None
+    limit: int
+    rows: list[bytes]
+    row_bytes: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.rows) >= self.limit or self.row_bytes >= PAGE_BYTES_MAX
+
+    def add(self, found: LogPage, states: Sequence[StateRun]) -> int:
+        """Take what was asked for of what was read; return where to go on. In a worker."""
+        kinds = states_of(states, found.offsets)
+        records = zip(found.offsets, found.timestamps_ns, found.messages, kinds, strict=True)
+        for row in browsed_rows(records, self.state, self.filters, self.body_bytes_max):
+            octets = orjson.dumps(row)
+            self.rows.append(octets)
+            self.row_bytes += len(octets)
+            if self.is_full:
+                return int(row["offset"]) + 1
+        return found.next_offset
+
+
+async def browse(
+    server: Server,
+    vhost: str,
+    queue: str,
+    start: str,
+    until: str,
+    state: str,
+    filters: list[Any],
+    limit: int,
+    body_bytes: int,
+) -> dict[str, object]:
+    """Return a page of the messages that a queue has, ready, unacked or settled.
+
+    Args:
+        server: The server.
+        vhost: Virtual host of the queue.
+        queue: Its name.
+        start: Where to begin, as people write it; see `offset_text`.
+        until: Where to end, exclusive; empty for the end.
+        state: Only messages in this state; empty for all.
+        filters: Only messages that have all of these headers: `header=value`.
+        limit: Messages at most, 1 to `PAGE_MESSAGES_MAX`.
+        body_bytes: Of each body; `BODY_WHOLE` for all.
+
+    Raises:
+        ControlError: An argument cannot be, the queue is not there, or cannot be read.
+    """
+    page = _checked(state, filters, limit, body_bytes)
+    found = find_queue(server, vhost, queue)
+    try:
+        at = await resolve(found, start, "start")
+        end = found.visible_end
+        if until:
+            end = min(end, await resolve(found, until, "until"))
+        behind = await _collect(found, at, end, page)
+    except LogFailedError as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
+    return {
+        "messages": [orjson.Fragment(row) for row in page.rows],
+        "next": behind,
+        "until": max(at, end),
+        "log_start_offset": found.store.log.log_start_offset,
+        "visible_end": found.visible_end,
+    }
+
+
+def find_queue(server: Server, vhost: str, name: str) -> Queue:
+    """Return a queue by its name.
+
+    Raises:
+        ControlError: It is not there.
+    """
+    host = server.broker.vhosts.get(vhost)
+    if host is None:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
+    queue = host.queues.get(name)
+    if queue is None:
+        raise ControlError(ErrorKind.NOT_FOUND, f"no queue '{name}' in vhost '{vhost}'")
+    return queue
+
+
+def parse_filters(filters: Sequence[object]) -> list[HeaderFilter]:
+    """Return filters from a request.
+
+    Raises:
+        ControlError: One is none.
+    """
+    try:
+        return [parse_filter(str(text)) for text in filters]
+    except ValueError as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, f"filters: {error}") from None
+
+
+async def resolve(queue: Queue, text: str, name: str) -> int:
+    """Return the offset that a text means in a queue now.
+
+    Raises:
+        ControlError: It means none.
+        LogFailedError: The log cannot be read.
+    """
+    try:
+        position = parse_offset_text(text, time.time_ns())
+    except ValueError as error:
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, f"{name}: {error}") from None
+    return await start_offset(queue, position)
+
+
+def _checked(state: str, filters: list[Any], limit: int, body_bytes: int) -> _Page:
+    if not 1 <= limit <= PAGE_MESSAGES_MAX:
+        reason = f"queues.browse: limit is {limit}, must be 1 to {PAGE_MESSAGES_MAX}"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    if body_bytes < BODY_WHOLE:
+        reason = f"queues.browse: body_bytes is {body_bytes}, must be {BODY_WHOLE} or more"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    if state and state not in set(MessageState):
+        reason = f"queues.browse: state is '{state}', must be {', '.join(MessageState)} or empty"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    body_bytes_max = None if body_bytes == BODY_WHOLE else body_bytes
+    return _Page(state, parse_filters(filters), body_bytes_max, limit, [])
+
+
+async def _collect(queue: Queue, at: int, end: int, page: _Page) -> int:
+    """Fill a page from `at` on; return where to go on, `end` when there is no more."""
+    deadline_seconds = time.monotonic() + PAGE_SECONDS_MAX
+    records_max = READ_MESSAGES if page.state or page.filters else page.limit
+    while at < end and not page.is_full and time.monotonic() < deadline_seconds:
+        if queue.is_deleted:
+            reason = f"queue '{queue.name}' was deleted meanwhile"
+            raise ControlError(ErrorKind.NOT_FOUND, reason)
+        window_end = min(end, at + LOOK_AHEAD)
+        states = message_states(queue, at, window_end)
+        first = next((run.start for run in states if page.state in ("", run.state)), None)
+        if first is None:
+            at = window_end
+            # Long stretches of another state must not keep the loop from all else.
+            await asyncio.sleep(0)
+            continue
+        found = await read_page(queue, first, window_end, READ_BYTES, records_max)
+        at = await asyncio.to_thread(page.add, found, states)
+    return at
+
+
+QUEUES_BROWSE = Command(
+    "queues.browse",
+    browse,
+    {
+        "vhost": str,
+        "queue": str,
+        "start": str,
+        "until": str,
+        "state": str,
+        "filters": list,
+        "limit": int,
+        "body_bytes": int,
+    },
+)

@@ -1,0 +1,102 @@
+"""The messages of a queue whose server does not run, from its files: log and checkpoint."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from amqp_server.broker.message_states import MessageState
+from amqp_server.broker.queue_settings import QueueType
+from amqp_server.broker.subscriptions.start_position import StartKind
+from amqp_server.maintenance.browsed import browsed_rows
+from appendlog import FileSystem, LogReader
+from appendlog.layout.message import PERSISTENT
+from offsets import Settlement, decode_checkpoint, read_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from amqp_server.broker.header_filter import HeaderFilter
+    from amqp_server.broker.subscriptions.start_position import StartPosition
+    from amqp_server.maintenance.stored_queues import StoredQueue
+
+
+class StoredBrowse:
+    """The log of one stopped queue, open for reading. Made by `stored_browse`.
+
+    Args:
+        reader: Of its log.
+        settlement: What the last checkpoint says is settled.
+        is_stream: Whether nothing of it is ever settled.
+    """
+
+    def __init__(self, reader: LogReader, settlement: Settlement, *, is_stream: bool) -> None:
+        """Read nothing yet."""
+        self._reader = reader
+        self._settlement = settlement
+        self._is_stream = is_stream
+
+    def offset_of(self, position: StartPosition) -> int:
+        """Return the offset that a place in the log means."""
+        reader = self._reader
+        match position.kind:
+            case StartKind.FIRST:
+                return reader.log_start_offset
+            case StartKind.NEXT:
+                return reader.log_end_offset
+            case StartKind.TAIL:
+                return max(reader.log_start_offset, reader.log_end_offset - position.number)
+            case StartKind.OFFSET:
+                return max(reader.log_start_offset, position.number)
+            case StartKind.TIME:
+                return reader.first_offset_at(position.number)
+
+    def rows(
+        self,
+        start: int,
+        end: int,
+        state: str,
+        filters: Sequence[HeaderFilter],
+        body_bytes_max: int | None,
+    ) -> Iterator[dict[str, Any]]:
+        """Return the messages of `[start, end)` that were asked for; see `browsed_rows`.
+
+        A message that no restart survives counts as settled, as it will be then.
+        """
+        end = min(end, self._reader.log_end_offset)
+        if start >= end:
+            return
+        for batch in self._reader.read(start, end):
+            records = zip(batch.offsets, batch.timestamps_ns, batch.messages, strict=True)
+            stated = (
+                (offset, time_ns, message, self._state(offset, message))
+                for offset, time_ns, message in records
+            )
+            yield from browsed_rows(stated, state, filters, body_bytes_max)
+
+    def _state(self, offset: int, message: bytes) -> MessageState:
+        if self._is_stream:
+            return MessageState.READY
+        is_gone = self._settlement.is_settled(offset) or not message[0] & PERSISTENT
+        return MessageState.SETTLED if is_gone else MessageState.READY
+
+
+@contextmanager
+def stored_browse(storage_path: Path, queue: StoredQueue) -> Iterator[StoredBrowse]:
+    """Open the log of a queue of a data directory on which no server runs.
+
+    Raises:
+        LogError: No segment of it is readable.
+        OffsetsError: The checkpoint cannot be read.
+    """
+    entry = read_checkpoint(storage_path / "offsets", FileSystem()).entries.get(
+        queue.incarnation.bytes
+    )
+    settlement = Settlement()
+    if entry is not None:
+        checkpoint = decode_checkpoint(entry)
+        settlement = Settlement(checkpoint.ack_floor, checkpoint.acked_ranges)
+    is_stream = queue.definition.settings.type is QueueType.STREAM
+    with LogReader(queue.directory, skip_damage=True) as reader:
+        yield StoredBrowse(reader, settlement, is_stream=is_stream)
