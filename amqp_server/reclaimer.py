@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.rules.stream_retention import shorten
 from amqp_server.broker.storing.failed_stores import is_for_want_of_room
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.compactor import Settled
@@ -112,6 +113,8 @@ class Reclaimer:
     def _remove(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> None:
         """Ask for the removal of what goes by the queue's own bounds, and for the sealing of it."""
         log, policy = queue.store.log, queue.storage_settings.retention
+        if queue.is_stream:
+            shorten(queue, now_ns)
         floor = self._floor(queue, kept_from)
         end = self._forced_end(queue, now_ns, kept_from)
         # A log that has failed is not written to, but it may be what has filled the disk.
@@ -186,6 +189,9 @@ class Reclaimer:
     ) -> None:
         """Let the compactor look at a queue, as far as the disk knows what is settled in it."""
         if queue.storage_settings.retention.keeps_settled or queue.store.is_failed:
+            return
+        if queue.is_stream:
+            # What is settled of it is at its beginning, and goes by whole segments.
             return
         if queue.is_journaled:
             end = queue.store.recovery_point

@@ -24,7 +24,7 @@ from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
 from amqp_server.broker.transfers.departures import Departures
-from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT
+from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
@@ -160,12 +160,16 @@ class Queue:
     @property
     def ready_count(self) -> int:
         """Messages that wait to be delivered, those too that nobody has looked at yet."""
+        if self.is_stream:
+            gone = self.settlement.ack_floor + self.settlement.settled_above_floor
+            return max(self.visible_end - gone, 0)
         return len(self.ready) + self.backlog.count
 
     def publish(self, messages: list[bytes], flags: int) -> int:
         """Take messages in, in order; return the offset after them.
 
-        A transient message of a durable queue is in the log too, but nobody waits for it.
+        A transient message of a durable queue is in the log too, but nobody waits for it. In a
+        stream no message is transient.
 
         Args:
             messages: At least one; shared with other queues, not changed.
@@ -177,6 +181,8 @@ class Queue:
             rules = self.rules = QueueRules(self, facts, None, self._turn)
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
+        if self.is_stream and not flags & PERSISTENT:
+            messages, flags = list(map(as_persistent, messages)), flags | PERSISTENT
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
         self.ready.extend(self.store.cursor)

@@ -68,7 +68,10 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
     store, settlement, log = queue.store, queue.settlement, queue.store.log
     settings, kept = queue.settings, queue.storage_settings
     end, ready = store.end_offset, queue.ready_count
-    unsettled = store.cursor - settlement.ack_floor - settlement.settled_above_floor
+    unacked = sum(consumer.unacked for consumer in queue.subscriptions.consumers())
+    if not queue.is_stream:
+        unsettled = store.cursor - settlement.ack_floor - settlement.settled_above_floor
+        unacked = max(unsettled - ready, 0)
     segments = log.summaries()
     counts = queue.delivery_counts
     return {
@@ -83,7 +86,7 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "incarnation": str(queue.incarnation),
         "consumers": queue.consumer_count,
         "ready": ready,
-        "unacked": max(unsettled - ready, 0),
+        "unacked": unacked,
         "published": end - queue.opened_end,
         "delivered_end": queue.delivered_watermark,
         "redelivered": queue.redelivered_count,

@@ -48,6 +48,11 @@ def encode_message(
     )
 
 
+def as_persistent(message: bytes) -> bytes:
+    """Return a message with the flag `PERSISTENT`; its properties stay as they are."""
+    return message if message[0] & PERSISTENT else bytes((message[0] | PERSISTENT,)) + message[1:]
+
+
 def properties_position(message: bytes) -> int:
     """Return where the properties begin (behind their length field)."""
     routing_key_at = 2 + message[1]

@@ -31,7 +31,7 @@ class FakeQueue:
     """Takes transient messages, runs out of room by it, and counts how often it is woken."""
 
     refuses_when_full = False
-    is_journaled = False
+    is_journaled = is_stream = False
     is_deleted = False
     name = "q"
 

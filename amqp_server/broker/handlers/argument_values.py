@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.age_text import age_ns
 from amqp_server.protocol.field_comparison import INTEGER_KINDS, type_name
 from amqp_server.protocol.field_values import FieldValue, Table
 
@@ -67,6 +68,14 @@ def truth(value: FieldValue, _arguments: Table) -> str | None:
 def text(value: FieldValue, _arguments: Table) -> str | None:
     """Take long strings."""
     return None if value.kind == b"S" else unacceptable(value)
+
+
+def age(value: FieldValue, arguments: Table) -> str | None:
+    """Take a length of time as a text, as in `7D`."""
+    fault = text(value, arguments)
+    if fault is None and isinstance(value.value, bytes) and age_ns(value.value) is None:
+        return "invalid_max_age"
+    return fault
 
 
 def one_of(choices: Collection[str], *, otherwise: str) -> ValueCheck:

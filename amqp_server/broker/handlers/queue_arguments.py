@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import (
+    age,
     any_value,
     duration,
     integer,
@@ -37,6 +38,9 @@ from amqp_server.broker.storing.storage_settings import (
     SEGMENT_BYTES_MIN,
     SEGMENT_MAX_AGE,
     SEGMENT_MAX_BYTES,
+    STREAM_MAX_AGE,
+    STREAM_MAX_BYTES,
+    STREAM_SEGMENT_BYTES,
 )
 from amqp_server.config import Durability
 from amqp_server.protocol.errors import PreconditionFailed
@@ -52,6 +56,10 @@ if TYPE_CHECKING:
 PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
 """Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
+STREAM_SEGMENT_BYTES_MAX = 3_000_000_000
+"""Size of a stream's segments that may be asked for; RabbitMQ's limit."""
+FILTER_BYTES = range(16, 256)
+"""Sizes of RabbitMQ's Bloom filters in streams; here they mean nothing."""
 
 TYPE_MODULES = {
     QueueType.CLASSIC: "rabbit_classic_queue",
@@ -62,8 +70,8 @@ TYPE_MODULES = {
 _CLASSIC = frozenset((QueueType.CLASSIC,))
 _QUORUM = frozenset((QueueType.QUORUM,))
 _STREAM = frozenset((QueueType.STREAM,))
-_EVERY = _CLASSIC | _QUORUM
-_NONE: frozenset[QueueType] = frozenset()
+_CLASSIC_OR_QUORUM = _CLASSIC | _QUORUM
+_EVERY = frozenset(QueueType)
 
 
 def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
@@ -88,6 +96,8 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
             )
     if kind is not QueueType.CLASSIC:
         _check_replicable(where, method)
+    if kind is QueueType.STREAM:
+        _check_stream_sizes(arguments)
 
 
 def compared_arguments(kind: QueueType) -> list[str]:
@@ -134,6 +144,16 @@ def _check_replicable(where: str, method: QueueDeclare) -> None:
             raise PreconditionFailed(f"invalid property '{name}' for {where}")
 
 
+def _check_stream_sizes(arguments: Table) -> None:
+    """Check what RabbitMQ checks last, in texts of their own, two blanks included."""
+    segment = arguments.get(STREAM_SEGMENT_BYTES)
+    if segment is not None and number(segment) > STREAM_SEGMENT_BYTES_MAX:
+        raise PreconditionFailed(f"Exceeded max value for {STREAM_SEGMENT_BYTES}")
+    filters = arguments.get("x-stream-filter-size-bytes")
+    if filters is not None and filters.value not in FILTER_BYTES:
+        raise PreconditionFailed("Invalid value for  x-stream-filter-size-bytes")
+
+
 def _priority(value: FieldValue, arguments: Table) -> str | None:
     fault = not_negative(value, arguments)
     if fault is None and number(value) > PRIORITY_MAX:
@@ -172,7 +192,7 @@ class QueueArgument:
     """
 
     fault: ValueCheck
-    types: frozenset[QueueType] = _EVERY
+    types: frozenset[QueueType] = _CLASSIC_OR_QUORUM
     is_compared: bool = True
 
 
@@ -185,7 +205,7 @@ QUEUE_ARGUMENTS = {
         one_of(("at-most-once", "at-least-once"), otherwise="invalid_dlx_strategy"), _QUORUM
     ),
     "x-max-length": QueueArgument(not_negative),
-    "x-max-length-bytes": QueueArgument(not_negative),
+    STREAM_MAX_BYTES: QueueArgument(not_negative, _EVERY),
     "x-max-in-memory-length": QueueArgument(not_negative, _QUORUM),
     "x-max-in-memory-bytes": QueueArgument(not_negative, _QUORUM),
     "x-max-priority": QueueArgument(_priority, _CLASSIC),
@@ -196,32 +216,36 @@ QUEUE_ARGUMENTS = {
     "x-queue-version": QueueArgument(_version, _CLASSIC),
     "x-single-active-consumer": QueueArgument(truth),
     "x-queue-type": QueueArgument(
-        one_of((*QueueType,), otherwise="\"unsupported queue type '{}'\""),
-        _EVERY | _STREAM,
+        one_of((*QueueType,), otherwise="\"unsupported queue type '{}'\""), _EVERY
     ),
     "x-quorum-initial-group-size": QueueArgument(positive, _QUORUM),
-    "x-max-age": QueueArgument(any_value, _NONE),
-    "x-stream-max-segment-size-bytes": QueueArgument(any_value, _NONE),
-    "x-initial-cluster-size": QueueArgument(any_value, _NONE),
+    STREAM_MAX_AGE: QueueArgument(age, _STREAM),
+    STREAM_SEGMENT_BYTES: QueueArgument(not_negative, _STREAM),
+    "x-initial-cluster-size": QueueArgument(positive, _STREAM),
     "x-queue-leader-locator": QueueArgument(
         one_of(
             ("client-local", "balanced", "random", "least-leaders"),
             otherwise="invalid_queue_locator_arg",
-        )
+        ),
+        _EVERY,
     ),
     "x-queue-master-locator": QueueArgument(any_value, _CLASSIC),
     "x-delivery-limit": QueueArgument(integer, _QUORUM),
-    "x-consumer-timeout": QueueArgument(duration, is_compared=False),
-    DURABILITY: QueueArgument(one_of((*Durability,), otherwise="\"unsupported durability '{}'\"")),
+    "x-consumer-timeout": QueueArgument(duration, _EVERY, is_compared=False),
+    DURABILITY: QueueArgument(
+        one_of((*Durability,), otherwise="\"unsupported durability '{}'\""), _EVERY
+    ),
     COMPRESSION: QueueArgument(
-        one_of((*Compression,), otherwise="\"unsupported compression '{}'\""), is_compared=False
+        one_of((*Compression,), otherwise="\"unsupported compression '{}'\""),
+        _EVERY,
+        is_compared=False,
     ),
     RETAIN_FOR: QueueArgument(not_negative, is_compared=False),
     RETAIN_BYTES: QueueArgument(not_negative, is_compared=False),
     RETAIN_SEGMENTS_MIN: QueueArgument(positive, is_compared=False),
     PROTECT_UNCONSUMED: QueueArgument(truth, is_compared=False),
     FORCE_REMOVE_AFTER: QueueArgument(not_negative, is_compared=False),
-    SEGMENT_MAX_BYTES: QueueArgument(_segment_bytes, is_compared=False),
-    SEGMENT_MAX_AGE: QueueArgument(duration, is_compared=False),
+    SEGMENT_MAX_BYTES: QueueArgument(_segment_bytes, _EVERY, is_compared=False),
+    SEGMENT_MAX_AGE: QueueArgument(duration, _EVERY, is_compared=False),
 }
 """By name, in RabbitMQ's order of checks: of two faults the first one here is told."""

@@ -39,6 +39,7 @@ def enqueue(
                 note_refused(queue, len(messages))
             continue
         end_offset = queue.publish(messages, flags)
-        if is_persistent and queue.is_journaled and queue.store.confirmed_end < end_offset:
+        is_kept = (is_persistent or queue.is_stream) and queue.is_journaled
+        if is_kept and queue.store.confirmed_end < end_offset:
             barriers.append(Barrier(queue, end_offset))
     return barriers, refusing

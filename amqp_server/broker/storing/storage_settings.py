@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.age_text import age_ns
 from amqp_server.config import Durability
 from amqp_server.limits import KIB
-from appendlog import Compression, LogOptions, RetentionPolicy
+from appendlog import SEGMENT_BYTES_MAX, Compression, LogOptions, RetentionPolicy
+from appendlog.reclaim.stream_retention import StreamBounds
 
 if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
@@ -31,6 +33,13 @@ SEGMENT_MAX_AGE: Final = "x-segment-max-age"
 SEGMENT_BYTES_MIN: Final = 64 * KIB
 """Smaller segments would be more files than messages are worth."""
 
+STREAM_MAX_AGE: Final = "x-max-age"
+"""How long a stream keeps messages, as a text: `7D`."""
+STREAM_MAX_BYTES: Final = "x-max-length-bytes"
+"""Octets of a stream's segments that are kept; of other queues a limit of what is ready."""
+STREAM_SEGMENT_BYTES: Final = "x-stream-max-segment-size-bytes"
+"""`x-segment-max-bytes` as RabbitMQ names it; what is out of our bounds is brought into them."""
+
 DURABILITY: Final = "x-durability"
 """What a confirm of the queue's messages means: `fsync`, `write` or `none`."""
 
@@ -49,6 +58,7 @@ class StorageSettings:
         compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
         segment_bytes: Size at which a segment is sealed.
         segment_age_seconds: Age at which one is sealed; 0 = never.
+        stream: What of it is kept, if it is a stream: then nothing else is ever settled.
     """
 
     durability: Durability
@@ -57,6 +67,7 @@ class StorageSettings:
     compression_bytes_min: int
     segment_bytes: int
     segment_age_seconds: float
+    stream: StreamBounds = field(default_factory=StreamBounds)
 
     def log_options(self, directories: DurableDirectories | None = None) -> LogOptions:
         """Return what the queue's log is opened with.
@@ -77,18 +88,34 @@ def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
     """Return what the checked arguments of a queue ask for, or else the server's settings."""
     durability = _text(arguments, DURABILITY)
     compression = _text(arguments, COMPRESSION)
-    segment_bytes = _integer(arguments, SEGMENT_MAX_BYTES)
+    is_stream = _text(arguments, "x-queue-type") == "stream"
+    segment_bytes = _segment_bytes(arguments)
     segment_age_ms = _integer(arguments, SEGMENT_MAX_AGE)
     return StorageSettings(
         durability=config.durability if durability is None else Durability(durability),
-        retention=_retention(arguments, config),
+        # What leaves a stream goes at once.
+        retention=RetentionPolicy() if is_stream else _retention(arguments, config),
         compression=config.compression if compression is None else Compression(compression),
         compression_bytes_min=config.compression_bytes_min,
         segment_bytes=config.segment_bytes if segment_bytes is None else segment_bytes,
         segment_age_seconds=(
             config.segment_age_seconds if segment_age_ms is None else segment_age_ms / 1000
         ),
+        stream=_stream_bounds(arguments) if is_stream else StreamBounds(),
     )
+
+
+def _segment_bytes(arguments: Table) -> int | None:
+    asked = _integer(arguments, STREAM_SEGMENT_BYTES)
+    if asked is None:
+        return _integer(arguments, SEGMENT_MAX_BYTES)
+    return min(max(asked, SEGMENT_BYTES_MIN), SEGMENT_BYTES_MAX)
+
+
+def _stream_bounds(arguments: Table) -> StreamBounds:
+    age = arguments.get(STREAM_MAX_AGE)
+    age_text = age.value if age is not None and isinstance(age.value, bytes) else b""
+    return StreamBounds(age_ns(age_text), _integer(arguments, STREAM_MAX_BYTES))
 
 
 def _retention(arguments: Table, config: ServerConfig) -> RetentionPolicy:

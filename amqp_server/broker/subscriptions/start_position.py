@@ -88,13 +88,13 @@ async def start_offset(queue: Queue, position: StartPosition) -> int:
     if position.kind is StartKind.TIME:
         log = queue.store.log
         found = await asyncio.to_thread(log.first_offset_at, position.number)
-        return max(found, log.log_start_offset)
+        return max(found, first_offset(queue))
     return start_offset_now(queue, position)
 
 
 def start_offset_now(queue: Queue, position: StartPosition) -> int:
     """Return the offset that a reader begins at, for all but places in time."""
-    first = queue.store.log.log_start_offset
+    first = first_offset(queue)
     match position.kind:
         case StartKind.FIRST:
             return first
@@ -106,6 +106,15 @@ def start_offset_now(queue: Queue, position: StartPosition) -> int:
             return max(first, position.number)
         case StartKind.TIME:
             raise AssertionError("a place in time has to be looked for")
+
+
+def first_offset(queue: Queue) -> int:
+    """Return the offset of the oldest message that can be read, or where it would be.
+
+    A stream has let go of what is settled, though the files of it may still be there.
+    """
+    start = queue.store.log.log_start_offset
+    return max(start, queue.settlement.ack_floor) if queue.is_stream else start
 
 
 def _ago(text: bytes, now_ns: int) -> StartPosition | None:

@@ -71,6 +71,11 @@ class Subscription:
         del redelivered
         return StampedRun(messages, start)
 
+    def begin_at(self, start: int) -> None:
+        """Go on at `start`, if it is not there yet: what is below it is gone."""
+        self.ready.extend(max(self.ready.end, start))
+        self.ready.take_range(0, start)
+
     def lost(self, start: int, end: int) -> None:
         """Go on behind offsets that are not in the log any more."""
         self.ready.take_range(start, end)

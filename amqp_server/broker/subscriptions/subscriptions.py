@@ -52,6 +52,11 @@ class Subscriptions:
         subscription.stop()
         del self._all[subscription]
 
+    def begin_at(self, start: int) -> None:
+        """Go on at `start` with those that are not there yet: what is below it is gone."""
+        for subscription in self._all:
+            subscription.begin_at(start)
+
     def wake(self) -> None:
         """Let all look again: there may be more to see."""
         for subscription in self._all:

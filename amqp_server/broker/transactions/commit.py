@@ -15,7 +15,7 @@ from amqp_server.broker.rules.overflow import has_room_for
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.methods import TxCommitOk
-from appendlog.layout.message import PERSISTENT
+from appendlog.layout.message import PERSISTENT, as_persistent
 from offsets import RedoSettled, RedoTarget, RedoTransaction
 
 if TYPE_CHECKING:
@@ -161,7 +161,10 @@ class Commit:
     def _journaled_publishes(self) -> Iterator[tuple[HeldPublish, list[Queue]]]:
         for held in self._publishes:
             queues = [queue for queue in held.queues if queue.is_journaled and not queue.is_deleted]
-            if queues and held.flags & PERSISTENT:
+            if not held.flags & PERSISTENT:
+                queues = [queue for queue in queues if queue.is_stream]
+                held = held._replace(messages=list(map(as_persistent, held.messages)))
+            if queues:
                 yield held, queues
 
     def _journaled_runs(self) -> Iterator[tuple[Queue, UnackedRun]]:

@@ -1,0 +1,36 @@
+"""The beginning of a stream: messages leave it when their segment is too old, or one too many."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from appendlog.reclaim.stream_retention import stream_start
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+
+logger = logging.getLogger(__name__)
+
+
+def shorten(queue: Queue, now_ns: int) -> None:
+    """Be done with what a stream does not keep, whoever has read it.
+
+    It counts as settled, so that its segments go when that is in a checkpoint (I1). Subscriptions
+    go on at the new beginning.
+
+    Args:
+        queue: A stream.
+        now_ns: Nanoseconds since 1970 UTC.
+    """
+    start = stream_start(queue.store.log.segments, queue.storage_settings.stream, now_ns)
+    floor = queue.settlement.ack_floor
+    if start <= floor or queue.is_winding_up:
+        return
+    for low, high in queue.settlement.unsettled_ranges(floor, start):
+        queue.settle(low, high)
+    queue.subscriptions.begin_at(start)
+    logger.info(
+        "stream shortened queue=%s vhost=%s from=%d to=%d",
+        *(queue.name, queue.virtual_host.name, floor, start),
+    )

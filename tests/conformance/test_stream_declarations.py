@@ -1,0 +1,382 @@
+"""Section 4: streams: what they may be, and what else is refused."""
+
+import pytest
+from pamqp.commands import Basic, Connection, Queue
+
+from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect
+from tests.conformance.consuming import prefetch, publish_all
+from tests.conformance.errors import expect_channel_error, expect_connection_error
+from tests.conformance.marks import differs
+from tests.conformance.polling import eventually
+from tests.conformance.queues import LOCKED, expect_declaration_refused, expect_refused
+from tests.conformance.streams import FIRST, declare_stream, fill_stream, read_from
+from tests.conformance.typed_fields import Typed, send_declaration
+
+STREAM = Typed("S", "stream")
+INTEGERS = ("x-max-length-bytes", "x-stream-max-segment-size-bytes", "x-initial-cluster-size")
+NOT_OF_STREAMS = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-strategy",
+    "x-max-length",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-single-active-consumer",
+    "x-quorum-initial-group-size",
+    "x-queue-master-locator",
+    "x-delivery-limit",
+)
+WRONG_TYPES = [
+    (Typed("S", "5"), "longstr"),
+    (Typed("d", 5.0), "double"),
+    (Typed("t", True), "bool"),
+    (Typed("V", None), "void"),
+    (Typed("A", []), "array"),
+    (Typed("T", 5), "timestamp"),
+]
+NOT_STRINGS = [(Typed("l", 5), "long"), *WRONG_TYPES[1:]]
+
+
+def expect_value_refused(
+    client: AmqpClient, name: str, argument: str, value: Typed, said: str
+) -> None:
+    send_declaration(client, name, {"x-queue-type": STREAM, argument: value})
+    expect_refused(client, f"invalid arg '{argument}' for queue '{name}' in vhost '/': {said}")
+
+
+# Properties
+
+
+@pytest.mark.parametrize(
+    ("properties", "word"),
+    [
+        ({"durable": False}, "non-durable"),
+        ({"exclusive": True}, "exclusive-owner"),
+        ({"auto_delete": True}, "auto-delete"),
+        ({"durable": False, "exclusive": True, "auto_delete": True}, "auto-delete"),
+        ({"durable": False, "exclusive": True}, "exclusive-owner"),
+    ],
+    ids=["transient", "exclusive", "auto-delete", "all", "transient-exclusive"],
+)
+def test_a_stream_has_one_set_of_properties(
+    client: AmqpClient, name: str, properties: dict[str, bool], word: str
+) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        f"invalid property '{word}' for {{}}",
+        arguments={"x-queue-type": "stream"},
+        **properties,
+    )
+
+
+# Arguments
+
+
+@pytest.mark.parametrize("argument", NOT_OF_STREAMS)
+def test_an_argument_of_other_queues_is_refused_whatever_its_value(
+    client: AmqpClient, name: str, argument: str
+) -> None:
+    for value in ("a",) if argument == "x-dead-letter-exchange" else (1, "a"):
+        expect_declaration_refused(
+            client,
+            name,
+            f"invalid arg '{argument}' for {{}} of queue type rabbit_stream_queue",
+            arguments={"x-queue-type": "stream", argument: value},
+        )
+
+
+def test_a_dead_letter_routing_key_is_refused(client: AmqpClient, name: str) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        "invalid arg 'x-dead-letter-routing-key' for {} of queue type rabbit_stream_queue",
+        arguments={"x-queue-type": "stream", "x-dead-letter-routing-key": "key"},
+    )
+
+
+@pytest.mark.parametrize("argument", INTEGERS)
+def test_an_integer_must_be_one(client: AmqpClient, name: str, argument: str) -> None:
+    for value, word in WRONG_TYPES:
+        expect_value_refused(client, name, argument, value, f'"expected integer, got {word}"')
+
+
+@pytest.mark.parametrize("argument", INTEGERS)
+def test_an_integer_must_not_be_negative(client: AmqpClient, name: str, argument: str) -> None:
+    expect_value_refused(client, name, argument, Typed("l", -1), "{value_negative,-1}")
+
+
+def test_a_cluster_has_a_size(client: AmqpClient, name: str) -> None:
+    expect_value_refused(client, name, "x-initial-cluster-size", Typed("I", 0), "{value_zero,0}")
+    declare_stream(client, name, initial_cluster_size=3)
+
+
+@pytest.mark.parametrize("value", [0, 1, 2**62])
+def test_a_length_in_octets_may_be_any_number(client: AmqpClient, name: str, value: int) -> None:
+    declare_stream(client, name, max_length_bytes=value)
+
+
+@pytest.mark.parametrize("value", [0, 1, 100_000, 3_000_000_000])
+def test_a_segment_may_have_any_size_up_to_three_gigabytes(
+    client: AmqpClient, name: str, value: int
+) -> None:
+    declare_stream(client, name, stream_max_segment_size_bytes=value)
+
+
+@pytest.mark.parametrize("value", [3_000_000_001, 2**62])
+def test_a_larger_segment_is_refused(client: AmqpClient, name: str, value: int) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        "Exceeded max value for x-stream-max-segment-size-bytes",
+        arguments={"x-queue-type": "stream", "x-stream-max-segment-size-bytes": value},
+    )
+
+
+@pytest.mark.parametrize("value", ["1Y", "7D", "10M", "1h", "30m", "5s", "9" * 20 + "Y"])
+def test_an_age_is_a_number_and_a_unit(client: AmqpClient, name: str, value: str) -> None:
+    declare_stream(client, name, max_age=value)
+
+
+@pytest.mark.parametrize("value", ["1", "1 h", "1hh", "1H", "1y", "1d", "1.5h", "0s", "1S"])
+def test_another_age_is_refused(client: AmqpClient, name: str, value: str) -> None:
+    expect_value_refused(client, name, "x-max-age", Typed("S", value), "invalid_max_age")
+
+
+@differs(rabbitmq="3.10 answers 541 and closes the connection", reason="the client made the error")
+@pytest.mark.parametrize("value", ["", "h", "-1h", " 1h", "one h"])
+def test_an_age_that_begins_with_no_digit_is_refused_in_the_same_words(
+    client: AmqpClient, name: str, value: str
+) -> None:
+    expect_value_refused(client, name, "x-max-age", Typed("S", value), "invalid_max_age")
+
+
+def test_an_age_must_be_a_string(client: AmqpClient, name: str) -> None:
+    for value, word in NOT_STRINGS:
+        expect_value_refused(client, name, "x-max-age", value, f"{{unacceptable_type,{word}}}")
+
+
+@pytest.mark.parametrize("value", ["client-local", "balanced", "random", "least-leaders"])
+def test_a_leader_locator_is_taken(client: AmqpClient, name: str, value: str) -> None:
+    declare_stream(client, name, queue_leader_locator=value)
+
+
+def test_a_leader_locator_must_be_known(client: AmqpClient, name: str) -> None:
+    said = "invalid_queue_locator_arg"
+    expect_value_refused(client, name, "x-queue-leader-locator", Typed("S", "nearest"), said)
+    for value, word in NOT_STRINGS:
+        said = f"{{unacceptable_type,{word}}}"
+        expect_value_refused(client, name, "x-queue-leader-locator", value, said)
+
+
+@pytest.mark.parametrize("value", [16, 255])
+def test_a_size_of_filters_is_taken(client: AmqpClient, name: str, value: int) -> None:
+    declare_stream(client, name, stream_filter_size_bytes=value)
+
+
+@differs(
+    rabbitmq="3.10 knows no filters and takes any value; 3.13 and later answer this",
+    reason="the client learns why",
+)
+@pytest.mark.parametrize("value", [15, 256])
+def test_a_size_of_filters_has_bounds(client: AmqpClient, name: str, value: int) -> None:
+    expect_declaration_refused(
+        client,
+        name,
+        "Invalid value for  x-stream-filter-size-bytes",
+        arguments={"x-queue-type": "stream", "x-stream-filter-size-bytes": value},
+    )
+
+
+def test_arguments_that_nobody_knows_are_taken(client: AmqpClient, name: str) -> None:
+    declare_stream(client, name, mine={"a": [1, None]}, consumer_timeout=60_000)
+
+
+# Declaring again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"x-max-age": "60m"}, "x-max-age' for {}: received '60m' but current is '1h'"),
+        ({}, "x-max-age' for {}: received none but current is the value '1h' of type 'longstr'"),
+        (
+            {"x-max-age": "1h", "x-max-length-bytes": 2**40},
+            "x-max-length-bytes' for {}: received the value '1099511627776' of type 'long' "
+            "but current is none",
+        ),
+        (
+            {"x-max-age": "1h", "x-stream-max-segment-size-bytes": 2**40},
+            "x-stream-max-segment-size-bytes' for {}: received the value '1099511627776' of type "
+            "'long' but current is none",
+        ),
+        (
+            {"x-max-age": "1h", "x-initial-cluster-size": 2**40},
+            "x-initial-cluster-size' for {}: received the value '1099511627776' of type 'long' "
+            "but current is none",
+        ),
+        (
+            {"x-max-age": "1h", "x-queue-leader-locator": "random"},
+            "x-queue-leader-locator' for {}: received the value 'random' of type 'longstr' "
+            "but current is none",
+        ),
+    ],
+    ids=["age", "none", "length", "segment", "cluster", "locator"],
+)
+def test_a_stream_declared_again_must_be_the_same(
+    client: AmqpClient, name: str, arguments: dict[str, object], said: str
+) -> None:
+    declare_stream(client, name, max_age="1h")
+    asked = {"x-queue-type": "stream", **arguments}
+    expect_declaration_refused(client, name, f"inequivalent arg '{said}", arguments=asked)
+
+
+def test_a_stream_declared_again_may_have_other_arguments_of_other_queues(
+    client: AmqpClient, name: str
+) -> None:
+    declare_stream(client, name, max_age="1h")
+    declare_stream(client, name, max_age="1h", expires=5, max_length=5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("stream", None, "received none but current is the value 'stream' of type 'longstr'"),
+        ("stream", "classic", "received 'classic' but current is 'stream'"),
+        (None, "stream", "received the value 'stream' of type 'longstr' but current is none"),
+    ],
+)
+def test_a_stream_is_no_other_kind_of_queue(
+    client: AmqpClient, name: str, first: str | None, second: str | None, said: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": first} if first else {})
+    expect_declaration_refused(
+        client,
+        name,
+        f"inequivalent arg 'x-queue-type' for {{}}: {said}",
+        arguments={"x-queue-type": second} if second else {},
+    )
+
+
+def test_a_stream_declared_again_must_have_the_same_properties(
+    client: AmqpClient, name: str
+) -> None:
+    declare_stream(client, name)
+    for properties, word in (({"durable": False}, "durable"), ({"auto_delete": True}, "auto_")):
+        told = ("false", "true") if word == "durable" else ("true", "false")
+        argument = "durable" if word == "durable" else "auto_delete"
+        expect_declaration_refused(
+            client,
+            name,
+            f"inequivalent arg '{argument}' for {{}}: "
+            f"received '{told[0]}' but current is '{told[1]}'",
+            arguments={"x-queue-type": "stream"},
+            **properties,
+        )
+    client.send(Queue.Declare(0, name, False, True, True, False, False, {"x-queue-type": "stream"}))
+    expect_channel_error(client, 405, LOCKED.format(name), Queue.Declare)
+
+
+# Counts and deletion
+
+
+@differs(
+    rabbitmq="a number of its statistics, seconds old",
+    reason="a count that is asked for is right",
+)
+def test_the_messages_of_a_stream_are_counted_at_once(client: AmqpClient, name: str) -> None:
+    declare_stream(client, name)
+    publish_all(client, name, [b"a", b"b"])
+    assert client.ready_count(name) == 2
+
+
+def test_the_messages_of_a_stream_are_counted_in_the_end(client: AmqpClient, name: str) -> None:
+    declare_stream(client, name)
+    publish_all(client, name, [b"a", b"b"])
+    eventually(lambda: client.ready_count(name) == 2)
+
+
+@differs(rabbitmq="0, whoever consumes", reason="a count that is asked for is right")
+def test_the_consumers_of_a_stream_are_counted(
+    client: AmqpClient, connect: Connect, name: str
+) -> None:
+    declare_stream(client, name)
+    read_from(connect(), name, None)
+    declared = client.call(Queue.Declare(queue=name, passive=True), Queue.DeclareOk)
+    assert declared.consumer_count == 1
+
+
+def test_a_stream_cannot_be_purged(client: AmqpClient, name: str) -> None:
+    declare_stream(client, name)
+    client.send(Queue.Purge(queue=name))
+    expect_connection_error(
+        client,
+        540,
+        f"NOT_IMPLEMENTED - queue.purge not supported by stream queues queue '{name}' in vhost '/'",
+        Queue.Purge,
+    )
+
+
+@pytest.mark.parametrize("no_ack", [False, True])
+def test_nothing_can_be_taken_from_a_stream(client: AmqpClient, name: str, no_ack: bool) -> None:
+    declare_stream(client, name)
+    client.send(Basic.Get(queue=name, no_ack=no_ack))
+    expect_connection_error(
+        client,
+        540,
+        f"NOT_IMPLEMENTED - basic.get not supported by stream queues queue '{name}' in vhost '/'",
+        Basic.Get,
+    )
+
+
+def test_a_stream_can_be_deleted_with_all_that_is_in_it(
+    client: AmqpClient, connect: Connect, name: str
+) -> None:
+    declare_stream(client, name)
+    fill_stream(client, name, 2)
+    client.call(Queue.Delete(queue=name), Queue.DeleteOk)
+    declare_stream(client, name)
+    read_from(client, name, FIRST)
+    fill_stream(connect(), name, 1, first=7)
+    assert client.expect_delivery().body == b"7"
+
+
+@differs(rabbitmq="0, whatever is in it", reason="as for any other queue")
+def test_the_deleted_messages_are_counted(client: AmqpClient, name: str) -> None:
+    declare_stream(client, name)
+    publish_all(client, name, [b"a", b"b"])
+    assert client.call(Queue.Delete(queue=name), Queue.DeleteOk).message_count == 2
+
+
+@differs(rabbitmq="`if-empty` and `if-unused` are ignored", reason="who asks wants to be told")
+@pytest.mark.parametrize(
+    ("condition", "said"), [("if_empty", "not empty"), ("if_unused", "in use")]
+)
+def test_a_stream_is_not_deleted_against_a_condition(
+    client: AmqpClient, connect: Connect, name: str, condition: str, said: str
+) -> None:
+    declare_stream(client, name)
+    publish_all(client, name, [b"a"])
+    read_from(connect(), name, None)
+    client.send(Queue.Delete(queue=name, **{condition: True}))
+    expect_channel_error(
+        client, 406, f"PRECONDITION_FAILED - queue '{name}' in vhost '/' {said}", Queue.Delete
+    )
+
+
+def test_a_consumer_is_told_that_its_stream_is_deleted(
+    client: AmqpClient, connect: Connect, name: str
+) -> None:
+    declare_stream(client, name)
+    tag = read_from(client, name, None)
+    connect().call(Queue.Delete(queue=name), Queue.DeleteOk)
+    cancelled = client.expect(Basic.Cancel)
+    assert cancelled.consumer_tag == tag
+    prefetch(client, 1)
+    client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
