@@ -10,7 +10,6 @@ import click
 
 from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.maintenance.backup import BackupFailedError, back_up
-from amqp_server.maintenance.stored_queues import is_live
 from cli.data_directory import (
     EXIT_FAILED,
     HELP,
@@ -19,6 +18,7 @@ from cli.data_directory import (
     refusals,
     shown_bytes,
 )
+from metadata.reading_lock import is_served
 
 
 @click.command(
@@ -66,7 +66,7 @@ def _redo_number(storage_path: Path) -> int | None:
     try:
         status: dict[str, int] = ask(storage_path, "status")
     except UnreachableError as error:
-        if is_live(storage_path):
+        if is_served(storage_path):
             raise CommandFailedError(f"a server is running, but: {error}") from error
         return None
     except ControlError as error:

@@ -23,6 +23,7 @@ from cli.data_directory import (
     shown,
     shown_bytes,
 )
+from metadata.reading_lock import is_served
 
 PAGE_QUEUES: Final = 500
 LIMIT_DEFAULT: Final = 100
@@ -140,7 +141,7 @@ def _ask(storage_path: Path, vhost: str | None, queue: str | None, after: str) -
 
 def _stored(storage_path: Path, vhost: str | None, queue: str | None) -> Iterator[Row]:
     stored = load_stored_queues(storage_path)
-    if stored.is_live:
+    if is_served(storage_path):
         raise CommandFailedError(f"the server on {storage_path} cannot be asked: no control socket")
     chosen = [
         each

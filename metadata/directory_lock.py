@@ -8,24 +8,23 @@ LOCK could be held by one process while a second locks its successor).
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from metadata.errors import StorageFormatError, StorageUnavailableError
+from metadata.lock_file import lock_file, unlock_file
 
 FORMAT_VERSION: Final = "1"
 """What the FORMAT file says; a directory of version 1 is readable for ever."""
 FORMAT_VERSIONS_TAKEN_OVER: Final = ("0-unstable",)
 """Earlier versions that a start turns into this one: every file of theirs is valid in it."""
 
-_LOCK_NAME: Final = "LOCK"
+LOCK_NAME: Final = "LOCK"
+"""The file that a running server holds."""
+
 _FORMAT_NAME: Final = "FORMAT"
-_PID_BYTES_MAX: Final = 32
 _FORMAT_BYTES_MAX: Final = 64
 # FORMAT is written before any of these is made, so finding one without FORMAT means that the
 # directory is damaged or somebody else's.
@@ -63,7 +62,7 @@ class DirectoryLock:
         """
         try:
             storage_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = _lock(storage_path / _LOCK_NAME)
+            descriptor = lock_file(storage_path / LOCK_NAME)
         except OSError as cause:
             raise StorageUnavailableError(storage_path, cause) from cause
         lock = cls(storage_path, descriptor)
@@ -81,10 +80,7 @@ class DirectoryLock:
         """Give the directory up; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            # Only courtesy to people who look into the file: a full disk must not stop a release.
-            with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, 0)
-            os.close(descriptor)
+            unlock_file(descriptor)
 
     def __enter__(self) -> Self:
         """Return the held lock."""
@@ -98,36 +94,6 @@ class DirectoryLock:
     ) -> None:
         """Release the lock."""
         self.release()
-
-
-def _lock(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        _write_pid(descriptor)
-    except BlockingIOError:
-        pid = _parse_pid(os.pread(descriptor, _PID_BYTES_MAX, 0))
-        os.close(descriptor)
-        raise StorageLockedError(path, pid) from None
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _write_pid(descriptor: int) -> None:
-    try:
-        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
-    except OSError as error:
-        # Only courtesy to people who look into the file: a full disk must not stop a start.
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-
-
-def _parse_pid(content: bytes) -> int | None:
-    text = content.strip()
-    return int(text) if text.isdigit() else None
 
 
 def _check_format(storage_path: Path) -> None:

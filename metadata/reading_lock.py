@@ -6,17 +6,19 @@ descriptor that can only read, so several may look at once and no file is touche
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from metadata.directory_lock import FORMAT_VERSION, FORMAT_VERSIONS_TAKEN_OVER
-from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from metadata.directory_lock import FORMAT_VERSION, FORMAT_VERSIONS_TAKEN_OVER, LOCK_NAME
+from metadata.errors import StorageFormatError, StorageUnavailableError
+from metadata.lock_file import is_locked, shared_lock
 
-_LOCK_NAME: Final = "LOCK"
+WRITER_NAME: Final = "WRITER"
+"""The file that the one embedding program holds that writes logs."""
+
 _FORMAT_NAME: Final = "FORMAT"
 _FIRST_BYTES: Final = 64
 
@@ -47,29 +49,26 @@ def check_data_directory(storage_path: Path) -> None:
 
 @contextmanager
 def reading_lock(storage_path: Path) -> Iterator[None]:
-    """Keep servers from starting on a data directory; nothing in it is changed.
+    """Keep servers and embedding programs from writing; nothing in the directory is changed.
 
     Raises:
-        StorageLockedError: A server runs on it.
-        StorageUnavailableError: LOCK cannot be opened.
+        StorageLockedError: A server runs on it, or a program writes to it.
+        StorageUnavailableError: A lock cannot be opened.
     """
-    path = storage_path / _LOCK_NAME
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        # No server has ever been here, or somebody has copied the directory without it.
+    with ExitStack() as held:
+        for path in (storage_path / LOCK_NAME, storage_path / WRITER_NAME):
+            try:
+                held.enter_context(shared_lock(path))
+            except OSError as cause:
+                raise StorageUnavailableError(path, cause) from cause
         yield
-        return
-    except OSError as cause:
-        raise StorageUnavailableError(path, cause) from cause
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = os.pread(descriptor, _FIRST_BYTES, 0).strip()
-            raise StorageLockedError(path, int(text) if text.isdigit() else None) from None
-        except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
-        yield
-    finally:
-        os.close(descriptor)
+
+
+def is_served(storage_path: Path) -> bool:
+    """Tell whether a server runs on a data directory."""
+    return is_locked(storage_path / LOCK_NAME)
+
+
+def is_live(storage_path: Path) -> bool:
+    """Tell whether a server, or a program that embeds its logs, writes to a data directory."""
+    return is_served(storage_path) or is_locked(storage_path / WRITER_NAME)

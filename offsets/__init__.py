@@ -2,11 +2,16 @@
 
 from offsets.checkpoint import CheckpointStore, WrittenRound
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
+from offsets.consuming.catalog import LogCatalog, LogPlace
+from offsets.consuming.root import LogRoot
 from offsets.errors import (
     CheckpointFailedError,
     GroupInUseError,
+    GroupLockedError,
     GroupOffsetOutOfRangeError,
     InvalidGroupNameError,
+    InvalidLogNameError,
+    LogNotFoundError,
     OffsetsError,
     RedoFailedError,
     RedoUnknownError,
@@ -37,10 +42,16 @@ __all__ = [
     "CheckpointStore",
     "GroupCheckpoint",
     "GroupInUseError",
+    "GroupLockedError",
     "GroupOffsetOutOfRangeError",
     "GroupOffsets",
     "GroupSnapshot",
     "InvalidGroupNameError",
+    "InvalidLogNameError",
+    "LogCatalog",
+    "LogNotFoundError",
+    "LogPlace",
+    "LogRoot",
     "OffsetsError",
     "QueueCheckpoint",
     "QueueSnapshot",

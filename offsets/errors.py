@@ -186,3 +186,51 @@ class GroupOffsetOutOfRangeError(OffsetsError):
         self.offset = offset
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
+
+
+class InvalidLogNameError(OffsetsError):
+    """No log can have this name.
+
+    Attributes:
+        name: What was asked for.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        """Keep the name and what is wrong with it."""
+        super().__init__(f"log name {name!r} {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class LogNotFoundError(OffsetsError):
+    """A log was named that is not there.
+
+    Attributes:
+        name: What was asked for.
+        root: Where.
+    """
+
+    def __init__(self, name: str, root: Path) -> None:
+        """Keep the name and the place."""
+        super().__init__(f"no log {name!r} in {root}")
+        self.name = name
+        self.root = root
+
+
+class GroupLockedError(OffsetsError):
+    """Another process consumes a log for this group: the place of a group has one writer.
+
+    Attributes:
+        group: The group.
+        log: The log.
+        pid: The process that has it, or None when it has not written its number yet.
+    """
+
+    def __init__(self, group: str, log: str, pid: int | None) -> None:
+        """Keep the group, the log and the holder's process id."""
+        holder = "another process" if pid is None else f"process {pid}"
+        super().__init__(f"group {group!r} on log {log!r} is in use by {holder}")
+        self.group = group
+        self.log = log
+        self.pid = pid

@@ -6,8 +6,6 @@ documents are read on file operations that change nothing.
 
 from __future__ import annotations
 
-import fcntl
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ from appendlog.files.dry_run import DryRunFileSystem
 from metadata.document_files import DocumentFiles
 from metadata.loading import LoadReport, load_documents
 from metadata.names import log_directory
-from metadata.reading_lock import check_data_directory
+from metadata.reading_lock import check_data_directory, is_live
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +64,7 @@ class StoredQueues:
 
     Attributes:
         storage_path: The data directory.
-        is_live: Whether a server runs on it.
+        is_live: Whether a server or an embedding program writes to it.
         report: All documents, and what is not readable.
         queues: By virtual host and name.
         malformed: Documents of queues that do not hold together.
@@ -109,18 +107,3 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
         stored.queues.append(StoredQueue(document.vhost, document.name, definition, directory))
     stored.queues.sort(key=lambda queue: (queue.vhost, queue.name))
     return stored
-
-
-def is_live(storage_path: Path) -> bool:
-    """Tell whether a server holds the directory; its lock is not taken for longer than this."""
-    try:
-        descriptor = os.open(storage_path / "LOCK", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

@@ -23,7 +23,7 @@ from typing import Final, Self
 
 from appendlog.embedding.batch import Batch
 from appendlog.embedding.options import BATCH_BYTES_MAX, EmbeddedOptions
-from appendlog.embedding.periodic_sync import PeriodicSync
+from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import AppendedRange, Headers, Record, message_prefix
 from appendlog.errors import LogClosedError, RecordTooLargeError
 from appendlog.files.filesystem import FileSystem
@@ -84,7 +84,7 @@ class LogWriter:
         self._unsynced_bytes = self._appended_bytes = 0
         self._flushed_batches = self._syncs = 0
         self._opened_end = log.log_end_offset
-        self._periodic_sync: PeriodicSync | None = None
+        self._periodic: Periodic | None = None
 
     @classmethod
     def open(
@@ -116,7 +116,9 @@ class LogWriter:
         )
         writer = cls(log, recovery, options)
         if options.sync_interval_seconds:
-            writer._periodic_sync = PeriodicSync(lambda: (writer,), options.sync_interval_seconds)
+            writer._periodic = Periodic(
+                lambda: sync_all([writer]), options.sync_interval_seconds, "log-sync"
+            )
         return writer
 
     @property
@@ -258,14 +260,26 @@ class LogWriter:
         """
         if self._is_closed:
             return
-        if self._periodic_sync is not None:
-            self._periodic_sync.close()
+        if self._periodic is not None:
+            self._periodic.close()
         try:
             self.sync()
         finally:
             with self._disk_lock, self._batch_lock:
                 self._is_closed = True
                 self.log.close()
+
+    def delete(self) -> None:
+        """Remove the log with all that is in it; the writer is not used afterwards.
+
+        Raises:
+            LogFailedError: Something could not be removed.
+        """
+        if self._periodic is not None:
+            self._periodic.close()
+        with self._disk_lock, self._batch_lock:
+            self._is_closed = True
+            self.log.delete()
 
     def __enter__(self) -> Self:
         return self

@@ -1,3 +1,4 @@
 from tests.appendlog.conftest import close_what_a_test_left_open
+from tests.cli.conftest import clean_environment
 
-__all__ = ["close_what_a_test_left_open"]
+__all__ = ["clean_environment", "close_what_a_test_left_open"]

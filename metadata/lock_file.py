@@ -1,0 +1,102 @@
+"""Files that one process holds, and says so in.
+
+An flock: the kernel drops it however the process ends, so a crash never leaves a stale lock. The
+file itself is never unlinked (an unlinked one could be held by one process while a second locks
+its successor).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from metadata.errors import StorageLockedError
+
+_PID_BYTES_MAX: Final = 32
+
+
+def lock_file(path: Path) -> int:
+    """Lock a file for this process alone, making it where it is missing; return a descriptor.
+
+    Raises:
+        StorageLockedError: Another process, or this one, holds it, alone or with others.
+        OSError: It cannot be opened or written.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(descriptor, 0)
+        _write_pid(descriptor)
+    except BlockingIOError:
+        pid = _read_pid(descriptor)
+        os.close(descriptor)
+        raise StorageLockedError(path, pid) from None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def unlock_file(descriptor: int) -> None:
+    """Give a file up that `lock_file` has locked."""
+    # Only courtesy to people who look into the file: a full disk must not stop a release.
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+    os.close(descriptor)
+
+
+@contextmanager
+def shared_lock(path: Path) -> Iterator[None]:
+    """Keep others from locking a file for themselves; nothing in it is changed.
+
+    A file that is missing is not locked: nobody has ever held it, or somebody has copied the
+    directory without it.
+
+    Raises:
+        StorageLockedError: A process holds it alone.
+        OSError: It cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageLockedError(path, _read_pid(descriptor)) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Tell whether a process holds a file alone; it is not locked for longer than this."""
+    try:
+        with shared_lock(path):
+            return False
+    except StorageLockedError:
+        return True
+    except OSError:
+        return False
+
+
+def _write_pid(descriptor: int) -> None:
+    try:
+        os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
+    except OSError as error:
+        # Only courtesy to people who look into the file: a full disk must not stop a start.
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+
+
+def _read_pid(descriptor: int) -> int | None:
+    text = os.pread(descriptor, _PID_BYTES_MAX, 0).strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,1 @@
+"""Logs and groups without a server: one directory, one writer, any number of readers."""

@@ -1,0 +1,163 @@
+"""Which logs a directory has: the same definitions that a server keeps of its queues.
+
+So that a server, the commands and Spark find an embedded log by its name, it is a stream to them,
+in the virtual host `/` unless another one is named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+from uuid import UUID, uuid4
+
+from appendlog import FileSystem, LogIdentity
+from metadata.direct_write import remove_document, write_document
+from metadata.document import DOCUMENT_BYTES_MAX, Document, decode_document
+from metadata.document_files import DocumentFiles
+from metadata.errors import DocumentFormatError
+from metadata.names import encode_name, log_directory
+from metadata.paths import DOCUMENT_SUFFIX, document_path
+from offsets.errors import InvalidLogNameError
+
+DEFAULT_VHOST: Final = "/"
+LOGS_MAX: Final = 100_000
+"""How many logs a virtual host may have; as many as a server's has queues."""
+
+_QUEUES: Final = "queues"
+_VHOSTS: Final = "vhosts"
+_NAME_BYTES_MAX: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """Where one log is.
+
+    Attributes:
+        name: Its name, any text.
+        identity: Whose chunks it has.
+        directory: Its files; missing until something is on the way to the disk.
+    """
+
+    name: str
+    identity: LogIdentity
+    directory: Path
+
+
+class LogCatalog:
+    """The definitions of the logs of one virtual host of a data directory.
+
+    Args:
+        root: The data directory.
+        vhost: Name of the virtual host.
+        filesystem: The operating system's by default.
+    """
+
+    def __init__(
+        self, root: Path | str, vhost: str = DEFAULT_VHOST, filesystem: FileSystem | None = None
+    ) -> None:
+        """Touch nothing."""
+        self._root = Path(root)
+        self._vhost = vhost
+        self._filesystem = filesystem or FileSystem()
+        self._files = DocumentFiles(self._filesystem)
+        self._known: dict[str, LogPlace] = {}
+
+    def find(self, pattern: str = "*") -> dict[str, LogPlace]:
+        """Return the logs there are now, by name, in its order.
+
+        Costs the listing of a directory, and reading the definitions that are new since the last
+        time or have nothing on the disk yet. What is no definition of a log is passed over:
+        `amqp-server verify` tells of it.
+
+        Args:
+            pattern: `*`, `?` and `[...]` as in a shell, upper and lower case told apart.
+
+        Raises:
+            OSError: The directory cannot be read.
+        """
+        directory = self._root / "metadata" / _QUEUES / encode_name(self._vhost)
+        try:
+            names = self._filesystem.listdir(directory)
+        except FileNotFoundError:
+            names = []
+        known, self._known = self._known, {}
+        for file_name in names:
+            place = known.get(file_name)
+            if place is None or not self._filesystem.exists(place.directory):
+                place = self._read(directory / file_name)
+            if place is not None:
+                self._known[file_name] = place
+        places = sorted(self._known.values(), key=lambda place: place.name)
+        return {each.name: each for each in places if fnmatchcase(each.name, pattern)}
+
+    def create(self, name: str) -> LogPlace:
+        """Return the log of a name, making its definition durable where there is none.
+
+        Raises:
+            InvalidLogNameError: It is empty, longer than 255 bytes of UTF-8 or no UTF-8.
+            DocumentWriteError: The disk refused.
+            OSError: The definitions cannot be read.
+        """
+        check_log_name(name)
+        place = self.find().get(name)
+        if place is not None:
+            return place
+        if len(self._known) >= LOGS_MAX:
+            raise InvalidLogNameError(name, f"would be one more than {LOGS_MAX} logs")
+        metadata = self._root / "metadata"
+        incarnation = uuid4()
+        if not self._filesystem.exists(document_path(metadata, _VHOSTS, "", self._vhost)):
+            # A queue without its virtual host would belong to none.
+            write_document(metadata, Document(_VHOSTS, "", self._vhost, {}), self._files)
+        body = {
+            "incarnation": str(incarnation),
+            "auto_delete": False,
+            "arguments": {"x-queue-type": "stream"},
+        }
+        write_document(metadata, Document(_QUEUES, self._vhost, name, body), self._files)
+        return self._place(name, incarnation)
+
+    def remove(self, name: str) -> None:
+        """Remove the definition of a log; its files are the caller's.
+
+        Raises:
+            DocumentWriteError: The disk refused.
+        """
+        remove_document(self._root / "metadata", _QUEUES, self._vhost, name, self._files)
+
+    def _read(self, path: Path) -> LogPlace | None:
+        if path.suffix != DOCUMENT_SUFFIX:
+            return None
+        try:
+            content = self._filesystem.read_file(path, DOCUMENT_BYTES_MAX + 1)
+            document = decode_document(content)
+            incarnation = UUID(document.body["incarnation"])
+        except (OSError, DocumentFormatError, KeyError, TypeError, ValueError, AttributeError):
+            return None
+        # A copy under another name is not a second log.
+        if document.vhost != self._vhost or encode_name(document.name) != path.stem:
+            return None
+        return self._place(document.name, incarnation)
+
+    def _place(self, name: str, incarnation: UUID) -> LogPlace:
+        return LogPlace(
+            name,
+            LogIdentity(self._vhost, name, incarnation),
+            log_directory(self._root, self._vhost, name, incarnation),
+        )
+
+
+def check_log_name(name: str) -> None:
+    """Check that a log can have this name.
+
+    Raises:
+        InvalidLogNameError: It is empty, longer than 255 bytes of UTF-8 or no UTF-8.
+    """
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidLogNameError(name, "is not UTF-8") from None
+    if not 1 <= size <= _NAME_BYTES_MAX:
+        raise InvalidLogNameError(name, f"has {size} bytes, 1 to {_NAME_BYTES_MAX} are expected")

@@ -1,0 +1,154 @@
+"""Who may do what with a data directory that several processes share.
+
+    LOCK                     shared by all that embed its logs: no server starts meanwhile
+    WRITER                   the one process that appends and removes
+    locks/<group>/<log>      the one process that consumes that log for that group
+    offsets/LOCK             held for the time of one round of checkpoints
+
+All are locks of the kernel (flock), gone with the process however it ends.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Self
+from uuid import UUID
+
+from appendlog.files.durable_directories import DurableDirectories, existing_root
+from appendlog.files.filesystem import FileSystem
+from metadata.directory_lock import LOCK_NAME, DirectoryLock
+from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from metadata.lock_file import lock_file, shared_lock, unlock_file
+from metadata.names import encode_name
+from metadata.reading_lock import WRITER_NAME, check_data_directory
+from offsets.errors import GroupLockedError
+
+_ROUND_WAIT_SECONDS: Final = 30.0
+_ROUND_LOOK_SECONDS: Final = 0.002
+
+
+class Claim:
+    """Something that is held until it is released."""
+
+    def __init__(self) -> None:
+        """Hold nothing yet."""
+        self._held = ExitStack()
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing."""
+        self._held.close()
+
+    @classmethod
+    def as_writer(cls, root: Path) -> Self:
+        """Claim a data directory for writing, making it where it is missing.
+
+        Raises:
+            StorageLockedError: Another process, or this one, writes to it, or a server runs on it.
+            StorageFormatError: It is of another format version.
+            StorageUnavailableError: It cannot be made, opened or written.
+        """
+        try:
+            directories = DurableDirectories(existing_root(FileSystem(), root))
+            directories.make(FileSystem(), root)
+            directories.sync(FileSystem(), root)
+        except OSError as cause:
+            raise StorageUnavailableError(root, cause) from cause
+        if not _is_data_directory(root):
+            # Makes LOCK and FORMAT.
+            DirectoryLock.acquire(root).release()
+        claim = cls.as_member(root)
+        try:
+            claim._lock(root / WRITER_NAME)
+        except BaseException:
+            claim.release()
+            raise
+        return claim
+
+    @classmethod
+    def as_member(cls, root: Path) -> Self:
+        """Keep servers off a data directory while this process reads and commits there.
+
+        Raises:
+            StorageLockedError: A server runs on it.
+            StorageFormatError: It is of another format version.
+            StorageUnavailableError: There is none: a writer makes it.
+        """
+        check_data_directory(root)
+        claim = cls()
+        path = root / LOCK_NAME
+        try:
+            claim._held.enter_context(shared_lock(path))
+        except OSError as cause:
+            raise StorageUnavailableError(path, cause) from cause
+        return claim
+
+    @classmethod
+    def as_consumer(cls, root: Path, group: str, log: str, incarnation: UUID) -> Self:
+        """Claim one log for one group.
+
+        Raises:
+            GroupLockedError: Another process, or this one, consumes it for that group.
+            StorageUnavailableError: The lock cannot be made or opened.
+        """
+        path = root / "locks" / encode_name(group) / str(incarnation)
+        claim = cls()
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            claim._lock(path)
+        except StorageLockedError as error:
+            raise GroupLockedError(group, log, error.pid) from None
+        except OSError as cause:
+            raise StorageUnavailableError(path, cause) from cause
+        return claim
+
+    @classmethod
+    def for_a_round(cls, directory: Path) -> Self:
+        """Wait until no other process writes checkpoints, for 30 seconds at most.
+
+        Args:
+            directory: The `offsets` directory; made where it is missing.
+
+        Raises:
+            StorageLockedError: A process held it all the time; it must have been stopped.
+            StorageUnavailableError: The lock cannot be made or opened.
+        """
+        path = directory / LOCK_NAME
+        claim = cls()
+        deadline = time.monotonic() + _ROUND_WAIT_SECONDS
+        try:
+            directory.mkdir(mode=0o700, exist_ok=True)
+            while True:
+                try:
+                    claim._lock(path)
+                except StorageLockedError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_ROUND_LOOK_SECONDS)
+                else:
+                    return claim
+        except OSError as cause:
+            raise StorageUnavailableError(path, cause) from cause
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def _lock(self, path: Path) -> None:
+        try:
+            self._held.callback(unlock_file, lock_file(path))
+        except OSError as cause:
+            raise StorageUnavailableError(path, cause) from cause
+
+
+def _is_data_directory(root: Path) -> bool:
+    try:
+        check_data_directory(root)
+    except StorageFormatError as error:
+        if error.found is not None:
+            raise
+        return False
+    return True

@@ -1,0 +1,222 @@
+"""A directory of logs that one process writes, and any number of processes read.
+
+    <root>/LOCK FORMAT WRITER          who is there (`claims`)
+    <root>/metadata/queues/%2f/*.json  which logs there are (`catalog`)
+    <root>/logs/%2f/<log>/<incarnation>/
+    <root>/offsets/                    where the groups are
+
+The same directory, byte for byte in the same formats, as a server's: commands and Spark read it,
+and a server that is started on it when no program embeds it any more has its logs as streams.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from appendlog import (
+    AppendedRange,
+    EmbeddedOptions,
+    FileSystem,
+    Log,
+    LogClosedError,
+    LogError,
+    LogWriter,
+)
+from appendlog.embedding.periodic import Periodic, sync_all
+from appendlog.embedding.records import Headers
+from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
+from offsets.consuming.claims import Claim
+from offsets.errors import LogNotFoundError
+
+
+class LogRoot:
+    """The one writer of a data directory's logs. Made by `LogRoot.open`. Thread-safe.
+
+    Attributes:
+        path: The data directory.
+        options: Of all logs.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        options: EmbeddedOptions,
+        claim: Claim,
+        catalog: LogCatalog,
+        filesystem: FileSystem,
+    ) -> None:
+        """Use `open`."""
+        self.path: Final = path
+        self.options: Final = options
+        self._claim = claim
+        self._catalog = catalog
+        self._filesystem = filesystem
+        self._lock = threading.Lock()
+        self._writers: dict[str, LogWriter] = {}
+        self._is_closed = False
+        self._periodic: list[Periodic] = []
+        if options.sync_interval_seconds:
+            sync = Periodic(self._sync_due, options.sync_interval_seconds, "log-sync")
+            self._periodic.append(sync)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        options: EmbeddedOptions | None = None,
+        vhost: str = DEFAULT_VHOST,
+        filesystem: FileSystem | None = None,
+    ) -> Self:
+        """Claim a data directory for writing; it and its parents are made where missing.
+
+        Args:
+            path: The data directory.
+            options: Of all logs; defaults are for a machine that does not lose its power.
+            vhost: The virtual host that its logs are in.
+            filesystem: The operating system's by default.
+
+        Raises:
+            StorageLockedError: Another process, or this one, writes there, or a server runs on
+                it; `pid` says which.
+            StorageFormatError: It is of another format version.
+            StorageUnavailableError: It cannot be made, opened or written.
+        """
+        root = Path(path)
+        filesystem = filesystem or FileSystem()
+        claim = Claim.as_writer(root)
+        catalog = LogCatalog(root, vhost, filesystem)
+        return cls(root, options or EmbeddedOptions(), claim, catalog, filesystem)
+
+    def log(self, name: str) -> LogWriter:
+        """Return the writer of a log; it is made, and recovered, when it is first asked for.
+
+        Args:
+            name: 1 to 255 bytes of UTF-8: `../x`, `a/b` and `CON` are safe.
+
+        Raises:
+            InvalidLogNameError: The name is not such.
+            LogError: The log cannot be opened.
+            DocumentWriteError: The log is new, and the disk refused its definition.
+        """
+        writer = self._writers.get(name)
+        if writer is not None:
+            return writer
+        with self._lock:
+            self._check()
+            if name not in self._writers:
+                self._writers[name] = self._open(name)
+            return self._writers[name]
+
+    def append(
+        self, name: str, payload: bytes, key: bytes = b"", headers: Headers | None = None
+    ) -> int:
+        """Append one record to a log and return its offset; see `LogWriter.append`."""
+        return self.log(name).append(payload, key, headers)
+
+    def append_batch(
+        self, name: str, payloads: list[bytes], key: bytes = b"", headers: Headers | None = None
+    ) -> AppendedRange:
+        """Append records with one key to a log; see `LogWriter.append_batch`."""
+        return self.log(name).append_batch(payloads, key, headers)
+
+    def names(self, pattern: str = "*") -> list[str]:
+        """Return the names of the logs there are, in order, opened or not.
+
+        Raises:
+            OSError: The directory cannot be read.
+        """
+        with self._lock:
+            return list(self._catalog.find(pattern))
+
+    def sync(self) -> None:
+        """Put all that was appended to any log on the disk.
+
+        Raises:
+            LogFailedError: Of the first log that failed; the others were synced.
+        """
+        failed: LogError | None = None
+        for writer in self._open_writers():
+            try:
+                writer.sync()
+            except LogError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def delete(self, name: str) -> None:
+        """Remove a log with all that is in it. One that is made anew later begins at offset 0.
+
+        Its definition goes first, so a crash meanwhile leaves files that belong to nobody.
+
+        Raises:
+            LogNotFoundError: There is no such log.
+            DocumentWriteError: The disk refused; the log may still be there.
+            LogFailedError: A file cannot be removed.
+        """
+        with self._lock:
+            self._check()
+            place = self._catalog.find().get(name)
+            if place is None:
+                raise LogNotFoundError(name, self.path)
+            writer = self._writers.pop(name, None) or self._open(name)
+            self._catalog.remove(name)
+            writer.delete()
+            with suppress(OSError):
+                # Others of the same name, or the files of a crash, keep it.
+                self._filesystem.rmdir(place.directory.parent)
+
+    def close(self) -> None:
+        """Put everything on the disk and give the directory up; a second call does nothing.
+
+        Raises:
+            LogFailedError: Of the first log that failed; the others are closed and whole.
+        """
+        if self._is_closed:
+            return
+        for each in self._periodic:
+            each.close()
+        failed: LogError | None = None
+        with self._lock:
+            self._is_closed = True
+            for writer in self._writers.values():
+                try:
+                    writer.close()
+                except LogError as error:
+                    failed = failed or error
+        self._claim.release()
+        if failed is not None:
+            raise failed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self, name: str) -> LogWriter:
+        place = self._catalog.create(name)
+        log, recovery = Log.open(
+            place.directory, place.identity, self.options.log_options(), self._filesystem
+        )
+        return LogWriter(log, recovery, self.options)
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise LogClosedError(self.path)
+
+    def _open_writers(self) -> list[LogWriter]:
+        with self._lock:
+            self._check()
+            return list(self._writers.values())
+
+    def _sync_due(self) -> None:
+        sync_all(self._open_writers())
