@@ -19,6 +19,7 @@ from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import IndexStatistics
+from appendlog.segments.segment_reader import WINDOW_BYTES_MAX
 from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
 
@@ -134,6 +135,11 @@ class Log:
         return self._state.segments.size_bytes
 
     @property
+    def mapped_count(self) -> int:
+        """Return how often a part of a segment was mapped since the log was opened."""
+        return self._state.reads.reader.mapped_count
+
+    @property
     def failed(self) -> LogFailedError | None:
         """Return the failure that made the log read-only for ever, or None."""
         return self._state.failed
@@ -194,8 +200,10 @@ class Log:
         state = self._state
         return state.reads.read(offset, state.log_end_offset, max_bytes, max_records)
 
-    def read_window(self, offset: int, max_records: int) -> ReadResult:
-        """Return the records of about a mebibyte of one file, from the one at `offset` on.
+    def read_window(
+        self, offset: int, max_records: int, max_bytes: int = WINDOW_BYTES_MAX
+    ) -> ReadResult:
+        """Return the records of a piece of one file, from the one at `offset` on.
 
         For reading on in order without reading anything twice: a window ends between chunks.
         The records are one part, of a mapping if their segment is sealed; they are in the page
@@ -204,12 +212,13 @@ class Log:
         Args:
             offset: Where to begin; below `log_start_offset` means there.
             max_records: >= 1.
+            max_bytes: About how long a piece: 64 KiB to 1 MiB.
 
         Raises:
             LogFailedError: A file cannot be read. The log itself does not fail by it.
         """
         state = self._state
-        return state.reads.read_window(offset, state.log_end_offset, max_records)
+        return state.reads.read_window(offset, state.log_end_offset, max_records, max_bytes)
 
     def first_offset_at(self, timestamp_ns: int) -> int:
         """Return the offset of the first record appended at or after a time.

@@ -105,6 +105,7 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "ring_bytes": store.ring.held_bytes,
         "windows_read": store.windows.reads,
         "windows_failed": store.windows.failed_reads,
+        "segments_mapped": log.mapped_count,
         "ring_fill": round(store.ring.fill, 4),
         "is_stalled": store.is_stalled,
         "retain_for_seconds": kept.retention.retain_for_ns / 1e9,

@@ -11,6 +11,11 @@ the page cache and into the page tables:
 - What lies behind the window is asked for ahead; what was handed out before the last two
   windows is given back (MADV_DONTNEED), so that the resident set stays small.
 
+A file is mapped in parts, at places that do not depend on who asks: readers at many places of
+a file share its mappings, and each part is mapped once as long as it is kept or in use. When
+there are too many, those go that nobody uses, the one that was not asked for longest first.
+What is in use stays, so that the next window of it needs no other mapping.
+
 What remains: a page that the kernel has dropped again under pressure, between this and the
 look at it, is read once more by whoever looks; if the disk fails in that moment, the process
 ends as if killed. Nothing that was confirmed is lost by that. A window should therefore be
@@ -30,7 +35,7 @@ import threading
 import weakref
 from collections import OrderedDict, deque
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from appendlog.files.filesystem import FileSystem
 
@@ -43,14 +48,28 @@ _SCRATCH_BYTES: Final = 256 << 10
 _WINDOWS_KEPT: Final = 2
 
 
-class Mapping:
+class MappedWindow(NamedTuple):
+    """A window of a file that lies in a mapping.
+
+    Attributes:
+        buffer: The mapping; whoever keeps it keeps it mapped.
+        start: Where the window begins in it.
+        is_new: Whether the mapping was made for it.
+    """
+
+    buffer: mmap.mmap
+    start: int
+    is_new: bool
+
+
+class _Mapping:
     """A part of one file, mapped.
 
     Attributes:
         buffer: The bytes `[start, end)` of the file; whoever keeps it keeps them mapped.
         start: Position in the file, a multiple of the page size.
         end: Exclusive.
-        windows: The parts that were handed out last; of the set that made it.
+        windows: Those that were handed out last.
     """
 
     __slots__ = ("buffer", "end", "start", "windows")
@@ -62,8 +81,16 @@ class Mapping:
         self.windows: deque[tuple[int, int]] = deque()
 
 
+class _Key(NamedTuple):
+    """Where a mapping begins."""
+
+    filesystem: FileSystem
+    path: Path
+    start: int
+
+
 class Mappings:
-    """A least-recently-used set of mappings, one for each file at most. Thread-safe.
+    """A least-recently-used set of mappings. Thread-safe.
 
     The bounds hold for all that is mapped, also for what others still hold: when that is too
     much, there is no mapping, and the caller reads in another way.
@@ -71,8 +98,8 @@ class Mappings:
     Args:
         count_max: Mappings at a time.
         bytes_max: Address space of all together.
-        window_bytes: What of a file is mapped at once, if it is longer. More only where one
-            window that is asked for is larger.
+        window_bytes: What of a file is mapped at once, if it is longer, and a little more, for
+            windows that begin in one part and end in the next. A larger one has its own.
     """
 
     def __init__(
@@ -85,7 +112,8 @@ class Mappings:
         self._bytes_max = bytes_max
         self._window_bytes = max(window_bytes, mmap.ALLOCATIONGRANULARITY)
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[FileSystem, Path], Mapping] = OrderedDict()
+        self._overlap_bytes = self._window_bytes // 64
+        self._kept: OrderedDict[_Key, _Mapping] = OrderedDict()
         self._count = 0
         self._mapped_bytes = 0
         # Filled when a buffer dies, in any thread, perhaps in one that holds the lock.
@@ -114,7 +142,7 @@ class Mappings:
         position: int,
         size: int,
         limit: int,
-    ) -> Mapping | None:
+    ) -> MappedWindow | None:
         """Return a mapping in which `[position, position + size)` lies and is at hand.
 
         Args:
@@ -135,18 +163,22 @@ class Mappings:
             return None
         if position + size < limit:
             filesystem.will_need(descriptor, position + size, min(size, limit - position - size))
+        start, end = self._part(position, size, limit)
         with self._lock:
-            mapping = self._find(filesystem, path, position, position + size)
+            mapping = self._find(_Key(filesystem, path, start), position + size)
+            is_new = mapping is None
             if mapping is None:
-                mapping = self._map(filesystem, path, descriptor, position, size, limit)
-            if mapping is not None:
-                self._populate(mapping, position, position + size)
-            return mapping
+                mapping = self._map(_Key(filesystem, path, start), descriptor, end)
+            if mapping is None:
+                return None
+            self._populate(mapping, position, position + size)
+            return MappedWindow(mapping.buffer, position - mapping.start, is_new)
 
     def forget(self, filesystem: FileSystem, path: Path) -> None:
         """Let go of a file, once it is unlinked: it is unmapped when nobody holds it."""
         with self._lock:
-            self._kept.pop((filesystem, path), None)
+            for key in [key for key in self._kept if key[:2] == (filesystem, path)]:
+                del self._kept[key]
 
     def close(self) -> None:
         """Let go of all files."""
@@ -166,64 +198,70 @@ class Mappings:
             position += read
         return True
 
-    def _find(self, filesystem: FileSystem, path: Path, start: int, end: int) -> Mapping | None:
-        mapping = self._kept.get((filesystem, path))
-        if mapping is None or start < mapping.start or end > mapping.end:
+    def _part(self, position: int, size: int, limit: int) -> tuple[int, int]:
+        """Return which part of a file to map for a window."""
+        start = position // self._window_bytes * self._window_bytes
+        start -= start % mmap.ALLOCATIONGRANULARITY
+        end = start + self._window_bytes + self._overlap_bytes
+        if position + size > end:
+            start = position - position % mmap.ALLOCATIONGRANULARITY
+            end = position + size
+        return start, min(end, limit)
+
+    def _find(self, key: _Key, end: int) -> _Mapping | None:
+        mapping = self._kept.get(key)
+        if mapping is None or end > mapping.end:
             return None
-        self._kept.move_to_end((filesystem, path))
+        self._kept.move_to_end(key)
         return mapping
 
-    def _map(
-        self,
-        filesystem: FileSystem,
-        path: Path,
-        descriptor: int,
-        position: int,
-        size: int,
-        limit: int,
-    ) -> Mapping | None:
-        """Map what is around a window, and keep it; None if that would be too much."""
-        start, end = self._part(position, size, limit)
-        self._kept.pop((filesystem, path), None)
-        if not self._make_room(end - start):
+    def _map(self, key: _Key, descriptor: int, end: int) -> _Mapping | None:
+        """Map the part of a file from the key's start on, and keep it, if there is room."""
+        size = end - key.start
+        self._kept.pop(key, None)
+        if not self._make_room(size):
             return None
         try:
-            buffer = filesystem.map(descriptor, end - start, start)
+            buffer = key.filesystem.map(descriptor, size, key.start)
         except ValueError:  # shorter than it should be
             return None
         self._count += 1
-        self._mapped_bytes += end - start
-        weakref.finalize(buffer, self._unmapped_bytes.append, end - start).atexit = False
-        mapping = Mapping(buffer, start)
+        self._mapped_bytes += size
+        weakref.finalize(buffer, self._unmapped_bytes.append, size).atexit = False
+        mapping = _Mapping(buffer, key.start)
         # A file that was unlinked meanwhile would be kept for nothing: nobody forgets it again.
-        if filesystem.exists(path):
-            self._kept[filesystem, path] = mapping
+        if key.filesystem.exists(key.path):
+            self._kept[key] = mapping
         return mapping
 
-    def _part(self, position: int, size: int, limit: int) -> tuple[int, int]:
-        """Return which part of a file to map for a window: an aligned one, if it fits."""
-        start = position // self._window_bytes * self._window_bytes
-        start -= start % mmap.ALLOCATIONGRANULARITY
-        if position + size > start + self._window_bytes:
-            start = position - position % mmap.ALLOCATIONGRANULARITY
-        end = max(start + self._window_bytes, position + size)
-        return start, min(end, limit)
-
     def _make_room(self, size: int) -> bool:
-        while True:
+        self._note_unmapped()
+        for key in list(self._kept):
+            if self._has_room(size):
+                break
+            self._let_go(key)
             self._note_unmapped()
-            if self._count < self._count_max and self._mapped_bytes + size <= self._bytes_max:
-                return True
-            if not self._kept:
-                return False
-            self._kept.popitem(last=False)
+        return self._has_room(size)
+
+    def _has_room(self, size: int) -> bool:
+        return self._count < self._count_max and self._mapped_bytes + size <= self._bytes_max
+
+    def _let_go(self, key: _Key) -> None:
+        """Unmap what nobody uses; what is in use is kept, as what was asked for last."""
+        mapping = self._kept.pop(key)
+        used = weakref.ref(mapping.buffer)
+        del mapping.buffer
+        buffer = used()
+        if buffer is not None:
+            mapping.buffer = buffer
+            self._kept[key] = mapping
 
     def _note_unmapped(self) -> None:
         while self._unmapped_bytes:
             self._mapped_bytes -= self._unmapped_bytes.popleft()
             self._count -= 1
 
-    def _populate(self, mapping: Mapping, start: int, end: int) -> None:
+    def _populate(self, mapping: _Mapping, start: int, end: int) -> None:
         """Fill the page tables of a window, and empty those of one that is behind."""
         if (start, end) in mapping.windows:
             return
@@ -237,7 +275,7 @@ class Mappings:
             _advise(mapping, getattr(mmap, "MADV_DONTNEED", -1), behind_start, behind_end)
 
 
-def _advise(mapping: Mapping, advice: int, start: int, end: int) -> None:
+def _advise(mapping: _Mapping, advice: int, start: int, end: int) -> None:
     """Give advice about whole pages, where the kernel takes it."""
     if advice < 0 or not hasattr(mapping.buffer, "madvise"):  # pragma: no cover - not on Linux
         return

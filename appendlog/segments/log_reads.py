@@ -9,7 +9,7 @@ from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_list import SegmentList, find_segment
-from appendlog.segments.segment_reader import WINDOW_BYTES_MAX, ReadRequest, SegmentReader
+from appendlog.segments.segment_reader import ReadRequest, SegmentReader
 from appendlog.segments.time_search import first_offset_at
 
 _CURSORS_MAX: Final = 64
@@ -63,7 +63,7 @@ class LogReads:
             self._read_segment(end, max_records, max_bytes, _WINDOWS_MAX, result)
         return result
 
-    def read_window(self, offset: int, end: int, max_records: int) -> ReadResult:
+    def read_window(self, offset: int, end: int, max_records: int, max_bytes: int) -> ReadResult:
         """Return the records of one piece of a file; see `Log.read_window`.
 
         Raises:
@@ -71,7 +71,7 @@ class LogReads:
         """
         result = self._begin(offset, end)
         while result.next_offset < end and not result.parts:
-            self._read_segment(end, max_records, WINDOW_BYTES_MAX, 1, result, whole_chunks=True)
+            self._read_segment(end, max_records, max_bytes, 1, result, whole_chunks=True)
         return result
 
     def first_offset_at(self, timestamp_ns: int, end: int) -> int:

@@ -15,11 +15,13 @@ class ReadWindow(NamedTuple):
         buffer: Where its bytes are, among others perhaps.
         start: Where they begin in the buffer.
         end: Where they end.
+        is_mapped_anew: Whether the buffer was mapped for them.
     """
 
     buffer: ReadableBuffer
     start: int
     end: int
+    is_mapped_anew: bool = False
 
 
 def read_window(
@@ -39,12 +41,11 @@ def read_window(
         OSError: The file cannot be read.
     """
     if mappings is not None and segment.is_sealed:
-        mapping = mappings.window(
+        mapped = mappings.window(
             filesystem, segment.path, descriptor, position, size, segment.data_bytes
         )
-        if mapping is not None:
-            start = position - mapping.start
-            return ReadWindow(mapping.buffer, start, start + size)
+        if mapped is not None:
+            return ReadWindow(mapped.buffer, mapped.start, mapped.start + size, mapped.is_new)
     data = filesystem.read_all(descriptor, size, position)
     if position + size < segment.data_bytes:
         ahead = min(size, segment.data_bytes - position - size)

@@ -5,6 +5,7 @@ read past them. Safe beside retention: a file that is unlinked meanwhile stays r
 whoever has it open or mapped.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,9 @@ class SegmentReader:
         on_damage: Called with (path, position, next offset, reason) at each damaged place,
             before it is skipped; may raise to stop there.
         mappings: For sealed segments; None reads all of them by copy.
+
+    Attributes:
+        mapped_count: How often a part of a segment was mapped.
     """
 
     def __init__(
@@ -125,6 +129,8 @@ class SegmentReader:
         self._open_flags = open_flags
         self._on_damage = on_damage
         self._mappings = mappings
+        self.mapped_count = 0
+        self._count_lock = threading.Lock()
 
     def checked(self, segment: Segment, position: int, offset: int) -> int:
         """Return `position` if a chunk at or before `offset` starts there, else the first.
@@ -166,6 +172,9 @@ class SegmentReader:
         )
         window_bytes = window.end - window.start
         result.read_bytes += window_bytes
+        if window.is_mapped_anew:
+            with self._count_lock:
+                self.mapped_count += 1
         is_cut = size < segment.data_bytes - request.position and window_bytes == size
         request.needed_bytes = 0
         found = walk(

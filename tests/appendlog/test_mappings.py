@@ -114,6 +114,46 @@ def test_a_long_segment_is_mapped_a_window_at_a_time(tmp_path: Path) -> None:
     log.close()
 
 
+def test_what_is_in_use_stays_mapped_and_what_is_not_makes_room(tmp_path: Path) -> None:
+    mappings = Mappings(count_max=3)
+    log = open_log(tmp_path / "log", mappings, end=150)
+    bases = [segment.base_offset for segment in log.segments]
+    assert len(bases) > 5
+    held = {at: log.read_window(bases[at], 1).parts[0].buffer for at in (0, 1, 2)}
+    assert log.mapped_count == 3
+
+    for at in (3, 4, 3, 4):
+        (part,) = log.read_window(bases[at], 1).parts
+        assert isinstance(part.buffer, bytes), "all mappings are in use"
+    for at, buffer in held.items():
+        assert log.read_window(bases[at] + 1, 1).parts[0].buffer is buffer
+    assert log.mapped_count == 3
+
+    del held[1], buffer
+    (part,) = log.read_window(bases[3], 1).parts
+    assert isinstance(part.buffer, mmap.mmap)
+    for at, held_buffer in held.items():
+        assert log.read_window(bases[at] + 1, 1).parts[0].buffer is held_buffer
+    assert (log.mapped_count, mappings.count) == (4, 3)
+    log.close()
+
+
+def test_readers_at_many_places_of_a_long_segment_share_its_mappings(tmp_path: Path) -> None:
+    mappings = Mappings(window_bytes=256 << 10)
+    options = LogOptions(segment_bytes=1 << 30, descriptors=Descriptors(4), mappings=mappings)
+    log, _ = Log.open(tmp_path / "log", IDENTITY, options)
+    append(log, 0, 30_000, sync=False, step=50)
+    log.roll()
+    size = log.segments[0].data_bytes
+    assert size > 4 * (256 << 10)
+    for offset in (0, 29_000, 15_000, 100, 8_000, 22_000, 14_950, 7_000):
+        result = log.read(offset, 200, 3)
+        assert result.messages == messages(offset, offset + 3)
+    # One for each part of the file, and those that reach from one part into the next.
+    assert log.mapped_count <= size // (256 << 10) + 1
+    log.close()
+
+
 def test_what_is_held_stays_readable_when_its_segment_is_removed_and_is_unmapped_last(
     tmp_path: Path,
 ) -> None:

@@ -291,10 +291,29 @@ def test_all_logs_together_hold_no_more_than_is_allowed(log: Log) -> None:
             each.worker.run_all()
             assert held.held_bytes <= 3 * one_bytes
             assert each.message_at(offset) == message(offset, 300)
-    assert sum(len(each.windows) for each in logs) == len(held) == 3
+    assert sum(len(each.windows) for each in logs) == len(held) >= 3
     for each in logs:
         each.windows.clear()
     assert held.held_bytes == len(held) == 0
+
+
+def test_windows_are_small_where_many_share_the_memory(log: Log) -> None:
+    readings = Readings(log)
+    readings.reader(0)
+    readings.worker.run()
+    one_bytes = readings.held.held_bytes
+    crowded = Readings(log, ColdWindows(bytes_max=3 * one_bytes // 2))
+    lengths = []
+    for at in range(3):
+        crowded.reader(at * SEGMENT)
+        crowded.worker.run()
+        found = crowded.windows.at(at * SEGMENT)
+        assert found is not None
+        lengths.append(found.end - found.start)
+    assert lengths[0] == SEGMENT
+    assert 0 < lengths[1] < SEGMENT // 2
+    # What was pushed out makes room again.
+    assert lengths[2] in (lengths[1], SEGMENT)
 
 
 def test_what_is_used_stays_and_what_is_not_used_goes_first(log: Log) -> None:

@@ -12,7 +12,7 @@ import logging
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.broker.storing.window import READ_RECORDS, Window
+from amqp_server.broker.storing.window import READ_RECORDS, SMALL_WINDOW_BYTES, Window
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.cold_reads import ReadInWorker
@@ -160,7 +160,14 @@ class SharedWindows:
                 del self._under_way[offset]
                 self._arrived(offset, result, read)
 
-        self._read_in_worker(lambda: self._log.read_window(offset, READ_RECORDS), arrived)
+        log = self._log
+        if self._held.has_room_ahead:
+            self._read_in_worker(lambda: log.read_window(offset, READ_RECORDS), arrived)
+        else:
+            # Many readers, at different places: more of them find something at hand.
+            self._read_in_worker(
+                lambda: log.read_window(offset, READ_RECORDS, SMALL_WINDOW_BYTES), arrived
+            )
         return read
 
     def _arrived(self, start: int, result: ReadResult | Exception, read: _Read) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 READ_RECORDS = 16_384
 """Messages read at a time."""
+SMALL_WINDOW_BYTES = 256 * 1024
+"""Bytes of a window where many readers share the memory; at other times 1 MiB."""
 WINDOW_SECONDS = 5.0
 """How long a window is used: pages of a mapping that nobody looks at may leave the memory, and
 the loop must not wait for the disk."""
