@@ -2,15 +2,27 @@
 
 cimport cython
 
+from libc.string cimport memcmp
+
 ctypedef const unsigned char *octets_t
 
-cdef bint COMPILED
 cdef int _CONTENT_TYPE
 cdef int _CONTENT_ENCODING
 cdef int _HEADERS
 cdef int _DEPTH_MAX
 cdef bytes _OFFSET_KEY
 cdef int _OFFSET_ENTRY_BYTES
+
+
+cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
+    # Of a buffer that the caller keeps alive.
+    return &view[0]
+
+
+cdef inline bint is_same(
+    octets_t octets, Py_ssize_t at, octets_t other, Py_ssize_t size
+) noexcept:
+    return memcmp(octets + at, other, size) == 0
 
 
 @cython.locals(
@@ -25,13 +37,17 @@ cdef int _OFFSET_ENTRY_BYTES
 cpdef tuple split_for_offset(bytes properties)
 
 
+@cython.locals(place=cython.Py_ssize_t, properties_bytes=cython.longlong)
+cpdef Py_ssize_t body_position(octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1
+
+
 @cython.locals(at=cython.Py_ssize_t, flags=cython.int)
 cpdef Py_ssize_t headers_position(
     octets_t data, Py_ssize_t start, Py_ssize_t end
 ) except -1
 
 
-cdef Py_ssize_t _short_string_end(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
+cpdef Py_ssize_t short_string_end(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
 
 
 @cython.locals(
@@ -44,14 +60,14 @@ cdef bytes _other_entries(bytes properties, Py_ssize_t at, Py_ssize_t end)
 
 
 @cython.locals(key_bytes=cython.Py_ssize_t)
-cdef bint _is_offset(octets_t data, Py_ssize_t at)
+cpdef bint has_key(octets_t data, Py_ssize_t at, bytes key)
 
 
 @cython.locals(kind=cython.int, stop=cython.Py_ssize_t)
-cdef Py_ssize_t _value_end(
+cpdef Py_ssize_t value_end(
     octets_t data, Py_ssize_t at, Py_ssize_t end, int depth
 ) noexcept
 
 
 @cython.locals(value=cython.longlong)
-cdef long long _u32(octets_t data, Py_ssize_t at) noexcept
+cpdef long long u32(octets_t data, Py_ssize_t at) noexcept

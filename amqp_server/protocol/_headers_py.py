@@ -1,8 +1,8 @@
-"""The headers of messages, walked in their octets: a kernel that makes no table of them.
+"""Messages and their headers, walked in octets: what the kernels of deliveries have in common.
 
 The offset of a message in its stream goes into its headers when it is delivered. Nothing is
-decoded: entries are stepped over. Compiled as `_headers_c`; `framing.py` chooses. A publish is
-taken in without a look into its headers, so every length is proved here before octets are read.
+decoded: entries are stepped over. Compiled as `_headers_c`. A publish is taken in without a look
+into its headers, so every length is proved here before octets are read.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5 (field tables), and RabbitMQ's errata for the
 kinds.
@@ -11,8 +11,6 @@ kinds.
 from __future__ import annotations
 
 from struct import pack
-
-COMPILED = __name__.endswith("_c")
 
 _CONTENT_TYPE = 1 << 15
 _CONTENT_ENCODING = 1 << 14
@@ -43,7 +41,7 @@ def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
     entries = b""
     behind = at
     if flags & _HEADERS:
-        behind = at + 4 + _u32(data, at)
+        behind = at + 4 + u32(data, at)
         entries = _other_entries(properties, at + 4, behind)
     before = b"".join(
         (
@@ -58,6 +56,27 @@ def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
     return before, properties[behind:size]
 
 
+def body_position(octets: bytes, at: int, size: int) -> int:
+    """Return how far the body is from the begin of a message at `at`.
+
+    Raises:
+        ValueError: The lengths in the message do not add up.
+    """
+    if size >= 7:
+        place = 2 + octets[at + 1]
+        if place + 5 <= size:
+            place += 5 + octets[at + place]
+            if place <= size:
+                properties_bytes = octets[at + place - 1]
+                properties_bytes = properties_bytes << 8 | octets[at + place - 2]
+                properties_bytes = properties_bytes << 8 | octets[at + place - 3]
+                properties_bytes = properties_bytes << 8 | octets[at + place - 4]
+                place += properties_bytes
+                if place <= size:
+                    return place
+    raise ValueError(f"message of {size} bytes ends inside its route or properties")
+
+
 def headers_position(data: bytes, start: int, end: int) -> int:
     """Return where the headers begin, or would begin, in the properties [start, end) of data.
 
@@ -68,18 +87,18 @@ def headers_position(data: bytes, start: int, end: int) -> int:
     if at <= end:
         flags = data[start] << 8 | data[start + 1]
         if flags & _CONTENT_TYPE:
-            at = _short_string_end(data, at, end)
+            at = short_string_end(data, at, end)
         if flags & _CONTENT_ENCODING:
-            at = _short_string_end(data, at, end)
+            at = short_string_end(data, at, end)
         if not flags & _HEADERS:
             if at <= end:
                 return at
-        elif at + 4 <= end and _u32(data, at) <= end - at - 4:
+        elif at + 4 <= end and u32(data, at) <= end - at - 4:
             return at
     raise ValueError(f"property list of {end - start} bytes ends inside its headers")
 
 
-def _short_string_end(data: bytes, at: int, end: int) -> int:
+def short_string_end(data: bytes, at: int, end: int) -> int:
     """Return where a short string ends, perhaps behind `end`; only octets before it are read."""
     return at + 1 + data[at] if at < end else end + 1
 
@@ -91,23 +110,23 @@ def _other_entries(properties: bytes, at: int, end: int) -> bytes:
     start = at
     while at < end:
         entry = at
-        at = _value_end(data, _short_string_end(data, at, end), end, 1)
+        at = value_end(data, short_string_end(data, at, end), end, 1)
         if at < 0:
             return b""
-        if _is_offset(data, entry):
+        if has_key(data, entry, _OFFSET_KEY):
             kept.append(properties[start:entry])
             start = at
     kept.append(properties[start:end])
     return b"".join(kept)
 
 
-def _is_offset(data: bytes, at: int) -> bool:
-    """Tell whether the key of an entry that was proved is that of an offset."""
+def has_key(data: bytes, at: int, key: bytes) -> bool:
+    """Tell whether an entry that was proved has this key; its octet of length is a part of both."""
     key_bytes = 1 + data[at]
-    return key_bytes == len(_OFFSET_KEY) and data[at : at + key_bytes] == _OFFSET_KEY
+    return key_bytes == len(key) and data[at : at + key_bytes] == key
 
 
-def _value_end(data: bytes, at: int, end: int, depth: int) -> int:
+def value_end(data: bytes, at: int, end: int, depth: int) -> int:
     """Return where a value ends, or -1 if it does not end inside [at, end) or has no kind."""
     if at >= end:
         return -1
@@ -116,18 +135,18 @@ def _value_end(data: bytes, at: int, end: int, depth: int) -> int:
     if kind == 0x53 or kind == 0x78:  # S, x
         if end - at < 4:
             return -1
-        at += 4 + _u32(data, at)
+        at += 4 + u32(data, at)
     elif kind == 0x46 or kind == 0x41:  # F, A
         if end - at < 4 or depth >= _DEPTH_MAX:
             return -1
-        stop = at + 4 + _u32(data, at)
+        stop = at + 4 + u32(data, at)
         if stop > end:
             return -1
         at += 4
         while 0 <= at < stop:
             if kind == 0x46:
-                at = _short_string_end(data, at, stop)
-            at = _value_end(data, at, stop, depth + 1)
+                at = short_string_end(data, at, stop)
+            at = value_end(data, at, stop, depth + 1)
         return at
     elif kind == 0x62 or kind == 0x42 or kind == 0x74:  # b, B, t
         at += 1
@@ -144,7 +163,7 @@ def _value_end(data: bytes, at: int, end: int, depth: int) -> int:
     return at if at <= end else -1
 
 
-def _u32(data: bytes, at: int) -> int:
+def u32(data: bytes, at: int) -> int:
     """Load a big-endian u32; the caller has proved four octets."""
     value = data[at]
     value = value << 8 | data[at + 1]

@@ -2,23 +2,18 @@
 
 cimport cython
 
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
-ctypedef const unsigned char *octets_t
+from amqp_server.protocol._headers_c cimport (
+    body_position,
+    is_same,
+    octets_of,
+    octets_t,
+    split_for_offset,
+)
 
 cdef bint COMPILED
 cdef int _FRAMES_BYTES
-
-
-cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
-    # Of a buffer that the caller keeps alive.
-    return &view[0]
-
-
-cdef inline bint is_same(
-    octets_t octets, Py_ssize_t at, octets_t other, Py_ssize_t size
-) noexcept:
-    return memcmp(octets + at, other, size) == 0
 
 
 cdef inline void copy_octets(
@@ -154,7 +149,3 @@ cdef class _Writer:
 
     @cython.locals(place=cython.int)
     cdef void _store(self, unsigned long long number, int size) noexcept
-
-
-@cython.locals(place=cython.Py_ssize_t, properties_bytes=cython.longlong)
-cdef Py_ssize_t _body_position(octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1

@@ -16,10 +16,8 @@ from mmap import mmap
 from struct import pack
 
 COMPILED = __name__.endswith("_c")
-if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-    from amqp_server.protocol._headers_c import split_for_offset
-else:
-    from amqp_server.protocol._headers_py import split_for_offset
+if not COMPILED:  # the compiled build has them from the .pxd
+    from amqp_server.protocol._headers_py import body_position, split_for_offset
 
 ReadableBuffer = bytes | memoryview | mmap
 
@@ -223,7 +221,7 @@ class _Writer:
         """
         prefix_bytes = self.prefix_bytes
         if prefix_bytes == 0 or size < prefix_bytes or not self._has_prefix(octets, at):
-            prefix_bytes = _body_position(octets, at, size)
+            prefix_bytes = body_position(octets, at, size)
             self._change(octets[at : at + prefix_bytes])
         if COMPILED:  # pragma: no cover - the interpreted build is the measured one
             self._write(octets, at + prefix_bytes, size - prefix_bytes, tag, offset)
@@ -319,20 +317,3 @@ class _Writer:
         for place in range(size):
             self.target[self.to + place] = number >> (8 * (size - 1 - place)) & 255
         self.to += size
-
-
-def _body_position(octets: bytes, at: int, size: int) -> int:
-    """Return where the body begins in a message at `at`; every length is proved first."""
-    if size >= 7:
-        place = 2 + octets[at + 1]
-        if place + 5 <= size:
-            place += 5 + octets[at + place]
-            if place <= size:
-                properties_bytes = octets[at + place - 1]
-                properties_bytes = properties_bytes << 8 | octets[at + place - 2]
-                properties_bytes = properties_bytes << 8 | octets[at + place - 3]
-                properties_bytes = properties_bytes << 8 | octets[at + place - 4]
-                place += properties_bytes
-                if place <= size:
-                    return place
-    raise ValueError(f"message of {size} bytes ends inside its route or properties")

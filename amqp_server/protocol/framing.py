@@ -2,8 +2,8 @@
 
 `AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
 refuses to run without the compiled ones. `COMPILED` tells which are live. Both builds have the
-names and types of their sources, `_scanning_py`, `_writing_py` and `_headers_py`; the parity
-tests hold them to it.
+names and types of their sources, `_scanning_py`, `_writing_py`, `_filtering_py` and `_headers_py`,
+which the last two use; the parity tests hold them to it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from importlib import import_module
 from types import ModuleType
 
-from amqp_server.protocol import _scanning_py, _writing_py
+from amqp_server.protocol import _filtering_py, _scanning_py, _writing_py
 from amqp_server.protocol._scanning_py import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
 
 __all__ = [
@@ -29,24 +29,27 @@ __all__ = [
     "encode_content",
     "encode_deliveries",
     "encode_run",
+    "matching_messages",
+    "matching_run",
     "property_list_end",
 ]
 
 
-def _load() -> tuple[ModuleType, ModuleType, bool]:
+def _load() -> tuple[ModuleType, ModuleType, ModuleType, bool]:
     if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
         try:
             scanning = import_module("amqp_server.protocol._scanning_c")
             writing = import_module("amqp_server.protocol._writing_c")
+            filtering = import_module("amqp_server.protocol._filtering_c")
         except ImportError:
             if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
                 raise
         else:
-            return scanning, writing, True
-    return _scanning_py, _writing_py, False
+            return scanning, writing, filtering, True
+    return _scanning_py, _writing_py, _filtering_py, False
 
 
-_scanning, _writing, COMPILED = _load()
+_scanning, _writing, _filtering, COMPILED = _load()
 
 FrameScanner: type[_scanning_py.FrameScanner] = _scanning.FrameScanner
 property_list_end = _scanning.property_list_end
@@ -54,3 +57,5 @@ delivery_mode_position = _scanning.delivery_mode_position
 encode_deliveries = _writing.encode_deliveries
 encode_content = _writing.encode_content
 encode_run = _writing.encode_run
+matching_messages = _filtering.matching_messages
+matching_run = _filtering.matching_run

@@ -15,103 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.transfers.message_headers import with_header
-from amqp_server.protocol import _headers_py, _writing_py
+from amqp_server.protocol import _writing_py
 from amqp_server.protocol.field_values import FieldValue
-from appendlog.layout.message import encode_message
-from tests.protocol import wire
+from tests.protocol.header_tables import entry, longstr, message_with, messages
 
 HEADERS_KERNELS, WRITING_KERNELS = (
     [importlib.import_module(f"amqp_server.protocol.{name}_{build}") for build in ("py", "c")]
     for name in ("_headers", "_writing")
 )
 
-NAME = b"x-stream-offset"
-OWN = [
-    wire.short_string(NAME) + b"l" + bytes(8),
-    wire.short_string(NAME) + b"V",
-    wire.short_string(NAME) + b"S\x00\x00\x00\x01a",
-    wire.short_string(b"x-stream-offseT") + b"t\x01",
-    wire.short_string(b"x-stream-offset ") + b"t\x01",
-]
-KINDS = b"SxFAbBtsuIifDlLTdV"
-
-
-def longstr(octets: bytes) -> bytes:
-    return pack(">I", len(octets)) + octets
-
-
-fixed_values = st.sampled_from(
-    [b"V", b"t\x07", b"b\x01", b"B\x02", b"s12", b"u12", b"I1234", b"i1234", b"f1234", b"D12345"]
-    + [kind + b"12345678" for kind in (b"l", b"L", b"T", b"d")]
-)
-keys = st.binary(max_size=3).map(wire.short_string)
-
-
-def entries_of(values: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    entry = st.builds(bytes.__add__, keys, values) | st.sampled_from(OWN)
-    return st.lists(entry, max_size=4).map(b"".join)
-
-
-values = st.recursive(
-    fixed_values | st.binary(max_size=4).map(lambda value: b"S" + longstr(value)),
-    lambda inner: (
-        entries_of(inner).map(lambda entries: b"F" + longstr(entries))
-        | st.lists(inner, max_size=3).map(lambda items: b"A" + longstr(b"".join(items)))
-    ),
-    max_leaves=6,
-)
-whole_entries = entries_of(values)
-
-
-@st.composite
-def damaged_entries(draw: st.DrawFn) -> bytes:
-    entries = bytearray(draw(whole_entries))
-    for place, octet in draw(
-        st.lists(
-            st.tuples(st.integers(0, 200), st.sampled_from([0, 1, 2, 255, *KINDS])),
-            min_size=1,
-            max_size=3,
-        )
-    ):
-        if entries:
-            entries[place % len(entries)] = octet
-    cut = draw(st.integers(0, 60))
-    return bytes(entries[: len(entries) - cut] if cut < 20 else entries)
-
-
-def nested(depth: int) -> bytes:
-    entries = b""
-    for _ in range(depth):
-        entries = b"\x01aF" + longstr(entries)
-    return entries
-
-
-any_entries = (
-    whole_entries
-    | damaged_entries()
-    | st.binary(max_size=30)
-    | st.sampled_from([nested(depth) for depth in (62, 63, 64, 65, 70)])
-)
-
-
-@st.composite
-def messages(draw: st.DrawFn) -> bytes:
-    """Any of the 14 properties, any headers, whole or not."""
-    listed = draw(wire.property_lists())
-    flags = listed.message_flags & ~2
-    properties = listed.octets
-    present = int.from_bytes(properties[:2], "big")
-    if present & 1 << 13:
-        at = _headers_py.headers_position(properties, 0, len(properties))
-        end = at + 4 + int.from_bytes(properties[at : at + 4], "big")
-        properties = properties[:at] + longstr(draw(any_entries)) + properties[end:]
-        flags |= 2
-    route = draw(st.sampled_from([(b"", b"q"), (b"e" * 255, b""), (b"", b"k" * 255)]))
-    return encode_message(flags, *route, properties, draw(wire.bodies))
-
 
 def stamped(message: bytes, offset: int) -> bytes:
-    return with_header(message, NAME.decode(), FieldValue(b"l", offset))
+    return with_header(message, "x-stream-offset", FieldValue(b"l", offset))
 
 
 @given(
@@ -155,7 +70,8 @@ def test_property_lists_that_do_not_hold_together_are_refused_alike(
     octets: bytes, flags: int
 ) -> None:
     for properties in (octets, pack(">H", flags) + octets):
-        assert split_of(_headers_py, properties) == split_of(HEADERS_KERNELS[1], properties)
+        interpreted, compiled = (split_of(kernel, properties) for kernel in HEADERS_KERNELS)
+        assert interpreted == compiled
 
 
 def split_of(kernel: Any, properties: bytes) -> Any:  # noqa: ANN401 - a kernel's module
@@ -165,19 +81,28 @@ def split_of(kernel: Any, properties: bytes) -> Any:  # noqa: ANN401 - a kernel'
         return str(error)
 
 
-def message_with(entries: bytes) -> bytes:
-    return encode_message(2, b"", b"q", b"\x20\x00" + longstr(entries), b"body")
-
-
 @pytest.mark.parametrize("kernel", WRITING_KERNELS)
 def test_a_table_cut_anywhere_is_left_out(kernel: Any) -> None:  # noqa: ANN401 - a module
-    entries = b"\x01aF" + longstr(b"\x01bA" + longstr(b"S" + longstr(b"text") + b"l12345678"))
+    inner = longstr(b"S" + longstr(b"text") + b"l12345678")
+    entries = entry(b"a", b"F" + longstr(entry(b"b", b"A" + inner)))
     places = (1, b"c", 1, False, 4_096)
     expected = kernel.encode_deliveries([stamped(message_with(b""), 9)], *places)
 
     for cut in range(1, len(entries)):
         broken = message_with(entries[:cut])
         assert kernel.encode_deliveries([broken], *places, 9) == expected, cut
+
+
+@pytest.mark.parametrize("kernel", WRITING_KERNELS)
+def test_many_offsets_of_a_publisher_are_all_replaced(kernel: Any) -> None:  # noqa: ANN401
+    own = entry(b"x-stream-offset", b"V")
+    message = message_with((own + entry(b"a", b"V") + own) * 3)
+    places = (1, b"c", 1, False, 4_096)
+
+    expected = message_with(entry(b"a", b"V") * 3 + entry(b"x-stream-offset", b"l" + pack(">q", 9)))
+    assert kernel.encode_deliveries([message], *places, 9) == kernel.encode_deliveries(
+        [expected], *places
+    )
 
 
 def test_one_build_is_compiled_and_the_other_is_not() -> None:

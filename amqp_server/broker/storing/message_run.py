@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from amqp_server.protocol.framing import encode_run
+from amqp_server.protocol.framing import encode_run, matching_messages, matching_run
 from appendlog import cut_messages
 
 if TYPE_CHECKING:
@@ -52,6 +52,20 @@ class MessageRun:
         stop = bisect_right(positions, end, self._start, self._stop) - 1
         return MessageRun(self._records, self._start, max(stop, self._start + 1))
 
+    def matching(self, values: frozenset[bytes], match_unfiltered: bool) -> list[tuple[int, int]]:
+        """Return the places of those that a filter lets through; see `matching_ranges`."""
+        records = self._records
+        ranges: list[tuple[int, int]] = matching_run(
+            records.buffer,
+            records.positions,
+            records.lengths,
+            self._start,
+            self._stop,
+            values,
+            match_unfiltered,
+        )
+        return ranges
+
     def encode(
         self,
         channel: int,
@@ -86,6 +100,24 @@ Messages = list[bytes] | MessageRun
 def messages_of(messages: Messages) -> list[bytes]:
     """Return messages as objects of their own."""
     return messages if isinstance(messages, list) else messages.messages()
+
+
+def matching_ranges(
+    messages: Messages, values: frozenset[bytes], match_unfiltered: bool
+) -> list[tuple[int, int]]:
+    """Return which messages a filter lets through, as ranges of places in the run, from 0 on.
+
+    No message becomes an object. What matches: `amqp_server.protocol.framing.matching_messages`.
+
+    Args:
+        messages: Neighbours.
+        values: Of the header `x-stream-filter-value`; any of them matches.
+        match_unfiltered: Whether messages without that header match too.
+    """
+    if isinstance(messages, list):
+        ranges: list[tuple[int, int]] = matching_messages(messages, values, match_unfiltered)
+        return ranges
+    return messages.matching(values, match_unfiltered)
 
 
 def find_run(records: Records, start: int, end: int) -> MessageRun | None:
