@@ -140,7 +140,7 @@ class Queue:
     @property
     def consumer_count(self) -> int:
         """Consumers, as clients count them."""
-        return len(self.subscriptions.consumers() if self.is_stream else self.consumers)
+        return self.subscriptions.consumer_count if self.is_stream else len(self.consumers)
 
     @property
     def visible_end(self) -> int:

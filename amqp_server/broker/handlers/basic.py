@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.direct_reply import DIRECT_REPLY_TO
 from amqp_server.broker.handlers.consumer_arguments import (
+    check_browser,
     check_consumer_arguments,
     consumer_priority,
     consumer_timeout_ms,
@@ -20,6 +21,7 @@ from amqp_server.broker.handlers.names import find_queue
 from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, refuse_stream
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.finding import find_source, is_searched_for, search_source
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import (
@@ -95,13 +97,18 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
     if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
         raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
     check_consumer_arguments(queue, method.arguments)
-    _check_not_taken(queue, exclusive=method.exclusive)
-    if queue.is_stream:
-        check_stream_consumer(channel, queue, method)
+    is_browser = browses(method.arguments)
+    if is_browser:
+        check_browser(queue, method)
+    else:
+        _check_not_taken(queue, exclusive=method.exclusive)
+        if queue.is_stream:
+            check_stream_consumer(channel, queue, method)
     if is_searched_for(queue, method.arguments):
         return _consume_when_found(channel, queue, tag, method)
-    # What was published before it came is for those that were there.
-    queue.bring_up_to_date()
+    if not is_browser:
+        # What was published before it came is for those that were there.
+        queue.bring_up_to_date()
     _begin(channel, queue, find_source(queue, method.arguments), tag, method)
     return None
 

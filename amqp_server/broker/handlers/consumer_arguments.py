@@ -14,11 +14,14 @@ from amqp_server.broker.handlers.argument_values import duration, integer, truth
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
 from amqp_server.broker.handlers.stream_consumers import stream_offset
 from amqp_server.broker.queue_settings import QueueType
+from amqp_server.broker.subscriptions.browsing import BROWSE, browses
+from amqp_server.broker.subscriptions.finding import OFFSET
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from amqp_server.broker.handlers.argument_values import ValueCheck
     from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.methods import BasicConsume
     from amqp_server.protocol.tables import Table
 
 PRIORITY = "x-priority"
@@ -28,10 +31,11 @@ TIMEOUT = "x-consumer-timeout"
 """Milliseconds that a consumer may take to answer a delivery; 0 = for ever."""
 
 _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
+    BROWSE: (truth, frozenset(QueueType)),
     PRIORITY: (integer, frozenset((QueueType.CLASSIC, QueueType.QUORUM))),
     TIMEOUT: (duration, frozenset(QueueType)),
     "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
-    "x-stream-offset": (stream_offset, frozenset((QueueType.STREAM,))),
+    OFFSET: (stream_offset, frozenset((QueueType.STREAM,))),
 }
 """By name, in RabbitMQ's order of checks."""
 
@@ -50,13 +54,26 @@ def check_consumer_arguments(queue: Queue, arguments: Table) -> None:
         value = arguments.get(name)
         if value is None:
             continue
-        if kind not in kinds:
+        if kind not in kinds and not (name == OFFSET and browses(arguments)):
             raise PreconditionFailed(
                 f"invalid arg '{name}' for {where} of queue type {TYPE_MODULES[kind]}"
             )
         fault = check(value, arguments)
         if fault is not None:
             raise PreconditionFailed(f"invalid arg '{name}' for {where}: {fault}")
+
+
+def check_browser(queue: Queue, method: BasicConsume) -> None:
+    """Check that a consumer that only looks does not want to be the only one.
+
+    Raises:
+        PreconditionFailed: It does.
+    """
+    if method.exclusive:
+        raise PreconditionFailed(
+            f"invalid arg '{BROWSE}' for queue '{queue.name}' in vhost "
+            f"'{queue.virtual_host.name}': a consumer that browses cannot be exclusive"
+        )
 
 
 def consumer_priority(arguments: Table) -> int:
@@ -70,6 +87,9 @@ def consumer_timeout_ms(arguments: Table, queue: Queue, default_seconds: float) 
     value = arguments.get(TIMEOUT)
     if value is not None and isinstance(value.value, int):
         return value.value
+    if browses(arguments):
+        # It keeps nothing from anybody.
+        return 0
     if queue.settings.consumer_timeout_ms is not None:
         return queue.settings.consumer_timeout_ms
     return int(default_seconds * 1000)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.start_position import (
+    START_FIRST,
     StartKind,
     StartPosition,
     parse_start,
@@ -29,7 +31,8 @@ def is_searched_for(queue: Queue, arguments: Table) -> bool:
         queue: What it named.
         arguments: Of the consumer, checked.
     """
-    return queue.is_stream and _start(arguments).kind is StartKind.TIME
+    has_place = queue.is_stream or browses(arguments)
+    return has_place and _start(arguments).kind is StartKind.TIME
 
 
 def find_source(queue: Queue, arguments: Table) -> Source:
@@ -39,6 +42,8 @@ def find_source(queue: Queue, arguments: Table) -> Source:
         queue: What it named.
         arguments: Of the consumer, checked.
     """
+    if browses(arguments):
+        return queue.subscriptions.browse(start_offset_now(queue, _start(arguments)))
     if not queue.is_stream:
         return queue
     return queue.subscriptions.begin(start_offset_now(queue, _start(arguments)))
@@ -55,10 +60,15 @@ async def search_source(queue: Queue, arguments: Table) -> Source | None:
         LogFailedError: The log cannot be read.
     """
     start = await start_offset(queue, _start(arguments))
-    return None if queue.is_deleted else queue.subscriptions.begin(start)
+    if queue.is_deleted:
+        return None
+    subscriptions = queue.subscriptions
+    return subscriptions.browse(start) if browses(arguments) else subscriptions.begin(start)
 
 
 def _start(arguments: Table) -> StartPosition:
+    if browses(arguments) and OFFSET not in arguments:
+        return START_FIRST
     start = parse_start(arguments.get(OFFSET), time.time_ns())
     assert start is not None, "not checked to be a place"
     return start

@@ -34,11 +34,14 @@ class Subscription:
         start: The first offset that it delivers; may be behind the end of the log.
 
     Attributes:
+        is_counted: Whether its consumers are consumers of the queue for those who ask.
         queue: See above.
         consumers: Those that it serves.
         ready: What is still to be delivered, as far as it can be seen.
         is_deleted: Whether it is over.
     """
+
+    is_counted = True
 
     def __init__(self, queue: Queue, turn: Turn, start: int) -> None:
         """Begin at `start` without a consumer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.subscriptions.browsing import BrowseSubscription
 from amqp_server.broker.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -40,6 +41,17 @@ class Subscriptions:
     def consumers(self) -> list[Consumer]:
         """Return the consumers of all of them."""
         return [consumer for subscription in self._all for consumer in subscription.consumers]
+
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers there are, without those that only look."""
+        return sum(len(each.consumers) for each in self._all if each.is_counted)
+
+    def browse(self, start: int) -> Subscription:
+        """Return a new one for a consumer that looks at all from the offset `start` on."""
+        subscription = BrowseSubscription(self._queue, self._turn, start)
+        self._all[subscription] = None
+        return subscription
 
     def begin(self, start: int) -> Subscription:
         """Return a new one for a consumer that is to have all from the offset `start` on."""

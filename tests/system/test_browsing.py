@@ -1,0 +1,362 @@
+"""x-browse: a consumer sees all that a queue has, and nobody notices."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from tests.amqp_client import AmqpClient, Message, connect
+from tests.servers import RunningServer
+from tests.threaded_server import ThreadedServer
+
+RETAINED = {"x-retain-for": 3_600_000}
+BROWSE: Any = {"x-browse": True}
+Seen = tuple[int, bytes, str]
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[AmqpClient]:
+    """A client with a publishing channel 1 and a channel 2 to browse on."""
+    with connect(server.address) as connected:
+        connected.open_channel(1, confirms=True)
+        connected.open_channel(2)
+        yield connected
+
+
+def publish(client: AmqpClient, *bodies: bytes, queue: str = "q") -> None:
+    for body in bodies:
+        client.publish(body, queue)
+    client.expect_confirmed()
+
+
+def taken(client: AmqpClient, *, no_ack: bool = True) -> Message:
+    message = client.get("q", no_ack=no_ack)
+    assert message is not None
+    return message
+
+
+def seen(message: Message) -> Seen:
+    """Return offset, body and state of what a browser got."""
+    headers: Any = message.properties.headers
+    assert message.redelivered is False
+    return headers["x-stream-offset"], message.body, headers["x-browse-state"]
+
+
+def look(client: AmqpClient, count: int, **options: Any) -> list[Seen]:  # noqa: ANN401
+    """Browse on channel 2; return what came."""
+    arguments = {**BROWSE, **options.pop("arguments", {})}
+    client.consume("q", arguments=arguments, channel=2, **options)
+    return [seen(client.expect_delivery(2)) for _ in range(count)]
+
+
+def test_all_that_is_there_is_delivered_in_order_and_then_what_is_new(client: AmqpClient) -> None:
+    client.declare("q", arguments=RETAINED)
+    publish(client, b"a", b"b", b"c")
+    taken(client)
+    taken(client, no_ack=False)
+    assert look(client, 3) == [(0, b"a", "settled"), (1, b"b", "unacked"), (2, b"c", "ready")]
+    publish(client, b"d")
+    assert seen(client.expect_delivery(2)) == (3, b"d", "ready")
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_nothing_changes_for_those_who_consume(client: AmqpClient, kind: str) -> None:
+    client.declare("q", arguments={"x-queue-type": kind, **RETAINED})
+    publish(client, b"a", b"b", b"c")
+    first = taken(client, no_ack=False)
+    client.send(Basic.Reject(first.tag, requeue=True))
+    assert len(look(client, 3)) == 3
+    for tag, requeue in ((1, True), (2, False)):
+        client.send(Basic.Nack(tag, requeue=requeue), 2)
+    client.send(Basic.Ack(3), 2)
+    client.call(Basic.Recover(requeue=True), Basic.RecoverOk, 2)
+    declared = client.call(Queue.Declare(queue="q", passive=True), Queue.DeclareOk, 2)
+    assert (declared.message_count, declared.consumer_count) == (3, 0)
+    got = [taken(client, no_ack=False) for _ in range(3)]
+    assert [(each.body, each.redelivered) for each in got] == [
+        (b"a", True),
+        (b"b", False),
+        (b"c", False),
+    ]
+    counts = [(each.properties.headers or {}).get("x-delivery-count") for each in got]
+    assert counts == ([None] * 3 if kind == "classic" else [1, None, None])
+
+
+def test_answers_give_credit_and_take_nothing_away(client: AmqpClient) -> None:
+    client.declare("q")
+    publish(client, *(b"%d" % number for number in range(6)))
+    assert [offset for offset, _, _ in look(client, 2, prefetch=2)] == [0, 1]
+    client.send(Basic.Ack(2, multiple=True), 2)
+    assert [seen(client.expect_delivery(2))[0] for _ in range(2)] == [2, 3]
+    client.send(Basic.Nack(4, multiple=True, requeue=True), 2)
+    # What was given back is not the browser's: it does not come again.
+    assert [seen(client.expect_delivery(2))[0] for _ in range(2)] == [4, 5]
+    client.call(Basic.Qos(prefetch_count=2), Basic.QosOk, 2)
+    assert client.ready_count("q") == 6
+
+
+def test_a_browser_need_not_answer_at_all(client: AmqpClient) -> None:
+    client.declare("q")
+    publish(client, b"a", b"b")
+    assert len(look(client, 2, no_ack=True)) == 2
+    assert client.ready_count("q") == 2
+
+
+@pytest.mark.parametrize(
+    ("start", "offsets"),
+    [("first", [0, 1, 2, 3]), (2, [2, 3]), (-1, [3]), ("last", [3]), ("1h", [0, 1, 2, 3])],
+)
+def test_it_begins_where_it_asks_to(client: AmqpClient, start: object, offsets: list[int]) -> None:
+    client.declare("q")
+    publish(client, b"a", b"b", b"c", b"d")
+    found = look(client, len(offsets), arguments={"x-stream-offset": start})
+    assert [offset for offset, _, _ in found] == offsets
+    publish(client, b"e")
+    assert seen(client.expect_delivery(2))[0] == 4
+
+
+def test_a_browser_may_begin_with_what_comes_next(client: AmqpClient) -> None:
+    client.declare("q")
+    publish(client, b"a")
+    look(client, 0, arguments={"x-stream-offset": "next"})
+    publish(client, b"b")
+    assert seen(client.expect_delivery(2)) == (1, b"b", "ready")
+
+
+def test_an_exclusive_consumer_and_a_single_active_one_are_not_disturbed(
+    client: AmqpClient,
+) -> None:
+    client.declare("q", arguments={"x-single-active-consumer": True})
+    client.declare("alone")
+    publish(client, b"a")
+    publish(client, b"x", queue="alone")
+    assert len(look(client, 1)) == 1
+    client.open_channel(3)
+    client.consume("q", channel=3)
+    assert client.expect_delivery(3).body == b"a"
+    client.call(Basic.Consume(queue="alone", exclusive=True), Basic.ConsumeOk, 3)
+    assert client.expect_delivery(3).body == b"x"
+    client.call(Basic.Consume(queue="alone", arguments=BROWSE), Basic.ConsumeOk, 2)
+    assert seen(client.expect_delivery(2)) == (0, b"x", "unacked")
+
+
+def test_an_exclusive_consumer_may_come_though_somebody_browses(client: AmqpClient) -> None:
+    client.declare("q")
+    look(client, 0)
+    client.open_channel(3)
+    client.call(Basic.Consume(queue="q", exclusive=True), Basic.ConsumeOk, 3)
+
+
+def test_a_browser_keeps_no_queue_from_being_deleted_and_is_told(client: AmqpClient) -> None:
+    client.declare("q")
+    method = Basic.Consume(queue="q", consumer_tag="looking", arguments=BROWSE)
+    client.call(method, Basic.ConsumeOk, 2)
+    client.send(Queue.Delete(queue="q", if_unused=True))
+    assert client.expect(Basic.Cancel, 2).consumer_tag == "looking"
+    client.expect(Queue.DeleteOk)
+
+
+def test_a_browser_that_goes_ends_no_auto_delete_queue(client: AmqpClient) -> None:
+    client.declare("q", auto_delete=True)
+    method = Basic.Consume(queue="q", consumer_tag="looking", arguments=BROWSE)
+    client.call(method, Basic.ConsumeOk, 2)
+    client.call(Basic.Cancel(consumer_tag="looking"), Basic.CancelOk, 2)
+    assert client.ready_count("q") == 0
+    client.open_channel(3)
+    client.consume("q", channel=3)
+    client.call(method, Basic.ConsumeOk, 2)
+    tag = client.call(Basic.Consume(queue="q"), Basic.ConsumeOk, 3).consumer_tag
+    client.call(Basic.Cancel(consumer_tag=tag), Basic.CancelOk, 3)
+
+
+def test_the_last_consumer_ends_an_auto_delete_queue_though_somebody_browses(
+    client: AmqpClient,
+) -> None:
+    client.declare("q", auto_delete=True)
+    look(client, 0)
+    client.open_channel(3)
+    tag = client.call(Basic.Consume(queue="q"), Basic.ConsumeOk, 3).consumer_tag
+    client.send(Basic.Cancel(consumer_tag=tag), 3)
+    assert isinstance(client.expect(Basic.Cancel, 2), Basic.Cancel)
+    client.expect(Basic.CancelOk, 3)
+
+
+def test_a_browser_renews_no_lease(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        client.declare("q", arguments={"x-expires": 300})
+        client.consume("q", arguments=BROWSE)
+        client.expect(Basic.Cancel)
+        assert "q" not in server.server.broker.vhosts["/"].queues
+
+
+def test_what_expires_or_is_dropped_expires_all_the_same(client: AmqpClient) -> None:
+    client.declare("q", arguments={"x-max-length": 2, **RETAINED})
+    look(client, 0)
+    publish(client, b"a", b"b", b"c")
+    assert [seen(client.expect_delivery(2))[:2] for _ in range(3)] == [
+        (0, b"a"),
+        (1, b"b"),
+        (2, b"c"),
+    ]
+    assert client.ready_count("q") == 2
+    assert taken(client).body == b"b"
+
+
+def test_messages_by_priority_are_seen_in_the_order_of_the_log(client: AmqpClient) -> None:
+    client.declare("q", arguments={"x-max-priority": 5})
+    for priority in (0, 5, 2):
+        properties = Basic.Properties(delivery_mode=2, priority=priority)
+        client.publish(b"%d" % priority, "q", properties=properties)
+    client.expect_confirmed()
+    assert [body for _, body, _ in look(client, 3)] == [b"0", b"5", b"2"]
+    assert taken(client).body == b"5"
+
+
+def test_a_stream_can_be_browsed_without_prefetch_and_does_not_count(client: AmqpClient) -> None:
+    client.declare("q", arguments={"x-queue-type": "stream"})
+    publish(client, b"a", b"b")
+    assert look(client, 2, no_ack=True) == [(0, b"a", "ready"), (1, b"b", "ready")]
+    declared = client.call(Queue.Declare(queue="q", passive=True), Queue.DeclareOk)
+    assert declared.consumer_count == 0
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_queues_that_no_restart_survives_are_browsed_from_memory(
+    client: AmqpClient, *, exclusive: bool
+) -> None:
+    client.declare("q", durable=False, exclusive=exclusive)
+    publish(client, b"a", b"b")
+    taken(client, no_ack=False)
+    assert look(client, 2) == [(0, b"a", "unacked"), (1, b"b", "ready")]
+    client.publish(b"c", "q")
+    # Nothing has to be waited for, so the delivery goes before the confirm.
+    assert seen(client.expect_delivery(2)) == (2, b"c", "ready")
+    client.expect_confirmed()
+
+
+def test_what_was_settled_in_memory_and_never_written_is_a_gap(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path, ring_size=1024) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.open_channel(2)
+        client.declare("q", durable=False)
+        publish(client, *(b"%d" % number for number in range(700)))
+        for _ in range(600):
+            assert client.get("q") is not None
+        publish(client, *(b"%d" % number for number in range(700, 2000)))
+        store = server.server.broker.vhosts["/"].queues["q"].store
+        server.wait_until(lambda: store.ring.window_start > 600 and not store.is_flushing)
+        client.consume("q", arguments=BROWSE, channel=2, no_ack=True)
+        offsets = [seen(client.expect_delivery(2))[0]]
+        while offsets[-1] < 1999:
+            offsets.append(seen(client.expect_delivery(2))[0])
+        unsettled = [offset for offset in offsets if offset >= 600]
+        assert unsettled == list(range(600, 2000))
+        assert offsets == sorted(offsets)
+
+
+def test_a_backlog_larger_than_memory_is_browsed_whole_after_a_restart(
+    server: RunningServer,
+) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", arguments=RETAINED)
+        publish(client, *(b"%d" % number for number in range(3000)))
+        for _ in range(100):
+            taken(client)
+    server.terminate()
+    server.restart()
+    with connect(server.address) as client:
+        client.open_channel(2)
+        client.consume("q", arguments=BROWSE, channel=2, prefetch=500)
+        found: list[Seen] = []
+        while len(found) < 3000:
+            message = client.expect_delivery(2)
+            found.append(seen(message))
+            if len(found) % 250 == 0:
+                client.send(Basic.Ack(message.tag, multiple=True), 2)
+        assert [offset for offset, _, _ in found] == list(range(3000))
+        assert [state for _, _, state in found] == ["settled"] * 100 + ["ready"] * 2900
+        assert client.ready_count("q", 2) == 2900
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_anything_but_true_or_false_is_refused(client: AmqpClient, value: object) -> None:
+    client.declare("q")
+    arguments: Any = {"x-browse": value}
+    client.send(Basic.Consume(queue="q", arguments=arguments), 2)
+    close = client.expect_channel_close(406, 2)
+    assert close.reply_text.startswith("PRECONDITION_FAILED - invalid arg 'x-browse' for queue 'q'")
+
+
+def test_without_it_a_place_in_a_plain_queue_is_refused_as_ever(client: AmqpClient) -> None:
+    client.declare("q")
+    arguments: Any = {"x-browse": False, "x-stream-offset": "first"}
+    client.send(Basic.Consume(queue="q", arguments=arguments), 2)
+    close = client.expect_channel_close(406, 2)
+    assert "invalid arg 'x-stream-offset'" in close.reply_text
+
+
+def test_false_is_an_ordinary_consumer(client: AmqpClient) -> None:
+    client.declare("q")
+    publish(client, b"a")
+    client.consume("q", arguments={"x-browse": False}, channel=2)
+    assert client.expect_delivery(2).properties.headers in (None, {})
+    assert client.ready_count("q") == 0
+
+
+@pytest.mark.parametrize("start", ["soon", True, []])
+def test_a_place_that_is_none_is_refused(client: AmqpClient, start: object) -> None:
+    client.declare("q")
+    arguments: Any = {**BROWSE, "x-stream-offset": start}
+    client.send(Basic.Consume(queue="q", arguments=arguments), 2)
+    assert "x-stream-offset" in client.expect_channel_close(406, 2).reply_text
+
+
+def test_who_only_looks_cannot_be_the_only_one(client: AmqpClient) -> None:
+    client.declare("q")
+    client.send(Basic.Consume(queue="q", exclusive=True, arguments=BROWSE), 2)
+    close = client.expect_channel_close(406, 2)
+    assert close.reply_text.endswith("a consumer that browses cannot be exclusive")
+
+
+def test_another_connections_queue_is_not_to_be_seen(
+    server: RunningServer, client: AmqpClient
+) -> None:
+    client.declare("q", exclusive=True)
+    with connect(server.address) as other:
+        other.open_channel()
+        other.send(Basic.Consume(queue="q", arguments=BROWSE))
+        other.expect_channel_close(405)
+
+
+def test_a_browser_has_no_time_limit_of_its_queue(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.open_channel(2)
+        client.open_channel(3)
+        client.declare("q", arguments={"x-consumer-timeout": 100})
+        publish(client, b"a")
+        assert len(look(client, 1)) == 1
+        client.consume("q", channel=3)
+        client.expect_delivery(3)
+        # The consumer beside it took longer than it may; the browser did too.
+        client.expect_channel_close(406, 3)
+        assert client.ready_count("q", 2) == 1
+
+
+def test_a_browser_that_does_not_read_holds_up_nobody(server: RunningServer) -> None:
+    body = bytes(100_000)
+    with connect(server.address) as browser, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        browser.open_channel()
+        browser.send(Basic.Consume(queue="q", no_ack=True, arguments=BROWSE))
+        for _ in range(100):
+            client.publish(body, "q")
+            client.expect_confirmed()
+            assert client.get("q") is not None
+        assert client.ready_count("q") == 0
+        assert server.resident_bytes < 300 * 2**20
