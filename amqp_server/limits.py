@@ -30,6 +30,8 @@ class Limits:
         exchanges_max: Exchanges of one virtual host. One more: precondition-failed (406).
         queues_max: Queues of one virtual host. One more: precondition-failed (406).
         bindings_max: Bindings of one virtual host. One more: precondition-failed (406).
+        shards_of_exchange_max: Shards that `amqp-server shards create` makes for an exchange: their
+            bindings come into force in one turn of the loop.
         consumers_per_channel_max: Consumers of one channel. One more: not-allowed (530).
         unacked_messages_per_channel_max: Deliveries waiting for an ack on one channel, whatever its
             prefetch count; at the bound nothing more is delivered until some are settled.
@@ -62,6 +64,7 @@ class Limits:
     exchanges_max: int = 100_000
     queues_max: int = 100_000
     bindings_max: int = 1_000_000
+    shards_of_exchange_max: int = 1024
     consumers_per_channel_max: int = 10_000
     unacked_messages_per_channel_max: int = 2_000_000
     waiting_reply_bytes_per_channel_max: int = 4 * MIB

@@ -64,6 +64,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "repair": LazyCommand(
             "cli.repair", "repair", "Mend what verify finds; nothing is removed without a copy."
         ),
+        "shards": LazyCommand(
+            "cli.shards", "shards", "Make, list and delete exchanges whose queues are shards."
+        ),
         "stats": LazyCommand("cli.stats", "stats", "Show what each queue holds."),
         "status": LazyCommand("cli.status", "status", "Tell what the running server holds."),
         "verify": LazyCommand(

@@ -10,13 +10,21 @@ from amqp_server.control.browse import QUEUES_BROWSE
 from amqp_server.control.checkpoint import CHECKPOINT
 from amqp_server.control.queues import QUEUES_STATS
 from amqp_server.control.registry import Command
+from amqp_server.control.shards import SHARDS_COMMANDS
 from amqp_server.control.status import STATUS
 from amqp_server.control.vhosts import VHOST_COMMANDS
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
         command.name: command
-        for command in (CHECKPOINT, QUEUES_BROWSE, QUEUES_STATS, STATUS, *VHOST_COMMANDS)
+        for command in (
+            CHECKPOINT,
+            QUEUES_BROWSE,
+            QUEUES_STATS,
+            STATUS,
+            *SHARDS_COMMANDS,
+            *VHOST_COMMANDS,
+        )
     }
 )
 """By name."""

@@ -18,6 +18,7 @@ _TYPE_NAMES: Final = {
     int: "a whole number",
     bool: "true or false",
     list: "an array",
+    dict: "an object",
 }
 
 

@@ -25,8 +25,11 @@ def make_binding(
     key: str,
     arguments: Table,
     reply: Method | None,
+    number: int | None = None,
 ) -> Awaitable[Method | None] | None:
     """Bind and answer; the same binding twice is one.
+
+    A new one has the number given, or is the last one of its source.
 
     Raises:
         PreconditionFailed: The exchange's type cannot have such a binding, or there are as many
@@ -45,6 +48,6 @@ def make_binding(
         vhost.binding_count,
         broker.config.limits.bindings_max,
     )
-    binding = vhost.bind(source, destination, key, arguments)
+    binding = vhost.bind(source, destination, key, arguments, number)
     after = saving.save_binding(vhost, binding) if binding and binding.is_durable else None
     return answer(channel, reply, after)

@@ -1,0 +1,1 @@
+"""Sets of shards: one exchange that hashes, and its numbered queues."""

@@ -1,0 +1,180 @@
+"""Making and deleting sets of shards, through the handlers of a client's declares and deletes.
+
+Each change can be cut short by a crash or by a disk that refuses, and is completed when it is
+asked for again: the exchange comes first and goes last, and tells how many shards there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.broker.handlers import exchange as exchange_handlers
+from amqp_server.broker.handlers import queue as queue_handlers
+from amqp_server.broker.handlers.bindings import make_binding
+from amqp_server.broker.handlers.names import check_not_locked
+from amqp_server.broker.inner_client import inner_channel
+from amqp_server.broker.sharding.checks import check_shards, refused_as
+from amqp_server.broker.sharding.errors import NoSuchShardsError, ShardClashError
+from amqp_server.broker.sharding.shard_set import WEIGHT, bound_queues, messages_of, shard_set
+from amqp_server.protocol.errors import AmqpError
+from amqp_server.protocol.methods import ExchangeDelete, QueueDelete
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    from amqp_server.broker.broker import Broker
+    from amqp_server.broker.channel import Channel
+    from amqp_server.broker.sharding.shard_set import ShardSet
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.tables import Table
+
+TOGETHER: Final = 128
+"""Queues that are made or deleted in one turn of the loop; the next ones wait for the disk."""
+_WHO: Final = "the shards command"
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What a create has made; the rest of the set was there.
+
+    Attributes:
+        exchange: Whether the exchange.
+        queues: How many queues.
+        bindings: How many bindings.
+    """
+
+    exchange: bool
+    queues: int
+    bindings: int
+
+
+async def create_shards(
+    broker: Broker, vhost: VirtualHost, wanted: ShardSet, arguments: Table
+) -> Created:
+    """Make a set of shards, or what is missing of it; returns when all of it is durable.
+
+    The queues are there before the first binding, and all bindings come into force in one turn:
+    what is published to a new exchange goes nowhere, or to its right shard.
+
+    Args:
+        broker: Whose.
+        vhost: Where.
+        wanted: What to make.
+        arguments: Of each queue.
+
+    Raises:
+        ShardsError: It cannot be made; nothing has changed.
+        AmqpError: A client was quicker in the middle of it; asking again says what is the matter.
+        MetadataError: The disk refused some of it.
+    """
+    channel = inner_channel(_WHO, vhost, broker)
+    first_number = check_shards(channel, wanted, arguments)
+    had_exchange = wanted.exchange in vhost.exchanges
+    missing = sum(queue is None for queue in wanted.queues(vhost))
+    await _all_done([partial(exchange_handlers.declare, channel, wanted.exchange_declare())])
+    for shards in _batches(wanted):
+        # Those too that are there: they may be on their way to the disk.
+        declares = [wanted.queue_declare(shard, arguments) for shard in shards]
+        await _all_done([partial(queue_handlers.declare, channel, each) for each in declares])
+    bindings = await _bind(channel, wanted, first_number)
+    return Created(not had_exchange, missing, bindings)
+
+
+async def delete_shards(
+    broker: Broker, vhost: VirtualHost, name: str, *, if_empty: bool
+) -> tuple[ShardSet, int]:
+    """Delete a set of shards with all messages; returns when none of it can come back.
+
+    Args:
+        broker: Whose.
+        vhost: Where.
+        name: Of the exchange.
+        if_empty: Only if no shard holds a message.
+
+    Returns:
+        What was deleted, and how many messages.
+
+    Raises:
+        ShardsError: There is no such set, or it may not be deleted; nothing has changed.
+        MetadataError: The disk refused some of it.
+    """
+    found = find_shards(vhost, name)
+    channel = inner_channel(_WHO, vhost, broker)
+    queues = [queue for queue in found.queues(vhost) if queue is not None]
+    with refused_as(ShardClashError):
+        for queue in queues:
+            check_not_locked(channel, queue)
+            queue.bring_up_to_date()
+    messages = sum(messages_of(queue) for queue in queues)
+    if if_empty and messages:
+        raise ShardClashError(
+            f"the shards of exchange '{name}' in vhost '{vhost.name}' hold {messages} messages"
+        )
+    for shards in _batches(found):
+        deletes = [QueueDelete(queue=found.queue_name(shard), no_wait=True) for shard in shards]
+        await _all_done([partial(queue_handlers.delete, channel, each) for each in deletes])
+    delete = ExchangeDelete(exchange=name, no_wait=True)
+    await _all_done([partial(exchange_handlers.delete, channel, delete)])
+    return found, messages
+
+
+def find_shards(vhost: VirtualHost, name: str) -> ShardSet:
+    """Return a set of shards by the name of its exchange.
+
+    Raises:
+        NoSuchShardsError: There is no such exchange, or it says nothing of shards.
+    """
+    exchange = vhost.exchanges.get(name)
+    if exchange is None:
+        raise NoSuchShardsError(f"no exchange '{name}' in vhost '{vhost.name}'")
+    found = shard_set(exchange)
+    if found is None:
+        raise NoSuchShardsError(f"exchange '{name}' in vhost '{vhost.name}' is none of shards")
+    return found
+
+
+async def _bind(channel: Channel, wanted: ShardSet, first_number: int) -> int:
+    """Bind all queues, those too that are bound; return how many were not."""
+    vhost = channel.virtual_host
+    exchange = vhost.exchanges.get(wanted.exchange)
+    queues = [queue for queue in wanted.queues(vhost) if queue is not None]
+    if exchange is None or len(queues) < wanted.count:
+        raise ShardClashError(f"some of the shards of '{wanted.exchange}' were deleted meanwhile")
+    bound_before = len(bound_queues(exchange))
+    await _all_done(
+        [
+            partial(make_binding, channel, exchange, queue, WEIGHT, {}, None, first_number + shard)
+            for shard, queue in enumerate(queues)
+        ]
+    )
+    return wanted.count - bound_before
+
+
+def _batches(shards: ShardSet) -> Iterator[range]:
+    for start in range(0, shards.count, TOGETHER):
+        yield range(start, min(start + TOGETHER, shards.count))
+
+
+async def _all_done(changes: Iterable[Callable[[], Awaitable[object] | None]]) -> None:
+    """Begin all changes in this turn; return when all have ended.
+
+    Raises what the first failed one did; those behind one that cannot begin are not begun.
+    """
+    begun: list[Awaitable[object]] = []
+    refusal: AmqpError | None = None
+    for begin in changes:
+        try:
+            change = begin()
+        except AmqpError as error:
+            refusal = error
+            break
+        if change is not None:
+            begun.append(change)
+    for end in await asyncio.gather(*begun, return_exceptions=True):
+        if isinstance(end, BaseException):
+            raise end
+    if refusal is not None:
+        raise refusal

@@ -1,0 +1,102 @@
+"""What belongs to a set of shards: names, declares, and what an exchange says of itself.
+
+An exchange of type `x-consistent-hash` with the argument `x-shards` = N, and the queues
+`<exchange>-0` to `<exchange>-<N-1>`, each bound once with the weight 1. The numbers of the bindings
+grow with those of the shards, so that the bucket of a key is its shard (`appendlog.sharding`).
+The argument tells a set that was begun from one that is complete; where a client has declared
+the exchange without it, complete bindings say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.protocol.field_comparison import INTEGER_KINDS
+from amqp_server.protocol.field_values import table_of
+from amqp_server.protocol.methods import ExchangeDeclare, QueueDeclare
+
+if TYPE_CHECKING:
+    from amqp_server.broker.binding import Binding
+    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.protocol.tables import Table
+
+HASH_KIND: Final = "x-consistent-hash"
+SHARDS: Final = "x-shards"
+"""Argument of the exchange: how many shards it has. No meaning for routing."""
+WEIGHT: Final = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSet:
+    """One set of shards, as it is or as it is asked for.
+
+    Attributes:
+        exchange: Its name, from which those of the queues follow.
+        count: How many shards, at least 1.
+    """
+
+    exchange: str
+    count: int
+
+    def queue_name(self, shard: int) -> str:
+        """Return the name of a shard's queue."""
+        return f"{self.exchange}-{shard}"
+
+    def queues(self, vhost: VirtualHost) -> list[Queue | None]:
+        """Return the queues by shard; None for one that is missing."""
+        return [vhost.queues.get(self.queue_name(shard)) for shard in range(self.count)]
+
+    def exchange_declare(self) -> ExchangeDeclare:
+        """Return the declare of the exchange."""
+        return ExchangeDeclare(
+            exchange=self.exchange,
+            type=HASH_KIND,
+            durable=True,
+            no_wait=True,
+            arguments=table_of({SHARDS: self.count}),
+        )
+
+    def queue_declare(self, shard: int, arguments: Table) -> QueueDeclare:
+        """Return the declare of a shard's queue."""
+        return QueueDeclare(
+            queue=self.queue_name(shard), durable=True, no_wait=True, arguments=arguments
+        )
+
+
+def shard_set(exchange: Exchange) -> ShardSet | None:
+    """Return the set that an exchange has, complete or not; None if it has none."""
+    if exchange.type != HASH_KIND:
+        return None
+    noted = exchange.arguments.get(SHARDS)
+    if noted is not None and noted.kind in INTEGER_KINDS:
+        count = noted.value
+        assert isinstance(count, int), "its kind says so"
+    else:
+        count = len(exchange.bindings)
+        shards = ShardSet(exchange.name, count)
+        if bound_queues(exchange) != {shards.queue_name(shard) for shard in range(count)}:
+            return None
+    return ShardSet(exchange.name, count) if count > 0 else None
+
+
+def bound_queues(exchange: Exchange) -> set[str]:
+    """Return the names of the queues to which an exchange is bound as to a shard."""
+    bindings = exchange.bindings.values()
+    return {each.destination.name for each in bindings if is_of_shard(each)}
+
+
+def is_of_shard(binding: Binding) -> bool:
+    """Return whether a binding is as those of shards are."""
+    is_plain = binding.routing_key == WEIGHT and not binding.arguments
+    return is_plain and binding.identity.kind == "queue"
+
+
+def messages_of(queue: Queue) -> int:
+    """Return how many messages a queue holds: all that its log keeps, or the unsettled ones."""
+    store, settlement = queue.store, queue.settlement
+    if queue.is_stream:
+        return store.end_offset - store.log.log_start_offset
+    return store.cursor - settlement.ack_floor - settlement.settled_above_floor
