@@ -2,7 +2,11 @@
 
 from offsets.checkpoint import CheckpointStore, WrittenRound
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
+from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import LogCatalog, LogPlace
+from offsets.consuming.consumer import Consumer
+from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
+from offsets.consuming.position import Position
 from offsets.consuming.root import LogRoot
 from offsets.errors import (
     CheckpointFailedError,
@@ -40,6 +44,9 @@ __all__ = [
     "CheckpointFailedError",
     "CheckpointRecovery",
     "CheckpointStore",
+    "ConsumedBatch",
+    "Consumer",
+    "ConsumerStatistics",
     "GroupCheckpoint",
     "GroupInUseError",
     "GroupLockedError",
@@ -48,11 +55,13 @@ __all__ = [
     "GroupSnapshot",
     "InvalidGroupNameError",
     "InvalidLogNameError",
+    "Lag",
     "LogCatalog",
     "LogNotFoundError",
     "LogPlace",
     "LogRoot",
     "OffsetsError",
+    "Position",
     "QueueCheckpoint",
     "QueueSnapshot",
     "RedoFailedError",

@@ -78,7 +78,7 @@ def read_checkpoint(directory: Path, filesystem: FileSystem) -> CheckpointRecove
         CheckpointFailedError: The directory cannot be listed.
         UnsupportedCheckpointError: A file is of another version; nothing may be written then.
     """
-    generations = _generations(directory, filesystem)
+    generations = checkpoint_generations(directory, filesystem)
     recovery = CheckpointRecovery(generation=generations[-1] if generations else 0)
     files: list[_CheckpointFile] = []
     for generation in reversed(generations):
@@ -96,7 +96,12 @@ def read_checkpoint(directory: Path, filesystem: FileSystem) -> CheckpointRecove
     return recovery
 
 
-def _generations(directory: Path, filesystem: FileSystem) -> list[int]:
+def checkpoint_generations(directory: Path, filesystem: FileSystem) -> list[int]:
+    """Return the generations that have a file, ascending.
+
+    Raises:
+        CheckpointFailedError: The directory cannot be listed.
+    """
     try:
         names = filesystem.listdir(directory)
     except FileNotFoundError:

@@ -37,16 +37,19 @@ class LogFollower(LogReader):
         super().__init__(directory, filesystem, skip_damage)
         self._settle()
 
-    def refresh(self) -> bool:
+    def refresh(self, *, is_thorough: bool = False) -> bool:
         """Look again; return whether there may be more, or less, than before.
 
         Costs one small read while nothing became durable; else the listing of the directory, and
         a footer for each segment that was sealed since.
 
+        Args:
+            is_thorough: List the directory in any case: retention shows nowhere else.
+
         Raises:
             UnsupportedFormatError: As for `LogReader`, and so on.
         """
-        if self._durable is not None and self.identity is not None:
+        if not is_thorough and self._durable is not None and self.identity is not None:
             incarnation = self.identity.incarnation
             durable = read_durable_end(self._filesystem, self.directory, incarnation)
             if durable is not None and durable.generation == self._durable.generation:

@@ -1,0 +1,185 @@
+"""One log as one group's consumer has it: where it reads, and what it is done with."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from appendlog import LogFollower
+from appendlog.segments.read_result import ReadResult
+from offsets.consuming.batch import ConsumedBatch
+from offsets.consuming.catalog import LogPlace
+from offsets.consuming.claims import Claim
+from offsets.consuming.position import Position
+from offsets.errors import GroupOffsetOutOfRangeError
+from offsets.group_checkpoint import GroupCheckpoint, GroupSnapshot
+from offsets.group_offsets import GroupOffsets
+
+
+class ConsumedLog:
+    """One log of one group. Not thread-safe.
+
+    Args:
+        place: Of the log.
+        group: Name of the group.
+        claim: On the log for the group; released by `close`.
+        known: What the checkpoints say of the group.
+        start: Where it begins if they say nothing.
+
+    Attributes:
+        place: Of the log.
+        group: What the group is done with.
+        follower: Reads the log.
+        position: What is read next.
+        lost_records: Offsets that were skipped because they are damaged.
+
+    Raises:
+        LogError: The log cannot be read.
+        OSError: A file cannot be read.
+    """
+
+    def __init__(
+        self,
+        place: LogPlace,
+        group: str,
+        claim: Claim,
+        known: GroupCheckpoint | None,
+        start: Position,
+    ) -> None:
+        self.place: Final = place
+        self.follower: Final = LogFollower(place.directory)
+        self._claim = claim
+        end = self.follower.log_end_offset
+        self.group = GroupOffsets(group) if known is None else known.offsets(end)
+        if self.group.start is None:
+            self.group.start_at(start.find(self.follower), time.time_ns())
+        self.position = self.group.start or 0
+        self.lost_records = 0
+        self.drop()
+
+    @property
+    def name(self) -> str:
+        """Of the log."""
+        return self.place.name
+
+    @property
+    def lag(self) -> int:
+        """Offsets between what the group is done with and the durable end, at the last look."""
+        return self.group.lag(self.follower.log_end_offset, self.follower.log_start_offset)
+
+    def look(self, *, is_thorough: bool = False) -> None:
+        """See what was appended, and what retention has removed.
+
+        Args:
+            is_thorough: Also when nothing became durable since: retention alone shows only then.
+
+        Raises:
+            LogError: The log cannot be read.
+            OSError: A file cannot be read.
+        """
+        self.follower.refresh(is_thorough=is_thorough)
+        self.drop()
+
+    def drop(self) -> None:
+        """Go on to where the log begins now; `GroupOffsets` counts what the group missed."""
+        self.group.drop_below(self.follower.log_start_offset)
+        self.position = max(self.position, self.group.start or 0)
+
+    def read(self, max_records: int, max_bytes: int) -> ConsumedBatch | None:
+        """Return the next records that the group is not done with, and go on behind them.
+
+        Args:
+            max_records: >= 1.
+            max_bytes: Of messages, >= 1; one record is always returned if there is one.
+
+        Returns:
+            None when there is nothing up to the durable end as it was at the last look.
+
+        Raises:
+            LogError: The log cannot be read.
+        """
+        while self.position < self.follower.log_end_offset:
+            start = self._next_unsettled(self.position)
+            found = self.follower.read_batch(start, max_records, max_bytes)
+            self.drop()
+            # Retention may have moved the start while this was read.
+            start = max(start, self.follower.log_start_offset)
+            self.position = max(self.position, found.next_offset)
+            batch = self._batch(start, found)
+            if batch is not None:
+                return batch
+        return None
+
+    def settle(self, start: int, end: int) -> int:
+        """Take acks of `[start, end)`, and return how many were new.
+
+        Raises:
+            GroupOffsetOutOfRangeError: It is no range of offsets that a reader can have seen.
+        """
+        log = self.follower
+        if not 0 <= start <= end or end > log.log_end_offset:
+            wrong = start if start < 0 else end
+            raise GroupOffsetOutOfRangeError(
+                self.group.name, wrong, log.log_start_offset, log.log_end_offset
+            )
+        return self.group.settle(start, end, time.time_ns())
+
+    def commit(self, offset: int) -> int:
+        """Say that all below `offset` is done; see `GroupOffsets.commit`."""
+        log = self.follower
+        now_ns = time.time_ns()
+        return self.group.commit(offset, log.log_start_offset, log.log_end_offset, now_ns)
+
+    def seek(self, position: Position) -> int:
+        """Go anywhere in the log, back or on; return the offset that is read next."""
+        self.look(is_thorough=True)
+        log = self.follower
+        offset = position.find(log)
+        self.group.seek(offset, log.log_start_offset, log.log_end_offset, time.time_ns())
+        self.position = offset
+        return offset
+
+    def snapshot(self) -> GroupSnapshot:
+        """Return what a checkpoint is to say of the group."""
+        end = self.follower.log_end_offset
+        return GroupSnapshot.of(self.group, self.place.identity.incarnation, end, self.position)
+
+    def close(self) -> None:
+        """Close the files and give the log up to other consumers of the group."""
+        self.follower.close()
+        self._claim.release()
+
+    def _next_unsettled(self, offset: int) -> int:
+        settlement = self.group.settlement
+        if not settlement.settled_above_floor:
+            return offset
+        end = self.follower.log_end_offset
+        ranges = settlement.unsettled_ranges(offset, end)
+        return ranges[0][0] if ranges else end
+
+    def _batch(self, start: int, found: ReadResult) -> ConsumedBatch | None:
+        """Return what the group is not done with; what is not in the log it is done with."""
+        offsets, times, messages = found.offsets, found.timestamps_ns, found.messages
+        end = found.next_offset
+        if len(offsets) != end - start:
+            self._settle_gaps(start, offsets, end)
+        self.lost_records += sum(high - low for low, high in found.lost)
+        settlement = self.group.settlement
+        if settlement.settled_above_floor:
+            kept = [at for at, offset in enumerate(offsets) if not settlement.is_settled(offset)]
+            if len(kept) != len(offsets):
+                offsets = [offsets[at] for at in kept]
+                times = [times[at] for at in kept]
+                messages = [messages[at] for at in kept]
+        if not offsets:
+            return None
+        return ConsumedBatch(self.name, start, end, offsets, times, messages)
+
+    def _settle_gaps(self, start: int, offsets: list[int], end: int) -> None:
+        """Nobody can ack what was removed or lost: the floor would stay below it for ever."""
+        now_ns = time.time_ns()
+        expected = start
+        for offset in [*offsets, end]:
+            if offset > expected:
+                self.group.settle(expected, offset, now_ns)
+            expected = offset + 1

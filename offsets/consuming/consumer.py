@@ -1,0 +1,349 @@
+"""Reading logs as a group: each record once, acks in any order, places kept over restarts.
+
+A consumer has the logs whose names match its pattern, also those that appear later, and holds
+each for its group alone. What is acked is in memory until `sync`, which `poll` does by itself
+every so often: after a crash the acks since then are forgotten, and those records come again. A
+checkpoint may lag, never lead: what is not durable in the log is not seen, so it is not acked.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from appendlog import FileSystem
+from offsets.consuming.batch import ConsumedBatch
+from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
+from offsets.consuming.claims import Claim
+from offsets.consuming.consumed_log import ConsumedLog
+from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
+from offsets.consuming.position import Position
+from offsets.consuming.shared_checkpoints import SharedCheckpoints
+from offsets.consuming.workers import check_worker, is_of_worker
+from offsets.errors import LogNotFoundError
+from offsets.group_offsets import check_group_name
+
+BATCH_RECORDS: Final = 1_000
+BATCH_BYTES: Final = 4 << 20
+POLL_INTERVAL_SECONDS: Final = 0.05
+
+
+class Consumer:
+    """One consumer of a group. Not thread-safe, but for `stop`.
+
+    Args:
+        root: The data directory; a `LogRoot` has made it.
+        group: 1 to 255 bytes of UTF-8, no control characters.
+        pattern: Which logs: `*`, `?` and `[...]` as in a shell.
+        worker: `(number, total)`: of all logs that match it has its share, the same in every
+            process: by the number at the end of the log's name, else by a hash of the name.
+        start: Where the group begins in a log in which it has no place yet.
+        sync_interval_seconds: How often `poll` writes down what was acked; 0: only `sync` does.
+        discovery_interval_seconds: How often `poll` looks for logs that appeared, and for what
+            retention has removed.
+        vhost: The virtual host of the logs.
+        filesystem: The operating system's by default.
+
+    Attributes:
+        group: Its name.
+        dropped_since_last_poll: What retention took away, unread by the group, between the last
+            two polls.
+
+    Raises:
+        GroupLockedError: Another consumer of the group has one of the logs; `pid` says which.
+        InvalidGroupNameError: The name of the group is not such.
+        StorageLockedError: A server runs on the directory: it has groups of its own.
+        StorageFormatError: It is of another format version, or no data directory.
+        StorageUnavailableError: It is not there, or cannot be used.
+        CheckpointFailedError: The places of groups cannot be read.
+        LogError: A log cannot be read.
+        ValueError: The worker is not one of its total.
+    """
+
+    def __init__(
+        self,
+        root: Path | str,
+        group: str,
+        pattern: str = "*",
+        *,
+        worker: tuple[int, int] = (0, 1),
+        start: Position = Position.EARLIEST,
+        sync_interval_seconds: float = 1.0,
+        discovery_interval_seconds: float = 1.0,
+        vhost: str = DEFAULT_VHOST,
+        filesystem: FileSystem | None = None,
+    ) -> None:
+        check_group_name(group)
+        check_worker(worker)
+        self.group: Final = group
+        self.dropped_since_last_poll = 0
+        self._root = Path(root)
+        self._pattern = pattern
+        self._worker = worker
+        self._sync_interval_seconds = sync_interval_seconds
+        self._discovery_interval_seconds = discovery_interval_seconds
+        self._stopping = threading.Event()
+        self._is_closed = False
+        self._logs: dict[str, ConsumedLog] = {}
+        self._turn = 0
+        self._delivered = self._acked = 0
+        self._synced_at: float | None = None
+        self._sync_due_at = time.monotonic() + sync_interval_seconds
+        self._claim = Claim.as_member(self._root)
+        self._catalog = LogCatalog(self._root, vhost, filesystem)
+        self._checkpoints = SharedCheckpoints(self._root, filesystem)
+        try:
+            self._discover(start)
+        except BaseException:
+            self._release()
+            raise
+
+    @property
+    def logs(self) -> list[str]:
+        """The names of the logs that it has, in order."""
+        return sorted(self._logs)
+
+    def poll(
+        self,
+        max_records: int = BATCH_RECORDS,
+        max_bytes: int = BATCH_BYTES,
+        timeout_seconds: float = 0.0,
+    ) -> ConsumedBatch | None:
+        """Return the next records of one log; the logs take turns.
+
+        Args:
+            max_records: >= 1.
+            max_bytes: Of messages, >= 1; one record is always returned if there is one.
+            timeout_seconds: How long to wait for something to become durable.
+
+        Returns:
+            None when there was nothing until the timeout, or `stop` was called.
+
+        Raises:
+            GroupLockedError: A log has appeared, and another consumer of the group has it.
+            LogError: A log cannot be read.
+            CheckpointFailedError: It was time for a sync, which failed: it is tried again.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        self._take_dropped()
+        while True:
+            now = time.monotonic()
+            self._do_what_is_due(now)
+            batch = self._next(max_records, max_bytes)
+            self._take_dropped(add=True)
+            if batch is not None or now >= deadline or self._stopping.is_set():
+                return batch
+            self._stopping.wait(min(POLL_INTERVAL_SECONDS, deadline - now))
+
+    def ack(self, log: str, offset: int) -> int:
+        """Say that one record is done, in any order; return 1, or 0 if it was already.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+            GroupOffsetOutOfRangeError: The log has no such offset.
+        """
+        return self.ack_range(log, offset, offset + 1)
+
+    def ack_range(self, log: str, start: int, end: int) -> int:
+        """Say that `[start, end)` is done, in any order; return how many were not yet.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+            GroupOffsetOutOfRangeError: The log has no such offsets.
+        """
+        newly = self._log(log).settle(start, end)
+        self._acked += newly
+        return newly
+
+    def ack_batch(self, batch: ConsumedBatch) -> int:
+        """Say that all records of a batch are done; return how many were not yet.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+        """
+        return self.ack_range(batch.log, batch.start, batch.end)
+
+    def commit(self, log: str, offset: int) -> int:
+        """Say that all below `offset` is done; return how many were not yet.
+
+        The same again is fine. To go back on purpose is `seek`.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+            RegressingCommitError: It is below an earlier commit; nothing was changed.
+            GroupOffsetOutOfRangeError: The log has no such offset.
+        """
+        newly = self._log(log).commit(offset)
+        self._acked += newly
+        return newly
+
+    def committed(self, log: str) -> int | None:
+        """Return the offset below which all is done; None if nothing was ever acked.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+        """
+        return self._log(log).group.committed
+
+    def seek(self, position: Position, log: str | None = None) -> dict[str, int]:
+        """Go somewhere else, back or on, in one log or in all; return where that is.
+
+        What was acked from there on is forgotten, what lies before it counts as done.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+            LogError: A log cannot be read.
+        """
+        chosen = self._logs.values() if log is None else [self._log(log)]
+        return {each.name: each.seek(position) for each in chosen}
+
+    def lag(self) -> Lag:
+        """Look again at every log, and return how far the group is behind in it.
+
+        Raises:
+            LogError: A log cannot be read.
+        """
+        for each in self._logs.values():
+            each.look(is_thorough=True)
+        logs = {name: self._logs[name].lag for name in self.logs}
+        return Lag(sum(logs.values()), logs)
+
+    def sync(self) -> None:
+        """Put what was acked, sought and dropped on the disk.
+
+        Raises:
+            CheckpointFailedError: The disk refused; nothing is lost in memory, try again.
+            StorageLockedError: Another process is in the middle of a round, and stays there.
+        """
+        changed = [each for each in self._logs.values() if each.group.changed]
+        if changed:
+            self._checkpoints.write([each.snapshot() for each in changed])
+        for each in changed:
+            each.group.changed = False
+        self._synced_at = time.monotonic()
+        self._sync_due_at = self._synced_at + self._sync_interval_seconds
+
+    def stop(self) -> None:
+        """End a `poll` that waits, now and from now on; from any thread or signal handler."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, but not longer than until `stop`; return whether that was called."""
+        return self._stopping.wait(seconds)
+
+    def statistics(self) -> ConsumerStatistics:
+        """Return what was done since it was opened, and where it is."""
+        logs = self._logs.values()
+        age = None if self._synced_at is None else time.monotonic() - self._synced_at
+        return ConsumerStatistics(
+            logs=len(logs),
+            delivered_records=self._delivered,
+            acked_records=self._acked,
+            dropped_records=sum(each.group.dropped_total for each in logs),
+            lost_records=sum(each.lost_records for each in logs),
+            lag=sum(each.lag for each in logs),
+            checkpoint_age_seconds=age,
+        )
+
+    def close(self) -> None:
+        """Sync, and give the logs up to other consumers; a second call does nothing.
+
+        Raises:
+            CheckpointFailedError: The disk refused: acks since the last sync are forgotten.
+        """
+        if self._is_closed:
+            return
+        try:
+            self.sync()
+        finally:
+            self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _log(self, name: str) -> ConsumedLog:
+        try:
+            return self._logs[name]
+        except KeyError:
+            raise LogNotFoundError(name, self._root) from None
+
+    def _next(self, max_records: int, max_bytes: int) -> ConsumedBatch | None:
+        logs = list(self._logs.values())
+        for step in range(len(logs)):
+            log = logs[(self._turn + step) % len(logs)]
+            batch = log.read(max_records, max_bytes)
+            if batch is None:
+                log.look()
+                batch = log.read(max_records, max_bytes)
+            if batch is not None:
+                self._turn = (self._turn + step + 1) % len(logs)
+                self._delivered += len(batch)
+                return batch
+        return None
+
+    def _take_dropped(self, *, add: bool = False) -> None:
+        dropped = sum(each.group.take_dropped() for each in self._logs.values())
+        self.dropped_since_last_poll = dropped + (self.dropped_since_last_poll if add else 0)
+
+    def _do_what_is_due(self, now: float) -> None:
+        if now >= self._discovery_due_at:
+            # All of a log that appears now came after this consumer.
+            self._discover(Position.EARLIEST)
+            for each in self._logs.values():
+                each.look(is_thorough=True)
+        if self._sync_interval_seconds and now >= self._sync_due_at:
+            self.sync()
+
+    def _discover(self, start: Position) -> None:
+        found = self._catalog.find(self._pattern)
+        mine = {name: found[name] for name in found if is_of_worker(name, self._worker)}
+        for name in [name for name in self._logs if self._logs[name].place != mine.get(name)]:
+            # Deleted, and perhaps made anew: its place means nothing any more.
+            self._logs.pop(name).close()
+        fresh = [place for name, place in mine.items() if name not in self._logs]
+        if fresh:
+            self._take_up(fresh, start)
+        self._discovery_due_at = time.monotonic() + self._discovery_interval_seconds
+
+    def _take_up(self, places: list[LogPlace], start: Position) -> None:
+        claims: list[tuple[LogPlace, Claim]] = []
+        try:
+            for place in places:
+                incarnation = place.identity.incarnation
+                claim = Claim.as_consumer(self._root, self.group, place.name, incarnation)
+                claims.append((place, claim))
+            # Behind the claims: from now on nobody else moves these groups.
+            known = self._checkpoints.load()
+            while claims:
+                place, claim = claims[0]
+                state = known.get((place.identity.incarnation, self.group))
+                log = ConsumedLog(place, self.group, claim, state, start)
+                self._logs[place.name] = log
+                claims.pop(0)
+        finally:
+            for _, claim in claims:
+                claim.release()
+
+    def _release(self) -> None:
+        self._is_closed = True
+        for each in self._logs.values():
+            each.close()
+        self._logs.clear()
+        self._checkpoints.close()
+        self._claim.release()

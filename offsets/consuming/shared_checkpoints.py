@@ -1,0 +1,75 @@
+"""The checkpoints of a data directory that several processes write, one at a time.
+
+Each process writes whole states of groups that only it has (`claims`), on top of what the others
+wrote. A process that finds the newest file to be its own appends to it; else it reads what is
+there and begins the next generation, as every start of a server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from appendlog.files.filesystem import FileSystem
+from offsets.checkpoint import CheckpointStore
+from offsets.checkpoint_reading import checkpoint_generations, read_checkpoint
+from offsets.consuming.claims import Claim
+from offsets.group_checkpoint import GroupCheckpoint, GroupState
+
+
+class SharedCheckpoints:
+    """Reads and writes the places of groups. Used by one thread at a time.
+
+    Args:
+        root: The data directory.
+        filesystem: The operating system's by default.
+    """
+
+    def __init__(self, root: Path, filesystem: FileSystem | None = None) -> None:
+        """Touch nothing."""
+        self._directory: Final = root / "offsets"
+        self._filesystem: Final = filesystem or FileSystem()
+        self._store: CheckpointStore | None = None
+
+    def load(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
+        """Return what is known of every group, by incarnation of the log and name of the group.
+
+        Raises:
+            CheckpointFailedError: The directory cannot be listed.
+            UnsupportedCheckpointError: A file is of another version.
+        """
+        return read_checkpoint(self._directory, self._filesystem).group_checkpoints()
+
+    def write(self, groups: Sequence[GroupState], removed: Sequence[tuple[UUID, str]] = ()) -> None:
+        """Put states of groups on the disk; returns when they are there.
+
+        Args:
+            groups: Whole states of groups that this process has claimed.
+            removed: Groups to forget, by incarnation and name, none of them in `groups`.
+
+        Raises:
+            CheckpointFailedError: The disk refused; what was there before still counts.
+            UnsupportedCheckpointError: A file is of another version.
+            StorageLockedError: Another process is in the middle of a round, and stays there.
+            StorageUnavailableError: The directory or its lock cannot be made.
+        """
+        with Claim.for_a_round(self._directory):
+            store = self._newest()
+            store.write_round((), groups=groups, removed_groups=removed)
+
+    def close(self) -> None:
+        """Close the file; writes nothing."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _newest(self) -> CheckpointStore:
+        generations = checkpoint_generations(self._directory, self._filesystem)
+        store = self._store
+        if store is not None and generations and generations[-1] == store.generation:
+            return store
+        self.close()
+        self._store, _, _ = CheckpointStore.open(self._directory, self._filesystem)
+        return self._store
