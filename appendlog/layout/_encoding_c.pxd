@@ -2,10 +2,25 @@
 
 cimport cython
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memcpy
+
 ctypedef const unsigned char *octets_t
 
 
+cdef inline bytes new_bytes(Py_ssize_t size):
+    # Nobody else may see them before they are filled.
+    return PyBytes_FromStringAndSize(NULL, size)
+
+
+cdef inline void copy_octets(
+    unsigned char *target, Py_ssize_t to, octets_t octets, Py_ssize_t size
+) noexcept:
+    memcpy(target + to, octets, size)
+
+
 cdef bint COMPILED
+cdef int _CHUNK_HEADER_BYTES
 cdef int _ANNOTATED
 cdef int _PERSISTENT
 cdef long long _U32_MAX
@@ -16,11 +31,13 @@ cdef long long _MILLISECOND_NS
 @cython.locals(
     count=cython.Py_ssize_t,
     index=cython.Py_ssize_t,
-    at=cython.Py_ssize_t,
     size=cython.longlong,
     parts=list,
-    headers=bytearray,
-    stores="unsigned char *",
+    chunk=bytes,
+    chunk_bytes=cython.Py_ssize_t,
+    target="unsigned char *",
+    to=cython.Py_ssize_t,
+    front=bytes,
     message=bytes,
     prefix=bytes,
     records=bytes,
