@@ -20,6 +20,7 @@ def test_the_storage_rooms_have_their_benchmarks() -> None:
     names = {
         "append",
         "checkpoint",
+        "encode",
         "flush-rounds",
         "index",
         "opening",
@@ -54,6 +55,7 @@ def test_rounds_over_many_logs_are_measured_beside_one_log_at_a_time(tmp_path: P
     "options",
     [
         ["index", *SMALL],
+        ["encode", "--records", "300", "--rounds", "1"],
         ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1"],
         ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1", "--priorities"],
     ],
