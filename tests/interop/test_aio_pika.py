@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import aio_pika
 import pytest
@@ -271,3 +272,54 @@ async def test_a_robust_connection_lives_through_a_kill_and_a_restart(
 
 async def _ignore(_: AbstractIncomingMessage) -> None:
     """Leave a message unanswered."""
+
+
+async def test_a_stream_is_read_from_a_place(connection: AbstractConnection) -> None:
+    channel = await connection.channel()
+    await channel.set_qos(prefetch_count=10)
+    arguments: dict[str, Any] = {"x-queue-type": "stream"}
+    queue = await channel.declare_queue("stream", durable=True, arguments=arguments)
+    for number in range(50):
+        published = message(b"%d" % number, persistent=number % 2 == 0)
+        await channel.default_exchange.publish(published, queue.name)
+    for start, first in (("first", 0), (20, 20), (-5, 45), ("last", 49)):
+        offsets: list[Any] = []
+        async with queue.iterator(
+            timeout=SECONDS_MAX, arguments={"x-stream-offset": start}
+        ) as messages:
+            async for each in messages:
+                async with each.process():
+                    assert each.body == b"%d" % (first + len(offsets))
+                    offsets.append(each.headers["x-stream-offset"])
+                if len(offsets) == 50 - first:
+                    break
+        assert offsets == list(range(first, 50))
+
+
+async def test_a_stream_that_is_read_on_after_a_restart_has_no_gap(
+    start_server: StartServer,
+) -> None:
+    server = start_server()
+    url = f"amqp://{server.host}:{server.port}"
+    arguments: dict[str, Any] = {"x-queue-type": "stream"}
+    seen: list[int] = []
+    for first in (0, 100):
+        async with await aio_pika.connect(url) as opened:
+            channel = await opened.channel()
+            await channel.set_qos(prefetch_count=10)
+            queue = await channel.declare_queue("stream", durable=True, arguments=arguments)
+            for number in range(first, first + 100):
+                await channel.default_exchange.publish(message(b"%d" % number), queue.name)
+            start = {"x-stream-offset": len(seen)}
+            async with queue.iterator(timeout=SECONDS_MAX, arguments=start) as messages:
+                async for each in messages:
+                    await each.ack()
+                    assert each.body == b"%d" % len(seen)
+                    seen.append(len(seen))
+                    if len(seen) == (70 if first == 0 else 200):
+                        break
+        if first == 0:
+            server.kill()
+            server.restart()
+            url = f"amqp://{server.host}:{server.port}"
+    assert len(seen) == 200

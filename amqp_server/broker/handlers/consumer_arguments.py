@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import duration, integer, truth
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
-from amqp_server.broker.handlers.stream_consumers import stream_offset
+from amqp_server.broker.handlers.stream_consumers import stream_filter, stream_offset
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.browsing import BROWSE, browses
 from amqp_server.broker.subscriptions.finding import OFFSET
+from amqp_server.broker.subscriptions.stream_filter import FILTER, MATCH_UNFILTERED
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ PRIORITY = "x-priority"
 TIMEOUT = "x-consumer-timeout"
 """Milliseconds that a consumer may take to answer a delivery; 0 = for ever."""
 
+_STREAM = frozenset((QueueType.STREAM,))
 _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     BROWSE: (truth, frozenset(QueueType)),
     PRIORITY: (integer, frozenset((QueueType.CLASSIC, QueueType.QUORUM))),
     TIMEOUT: (duration, frozenset(QueueType)),
     "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
-    OFFSET: (stream_offset, frozenset((QueueType.STREAM,))),
+    OFFSET: (stream_offset, _STREAM),
+    FILTER: (stream_filter, _STREAM),
+    MATCH_UNFILTERED: (truth, _STREAM),
 }
 """By name, in RabbitMQ's order of checks."""
 

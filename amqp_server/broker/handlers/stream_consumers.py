@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.handlers.argument_values import text, unacceptable
+from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.start_position import parse_start
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
 from amqp_server.protocol.field_comparison import INTEGER_KINDS, erlang_term, type_name
@@ -24,11 +26,22 @@ _START_KINDS = INTEGER_KINDS | {b"S", b"T"}
 def stream_offset(value: FieldValue, _arguments: Table) -> str | None:
     """Return what is wrong with where a consumer wants to begin, or None."""
     if value.kind not in _START_KINDS:
-        return f"{{unacceptable_type,{type_name(value)}}}"
+        return unacceptable(value)
     if parse_start(value, now_ns=0) is None:
         shown = f"{{{type_name(value)},{erlang_term(value.value)}}}"
         return f"{{invalid_stream_offset_arg,{shown}}}"
     return None
+
+
+def stream_filter(value: FieldValue, arguments: Table) -> str | None:
+    """Return what is wrong with the values that a consumer wants, or None."""
+    if isinstance(value.value, list):
+        fault = next(filter(None, (text(each, arguments) for each in value.value)), None)
+    else:
+        fault = text(value, arguments)
+    if fault is None and ("x-consumer-group" in arguments or browses(arguments)):
+        return "members of a group, and consumers that browse, have no filter"
+    return fault
 
 
 def check_stream_consumer(channel: Channel, queue: Queue, method: BasicConsume) -> None:

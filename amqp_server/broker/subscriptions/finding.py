@@ -14,6 +14,7 @@ from amqp_server.broker.subscriptions.start_position import (
     start_offset,
     start_offset_now,
 )
+from amqp_server.broker.subscriptions.stream_filter import parse_filter
 
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
@@ -46,7 +47,8 @@ def find_source(queue: Queue, arguments: Table) -> Source:
         return queue.subscriptions.browse(start_offset_now(queue, _start(arguments)))
     if not queue.is_stream:
         return queue
-    return queue.subscriptions.begin(start_offset_now(queue, _start(arguments)))
+    start = start_offset_now(queue, _start(arguments))
+    return queue.subscriptions.begin(start, parse_filter(arguments))
 
 
 async def search_source(queue: Queue, arguments: Table) -> Source | None:
@@ -62,8 +64,9 @@ async def search_source(queue: Queue, arguments: Table) -> Source | None:
     start = await start_offset(queue, _start(arguments))
     if queue.is_deleted:
         return None
-    subscriptions = queue.subscriptions
-    return subscriptions.browse(start) if browses(arguments) else subscriptions.begin(start)
+    if browses(arguments):
+        return queue.subscriptions.browse(start)
+    return queue.subscriptions.begin(start, parse_filter(arguments))
 
 
 def _start(arguments: Table) -> StartPosition:

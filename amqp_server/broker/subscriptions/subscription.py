@@ -62,8 +62,12 @@ class Subscription:
         if self.is_deleted:
             return
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
-        if len(self.ready) and dispatch(self):
+        if self._serve():
             self._turn.mark(self)
+
+    def _serve(self) -> bool:
+        """Deliver what may be delivered now; return whether there is more to do at once."""
+        return len(self.ready) > 0 and dispatch(self)
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return what is at hand of `[start, end)`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.subscriptions.browsing import BrowseSubscription
+from amqp_server.broker.subscriptions.filtered_subscription import FilteredSubscription
 from amqp_server.broker.subscriptions.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.subscriptions.stream_filter import StreamFilter
     from amqp_server.broker.turn import Turn
 
 
@@ -53,9 +55,17 @@ class Subscriptions:
         self._all[subscription] = None
         return subscription
 
-    def begin(self, start: int) -> Subscription:
-        """Return a new one for a consumer that is to have all from the offset `start` on."""
-        subscription = Subscription(self._queue, self._turn, start)
+    def begin(self, start: int, wanted: StreamFilter | None = None) -> Subscription:
+        """Return a new one for a consumer.
+
+        Args:
+            start: It is to have all from this offset on.
+            wanted: Or as much of it as this lets through.
+        """
+        if wanted is None:
+            subscription = Subscription(self._queue, self._turn, start)
+        else:
+            subscription = FilteredSubscription(self._queue, self._turn, start, wanted)
         self._all[subscription] = None
         return subscription
 

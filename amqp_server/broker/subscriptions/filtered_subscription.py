@@ -1,0 +1,92 @@
+"""A subscription that delivers only some messages: those that a filter lets through."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.broker.consuming.dispatch import dispatch
+from amqp_server.broker.storing.message_run import matching_ranges
+from amqp_server.broker.subscriptions.subscription import Subscription
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+    from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.broker.subscriptions.stream_filter import StreamFilter
+    from amqp_server.broker.turn import Turn
+
+TURN_MESSAGES_MAX: Final = 16_384
+"""Messages that are looked at in one turn: about a millisecond of it."""
+_RUN_COST: Final = 64
+"""A run that is delivered takes as long as so many looks."""
+
+
+class FilteredSubscription(Subscription):
+    """Looks at messages a run at a time, and takes out of its order what is not wanted.
+
+    What is passed over costs no credit. Nothing is looked at for consumers that can take nothing.
+
+    Args:
+        queue: Whose log.
+        turn: Where it asks for its turn.
+        start: The first offset that it looks at.
+        wanted: What its consumers want.
+    """
+
+    def __init__(self, queue: Queue, turn: Turn, start: int, wanted: StreamFilter) -> None:
+        """Begin at `start` without a consumer."""
+        super().__init__(queue, turn, start)
+        self._wanted = wanted
+        # Of what lies below `_looked_at_end`: the ranges that are wanted and not delivered yet.
+        self._found: deque[tuple[int, int]] = deque()
+        self._looked_at_end = start
+
+    def read_run(self, start: int, end: int) -> Messages:
+        """Return what is at hand of `[start, end)`, as far as it is wanted."""
+        self._forget_below(start)
+        if not self._found or self._found[0][0] > start:
+            return []
+        return super().read_run(start, min(end, self._found[0][1]))
+
+    def _serve(self) -> bool:
+        """Look and deliver in turns.
+
+        Returns:
+            Whether there is more to look at, or to deliver, at once.
+        """
+        left = TURN_MESSAGES_MAX
+        while left > 0:
+            ready = self.ready.peek()
+            if ready is None or not any(consumer.credit for consumer in self.consumers):
+                return False
+            self._forget_below(ready.start)
+            if self._looked_at_end <= ready.start:
+                looked_at = self._look_at(ready.start, min(ready.end, ready.start + left))
+                if not looked_at:
+                    # They are being read from the log: it is woken when they are here.
+                    return False
+                left -= looked_at
+            elif self._found and self._found[0][0] <= ready.start:
+                dispatch(self)
+                now_ready = self.ready.peek()
+                if now_ready is not None and now_ready.start == ready.start:
+                    return False
+                left -= _RUN_COST
+            else:
+                end = self._found[0][0] if self._found else self._looked_at_end
+                self.ready.take_range(ready.start, end)
+        return True
+
+    def _look_at(self, start: int, end: int) -> int:
+        """Find what is wanted of `[start, end)`; return how many messages were at hand."""
+        messages = super().read_run(start, end)
+        if messages:
+            wanted = self._wanted
+            for low, high in matching_ranges(messages, wanted.values, wanted.match_unfiltered):
+                self._found.append((start + low, start + high))
+            self._looked_at_end = start + len(messages)
+        return len(messages)
+
+    def _forget_below(self, start: int) -> None:
+        while self._found and self._found[0][1] <= start:
+            self._found.popleft()

@@ -1,0 +1,44 @@
+"""Which messages of a stream a consumer wants: by one header that their publishers gave them.
+
+Source: RabbitMQ 3.13, stream filtering: it skips chunks by a Bloom filter, and clients look again;
+here each message is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.tables import Table
+
+FILTER: Final = "x-stream-filter"
+"""The values that a consumer wants: a string or an array of strings."""
+MATCH_UNFILTERED: Final = "x-stream-match-unfiltered"
+"""Whether it wants messages without a value as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFilter:
+    """What one consumer wants.
+
+    Attributes:
+        values: Of the header `x-stream-filter-value`; any of them.
+        match_unfiltered: Whether messages without that header are wanted too.
+    """
+
+    values: frozenset[bytes]
+    match_unfiltered: bool
+
+
+def parse_filter(arguments: Table) -> StreamFilter | None:
+    """Return the filter that checked arguments of a consumer ask for, if they do."""
+    asked = arguments.get(FILTER)
+    if asked is None:
+        return None
+    listed = asked.value if isinstance(asked.value, list) else [asked]
+    unfiltered = arguments.get(MATCH_UNFILTERED)
+    return StreamFilter(
+        frozenset(each.value for each in listed if isinstance(each.value, bytes)),
+        unfiltered is not None and unfiltered.value is True,
+    )

@@ -1,0 +1,189 @@
+"""Section 7: consumers that want only some messages of a stream; RabbitMQ has it since 3.13."""
+
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic
+
+from tests.amqp_client import AmqpClient, Message
+from tests.conformance.conftest import Connect
+from tests.conformance.consuming import expect_quiet, prefetch
+from tests.conformance.marks import ours_only
+from tests.conformance.queues import expect_refused
+from tests.conformance.streams import (
+    FIRST,
+    PUBLISHING_CHANNEL,
+    declare_stream,
+    offset_of,
+    read_from,
+    send_consume,
+)
+from tests.conformance.typed_fields import Typed
+
+pytestmark = ours_only("3.10 knows no filters, and from 3.13 on they are not exact")
+
+RED = Typed("S", "red")
+YES = Typed("t", True)
+
+
+def strings(*values: str) -> Typed:
+    return Typed("A", [Typed("S", value) for value in values])
+
+
+def publish_values(client: AmqpClient, stream: str, *values: object) -> None:
+    """Publish a message for each value; None is none. Bodies say their offsets."""
+    client.open_channel(PUBLISHING_CHANNEL, confirms=True)
+    for number, value in enumerate(values):
+        headers: Any = {} if value is None else {"x-stream-filter-value": value}
+        properties = Basic.Properties(headers={"other": number, **headers})
+        client.publish(b"%d" % number, stream, properties=properties, channel=PUBLISHING_CHANNEL)
+    client.expect_confirmed(PUBLISHING_CHANNEL)
+
+
+def take(client: AmqpClient, count: int) -> list[int]:
+    """Return the offsets of the next deliveries; no more follow."""
+    messages: list[Message] = [client.expect_delivery() for _ in range(count)]
+    offsets = [offset_of(message) for message in messages]
+    assert [message.body for message in messages] == [b"%d" % offset for offset in offsets]
+    return offsets
+
+
+@pytest.fixture
+def stream(client: AmqpClient, connect: Connect, name: str) -> str:
+    """Declare a stream with messages of three values, and some without."""
+    declare_stream(client, name)
+    publish_values(connect(), name, "red", "blue", None, "red", "", "green", None, "red")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("asked", "offsets"),
+    [
+        ({"stream_filter": RED}, [0, 3, 7]),
+        ({"stream_filter": strings("red")}, [0, 3, 7]),
+        ({"stream_filter": strings("red", "green")}, [0, 3, 5, 7]),
+        ({"stream_filter": RED, "stream_match_unfiltered": YES}, [0, 2, 3, 6, 7]),
+        ({"stream_filter": RED, "stream_match_unfiltered": Typed("t", False)}, [0, 3, 7]),
+        ({"stream_filter": strings(), "stream_match_unfiltered": YES}, [2, 6]),
+        ({"stream_filter": Typed("S", "")}, [4]),
+        ({"stream_filter": Typed("S", "Red")}, []),
+        ({"stream_filter": strings()}, []),
+        ({"stream_match_unfiltered": YES}, list(range(8))),
+    ],
+)
+def test_a_consumer_gets_what_it_wants(
+    client: AmqpClient, stream: str, asked: dict[str, Any], offsets: list[int]
+) -> None:
+    read_from(client, stream, FIRST, **asked)
+    assert take(client, len(offsets)) == offsets
+    expect_quiet(client, stream)
+
+
+def test_a_filter_begins_where_its_consumer_does(client: AmqpClient, stream: str) -> None:
+    read_from(client, stream, Typed("l", 1), stream_filter=RED)
+    assert take(client, 2) == [3, 7]
+
+
+def test_what_comes_later_is_looked_at_as_well(
+    client: AmqpClient, connect: Connect, name: str
+) -> None:
+    declare_stream(client, name)
+    read_from(client, name, None, stream_filter=RED)
+    publish_values(connect(), name, "blue", "red", "blue", "red")
+    assert take(client, 2) == [1, 3]
+    expect_quiet(client, name)
+
+
+def test_what_is_passed_over_costs_no_credit(
+    client: AmqpClient, connect: Connect, name: str
+) -> None:
+    declare_stream(client, name)
+    values = ["red" if number % 7 == 0 else "blue" for number in range(700)]
+    publish_values(connect(), name, *values)
+    read_from(client, name, FIRST, count=3, stream_filter=RED)
+    assert take(client, 3) == [0, 7, 14]
+    expect_quiet(client, name)
+    client.send(Basic.Ack(2, True))
+    assert take(client, 2) == [21, 28]
+    client.send(Basic.Ack(0, True))
+    for number in range(5, 100):
+        message = client.expect_delivery()
+        assert offset_of(message) == 7 * number
+        client.send(Basic.Ack(message.tag))
+
+
+def test_consumers_of_one_stream_want_different_messages(
+    client: AmqpClient, connect: Connect, stream: str
+) -> None:
+    other = connect()
+    read_from(client, stream, FIRST, stream_filter=RED)
+    read_from(other, stream, FIRST)
+    assert take(client, 3) == [0, 3, 7]
+    assert take(other, 8) == list(range(8))
+
+
+@pytest.mark.parametrize("value", [5, True, 1.5, ["red"], {"a": "red"}])
+def test_a_value_that_is_no_string_is_none(
+    client: AmqpClient, connect: Connect, name: str, value: object
+) -> None:
+    declare_stream(client, name)
+    publish_values(connect(), name, value, "red")
+    read_from(client, name, FIRST, stream_filter=RED)
+    assert take(client, 1) == [1]
+    expect_quiet(client, name)
+    client.send(Basic.Ack(0, True))
+    read_from(client, name, FIRST, stream_filter=RED, stream_match_unfiltered=YES)
+    assert take(client, 2) == [0, 1]
+
+
+def test_the_value_is_told_with_the_message(client: AmqpClient, stream: str) -> None:
+    read_from(client, stream, FIRST, stream_filter=RED)
+    assert client.expect_delivery().properties.headers == {
+        "other": 0,
+        "x-stream-filter-value": "red",
+        "x-stream-offset": 0,
+    }
+
+
+# What cannot be understood
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "word"),
+    [
+        ("x-stream-filter", Typed("l", 5), "long"),
+        ("x-stream-filter", YES, "bool"),
+        ("x-stream-filter", Typed("F", {}), "table"),
+        ("x-stream-filter", Typed("V", None), "void"),
+        ("x-stream-filter", Typed("A", [RED, Typed("l", 5)]), "long"),
+        ("x-stream-filter", Typed("A", [Typed("A", [RED])]), "array"),
+        ("x-stream-match-unfiltered", Typed("S", "true"), "longstr"),
+        ("x-stream-match-unfiltered", Typed("l", 1), "long"),
+    ],
+)
+def test_a_filter_of_another_type_is_refused(
+    client: AmqpClient, stream: str, argument: str, value: Typed, word: str
+) -> None:
+    prefetch(client, 5)
+    send_consume(client, stream, {argument: value})
+    said = f"invalid arg '{argument}' for queue '{stream}' in vhost '/': "
+    expect_refused(client, f"{said}{{unacceptable_type,{word}}}", Basic.Consume)
+
+
+@pytest.mark.parametrize("argument", ["x-stream-filter", "x-stream-match-unfiltered"])
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+def test_only_streams_have_filters(
+    client: AmqpClient, name: str, argument: str, queue_type: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": queue_type})
+    send_consume(client, name, {argument: YES})
+    said = f"invalid arg '{argument}' for queue '{name}' in vhost '/' of queue type "
+    expect_refused(client, f"{said}rabbit_{queue_type}_queue", Basic.Consume)
+
+
+def test_a_consumer_that_browses_has_no_filter(client: AmqpClient, stream: str) -> None:
+    prefetch(client, 5)
+    send_consume(client, stream, {"x-stream-filter": RED, "x-browse": YES})
+    said = "members of a group, and consumers that browse, have no filter"
+    refused = f"invalid arg 'x-stream-filter' for queue '{stream}' in vhost '/': {said}"
+    expect_refused(client, refused, Basic.Consume)
