@@ -7,6 +7,12 @@ from offsets.consuming.catalog import LogCatalog, LogPlace
 from offsets.consuming.consumer import Consumer
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
 from offsets.consuming.position import Position
+from offsets.consuming.processing import (
+    OnError,
+    ProcessOptions,
+    ProcessStatistics,
+    dead_letters_to,
+)
 from offsets.consuming.root import LogRoot
 from offsets.errors import (
     CheckpointFailedError,
@@ -61,7 +67,10 @@ __all__ = [
     "LogPlace",
     "LogRoot",
     "OffsetsError",
+    "OnError",
     "Position",
+    "ProcessOptions",
+    "ProcessStatistics",
     "QueueCheckpoint",
     "QueueSnapshot",
     "RedoFailedError",
@@ -79,6 +88,7 @@ __all__ = [
     "UnsupportedRedoError",
     "WrittenRound",
     "check_group_name",
+    "dead_letters_to",
     "decode_checkpoint",
     "read_checkpoint",
     "read_redo_journal",

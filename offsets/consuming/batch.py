@@ -40,3 +40,13 @@ class ConsumedBatch:
     def payloads(self) -> list[bytes]:
         """What was appended; copies, made each time."""
         return payloads_of(self.messages)
+
+    def singles(self) -> list[ConsumedBatch]:
+        """Return it as batches of one record, that together stand for the same offsets."""
+        starts = [self.start, *[offset + 1 for offset in self.offsets[:-1]]]
+        ends = [*[offset + 1 for offset in self.offsets[:-1]], self.end]
+        parts = zip(starts, ends, self.offsets, self.timestamps_ns, self.messages, strict=True)
+        return [
+            ConsumedBatch(self.log, start, end, [offset], [time_ns], [message])
+            for start, end, offset, time_ns, message in parts
+        ]

@@ -21,6 +21,7 @@ from offsets.consuming.claims import Claim
 from offsets.consuming.consumed_log import ConsumedLog
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
 from offsets.consuming.position import Position
+from offsets.consuming.processing import Handler, Process, ProcessOptions, ProcessStatistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.consuming.workers import check_worker, is_of_worker
 from offsets.errors import LogNotFoundError
@@ -225,6 +226,21 @@ class Consumer:
             each.group.changed = False
         self._synced_at = time.monotonic()
         self._sync_due_at = self._synced_at + self._sync_interval_seconds
+
+    def process(self, handler: Handler, options: ProcessOptions | None = None) -> ProcessStatistics:
+        """Hand batches to a function until `stop`; see `ProcessOptions`.
+
+        What was acked is on the disk when this returns.
+
+        Args:
+            handler: Called with each batch, in this thread; returning means done, raising an
+                Exception means failed.
+            options: Batch size, waiting, retries, what becomes of failures.
+
+        Raises:
+            GroupLockedError: As `poll`, and so on. What a handler raises is in what is returned.
+        """
+        return Process(self, handler, options or ProcessOptions()).run()
 
     def stop(self) -> None:
         """End a `poll` that waits, now and from now on; from any thread or signal handler."""
