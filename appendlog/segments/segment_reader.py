@@ -27,6 +27,8 @@ from appendlog.segments.read_windows import ReadWindow, read_window
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
+_HEADERS_BYTES: Final = 4 << 10
+"""Read at once where only headers matter: many of small chunks, one of a large one."""
 WINDOW_BYTES_MIN: Final = 64 << 10
 WINDOW_BYTES_MAX: Final = 1 << 20
 
@@ -149,6 +151,36 @@ class SegmentReader:
             )
             chunk = scan.header_at(position, segment.base_offset)
         return position if chunk and chunk.base_offset <= offset else segment.header_bytes
+
+    def skip_earlier(self, segment: Segment, position: int, timestamp_ns: int) -> tuple[int, int]:
+        """Pass chunks that end before a time, by their headers.
+
+        A header is believed where the next one continues it. A damaged chunk may be passed too:
+        it has nothing that could be found.
+
+        Args:
+            segment: Where.
+            position: A chunk starts there, or it is the segment's start.
+            timestamp_ns: Nanoseconds since 1970 UTC.
+
+        Returns:
+            Where to begin to read, and how long the chunk there is, 0 if that is not known.
+
+        Raises:
+            OSError: The segment cannot be read.
+        """
+        with self._borrow(segment) as descriptor:
+            scan = SegmentScan(
+                self._filesystem, descriptor, segment.data_bytes, self._salt, _HEADERS_BYTES
+            )
+            chunk = scan.header_at(position, segment.base_offset)
+            while chunk is not None and chunk.last_timestamp_ns < timestamp_ns:
+                follows = position + chunk.chunk_bytes
+                successor = scan.header_at(follows, chunk.end_offset)
+                if successor is None or successor.base_offset != chunk.end_offset:
+                    break
+                position, chunk = follows, successor
+        return position, 0 if chunk is None else chunk.chunk_bytes
 
     def read(self, request: ReadRequest) -> int:
         """Add records at or after the result's next offset to it; move its next offset.

@@ -9,7 +9,7 @@ from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_reader import ReadRequest, SegmentReader
 
-_BATCH_RECORDS: Final = 1024
+_BATCH_RECORDS: Final = 16_384
 _BATCH_BYTES: Final = 64 << 10
 _FOREVER_NS: Final = (1 << 63) - 1
 
@@ -48,12 +48,15 @@ def _in_segment(
     segment: Segment, timestamp_ns: int, stop: int, indexes: SegmentIndexes, reader: SegmentReader
 ) -> int | None:
     position = indexes.locate_time(segment, timestamp_ns)
+    position, chunk_bytes = reader.skip_earlier(segment, position, timestamp_ns)
     offset = segment.base_offset
     while position < segment.data_bytes and offset < stop:
         result = ReadResult(next_offset=offset)
-        position = reader.read(
-            ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
-        )
+        request = ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
+        if chunk_bytes:
+            # What is looked for is mostly in the first one.
+            request.needed_bytes, request.max_windows, chunk_bytes = chunk_bytes, 1, 0
+        position = reader.read(request)
         for records in result.parts:
             at = bisect_left(records.timestamps_ns, timestamp_ns)
             if at < len(records):

@@ -26,6 +26,7 @@ def test_the_storage_rooms_have_their_benchmarks() -> None:
         "opening",
         "read",
         "recover",
+        "seek",
         "settlement",
     }
     assert names <= set(find_benchmarks())
@@ -56,6 +57,7 @@ def test_rounds_over_many_logs_are_measured_beside_one_log_at_a_time(tmp_path: P
     [
         ["index", *SMALL],
         ["encode", "--records", "300", "--rounds", "1"],
+        ["seek", "--records", "3000", "--seeks", "100", "--chunk-bytes", "5000"],
         ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1"],
         ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1", "--priorities"],
     ],
