@@ -7,9 +7,11 @@ import logging
 import math
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, REJECTED
+from amqp_server.group_rounds import GroupRounds
 from amqp_server.loop_share import LoopShare
 from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound
@@ -167,6 +169,7 @@ class Checkpointer:
         share = LoopShare()
         dirty: list[tuple[Queue, QueueSnapshot]] = []
         unchanged: list[tuple[Queue, QueueSnapshot]] = []
+        groups = GroupRounds()
         written = WrittenRound(self._store.generation, 0)
         try:
             for queue in queues:
@@ -179,13 +182,23 @@ class Checkpointer:
                     self._note_taken(queue)
                 elif queue.is_journaled:
                     unchanged.append((queue, checkpoint_of(queue)))
+                await groups.take(queue, share, every=is_last)
                 await share.breathe()
-            if dirty or removed or is_last:
+            if dirty or removed or is_last or groups:
                 states = [state for _, state in dirty]
                 written = await asyncio.to_thread(
-                    self._reserve.run, self._store.write_round, states, removed, is_last
+                    self._reserve.run,
+                    partial(
+                        self._store.write_round,
+                        states,
+                        removed,
+                        is_last,
+                        groups.states,
+                        groups.removed,
+                    ),
                 )
         except BaseException:
+            groups.give_back()
             for queue, _ in dirty:
                 queue.is_checkpoint_due = True
             self._moved.update(queues)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from amqp_server.checkpointer import all_delivered, checkpoint_of
+from amqp_server.group_recovery import changed_groups
 from amqp_server.queue_recovery import leading_incarnations
 
 if TYPE_CHECKING:
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.broker.queue import Queue
+    from amqp_server.group_recovery import RecoveredGroups
     from offsets import QueueCheckpoint
     from offsets.checkpoint import CheckpointStore
+    from offsets.group_checkpoint import GroupState
     from offsets.queue_checkpoint import QueueState
 
 
@@ -26,11 +29,13 @@ class FirstRound:
         states: Of queues whose state on the disk is not to be used again.
         gone: Incarnations to forget.
         supersedes: Whether the generation before must not be read any more either.
+        groups: Of groups whose state on the disk is not to be used again.
     """
 
     states: list[QueueState]
     gone: list[UUID]
     supersedes: bool
+    groups: list[GroupState]
 
     def write(self, checkpoints: CheckpointStore) -> None:
         """Put it on the disk; blocks.
@@ -38,7 +43,7 @@ class FirstRound:
         Raises:
             OffsetsError: The disk refused it.
         """
-        checkpoints.write_round(self.states, self.gone)
+        checkpoints.write_round(self.states, self.gone, groups=self.groups)
         if self.supersedes:
             checkpoints.supersede()
 
@@ -46,9 +51,9 @@ class FirstRound:
 def first_round(
     queues: Collection[Queue],
     checkpoints: Mapping[UUID, QueueCheckpoint],
+    groups: RecoveredGroups,
     redone: Collection[UUID],
     *,
-    was_clean: bool,
     knows_all: bool,
 ) -> FirstRound:
     """Return what the first round has to say.
@@ -56,8 +61,8 @@ def first_round(
     Args:
         queues: All that were brought back.
         checkpoints: What was read at this start.
+        groups: The same of groups, which are brought back, and whether the stop was clean.
         redone: Incarnations that had something to do of committed transactions.
-        was_clean: Whether the server stopped cleanly before.
         knows_all: Whether an incarnation without a queue is one that was deleted.
     """
     known = {queue.incarnation for queue in queues}
@@ -65,8 +70,12 @@ def first_round(
     leading = leading_incarnations(checkpoints, queues)
     again = leading.union(redone)
     states: list[QueueState] = [checkpoint_of(each) for each in queues if each.incarnation in again]
-    if not was_clean and not knows_all:
+    if not groups.was_clean and not knows_all:
         # Nobody will know at the next start that this one came after a crash.
         states += [all_delivered(checkpoints[each]) for each in checkpoints.keys() - known]
-    gone = [each for each in checkpoints if each not in known] if knows_all else []
-    return FirstRound(states, gone, bool(leading))
+    group_states = changed_groups(queues)
+    if not groups.was_clean and not knows_all:
+        group_states += groups.of_missing(known)
+    gone = [*{*checkpoints, *groups.incarnations} - known] if knows_all else []
+    supersedes = bool(leading) or any(groups.leads(queue) for queue in queues)
+    return FirstRound(states, gone, supersedes, group_states)

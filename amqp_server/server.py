@@ -29,6 +29,7 @@ from amqp_server.control.listener import ControlListener
 from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
+from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
@@ -250,18 +251,16 @@ class Server:
         self._assemble()
         transactions = self.journal.recovery.transactions
         redo = redo_by_queue(transactions)
+        groups = RecoveredGroups(self._checkpoints.take_groups(), was_clean=was_clean)
         recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
         knows_all = not report.unreadable and not recovered.damaged
-        queues = tuple(self.broker.queues())
+        queues = groups.restore(self.broker.queues())
         known = {queue.incarnation for queue in queues}
+        logs, names = self.config.storage_path / "logs", {str(each) for each in known}
         removed = await asyncio.to_thread(
-            remove_unknown_logs,
-            self.config.storage_path / "logs",
-            {str(each) for each in known},
-            self._filesystem,
-            may_remove=knows_all,
+            remove_unknown_logs, logs, names, self._filesystem, may_remove=knows_all
         )
-        first = first_round(queues, checkpoints, redo, was_clean=was_clean, knows_all=knows_all)
+        first = first_round(queues, checkpoints, groups, redo, knows_all=knows_all)
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         await self._revoke_clean_stop(first, left)
         start_report.note_queues(
@@ -271,7 +270,7 @@ class Server:
             removed_logs=removed,
             seconds=time.perf_counter() - started,
         )
-        self.checkpointer.take_over(checkpoints.keys() | redo.keys())
+        self.checkpointer.take_over({*checkpoints, *redo, *groups.incarnations})
         return start_report
 
     async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:

@@ -269,7 +269,8 @@ class Channel:
                 self._got_unacked -= run.count
             else:
                 run.consumer.unacked -= run.count
-                run.source.wake()
+                # Not `run.source`: a group may have been moved to another place meanwhile.
+                run.consumer.source.wake()
 
     def _put_last(self, served: list[Consumer | None]) -> None:
         for consumer in served:

@@ -7,6 +7,7 @@ moves offsets between them: each is ready, or unacked once, or settled (invarian
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.backlog import Backlog
@@ -20,6 +21,7 @@ from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.storing.withdrawals import Withdrawals
+from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
@@ -118,6 +120,9 @@ class Queue:
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
         self.forced_removal = ForcedRemoval(self)
         self.subscriptions = Subscriptions(self, turn)
+        self.groups: Groups | None = None
+        if self.is_stream:
+            self.groups = Groups(self, turn, partial(storage.moved_queues.add, self))
         self.departures: Departures | None = None
         if self.settings.dead_letter_exchange is not None:
             self.departures = Departures(self, DeadLetters(self), turn)
@@ -386,6 +391,8 @@ class Queue:
         """Let nothing happen to the queue any more, but that what is leaving leaves."""
         self.is_deleted = True
         self.subscriptions.stop()
+        if self.groups is not None:
+            self.groups.stop()
         self.backlog.abandon()
         if self.lease is not None:
             self.lease.cancel()

@@ -71,6 +71,11 @@ class Consumer:
         self.unacked = 0
         self._next_offset = 0
 
+    def move(self, source: Source) -> None:
+        """Take from another place of the same log from now on."""
+        self.source = source
+        self._next_offset = 0
+
     @property
     def credit(self) -> int:
         """How many messages may be delivered now: 0 when it, its channel or its client is full."""

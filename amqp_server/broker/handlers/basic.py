@@ -117,7 +117,7 @@ async def _consume_when_found(
     channel: Channel, queue: Queue, tag: str, method: BasicConsume
 ) -> None:
     """Wait until it is known where in the log the consumer begins."""
-    source = await search_source(queue, method.arguments)
+    source = await search_source(queue, method.arguments, channel.broker.write_checkpoint)
     if source is None:
         raise NotFound(f"no queue '{queue.name}' in vhost '{queue.virtual_host.name}'")
     if not channel.is_closed:

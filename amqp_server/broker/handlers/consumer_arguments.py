@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import duration, integer, truth
+from amqp_server.broker.handlers.group_arguments import group_name_fault, reset_fault
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
 from amqp_server.broker.handlers.stream_consumers import stream_filter, stream_offset
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.browsing import BROWSE, browses
-from amqp_server.broker.subscriptions.finding import OFFSET
+from amqp_server.broker.subscriptions.joining import GROUP, RESET
+from amqp_server.broker.subscriptions.start_position import OFFSET
 from amqp_server.broker.subscriptions.stream_filter import FILTER, MATCH_UNFILTERED
 from amqp_server.protocol.errors import PreconditionFailed
 
@@ -40,6 +42,8 @@ _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     OFFSET: (stream_offset, _STREAM),
     FILTER: (stream_filter, _STREAM),
     MATCH_UNFILTERED: (truth, _STREAM),
+    GROUP: (group_name_fault, _STREAM),
+    RESET: (reset_fault, _STREAM),
 }
 """By name, in RabbitMQ's order of checks."""
 
@@ -58,13 +62,20 @@ def check_consumer_arguments(queue: Queue, arguments: Table) -> None:
         value = arguments.get(name)
         if value is None:
             continue
-        if kind not in kinds and not (name == OFFSET and browses(arguments)):
+        if kind not in kinds and not _is_taken(name, arguments):
             raise PreconditionFailed(
                 f"invalid arg '{name}' for {where} of queue type {TYPE_MODULES[kind]}"
             )
         fault = check(value, arguments)
         if fault is not None:
             raise PreconditionFailed(f"invalid arg '{name}' for {where}: {fault}")
+
+
+def _is_taken(name: str, arguments: Table) -> bool:
+    """Tell whether an argument is for this consumer, though not for this kind of queue."""
+    # The members of a group are like consumers of a queue; other consumers of a stream are served
+    # each for itself.
+    return (name == OFFSET and browses(arguments)) or (name == PRIORITY and GROUP in arguments)
 
 
 def check_browser(queue: Queue, method: BasicConsume) -> None:

@@ -17,7 +17,7 @@ def shorten(queue: Queue, now_ns: int) -> None:
     """Be done with what a stream does not keep, whoever has read it.
 
     It counts as settled, so that its segments go when that is in a checkpoint (I1). Subscriptions
-    go on at the new beginning.
+    go on at the new beginning; groups count what they were not done with.
 
     Args:
         queue: A stream.
@@ -30,6 +30,8 @@ def shorten(queue: Queue, now_ns: int) -> None:
     for low, high in queue.settlement.unsettled_ranges(floor, start):
         queue.settle(low, high)
     queue.subscriptions.begin_at(start)
+    if queue.groups is not None:
+        queue.groups.drop_below(start)
     logger.info(
         "stream shortened queue=%s vhost=%s from=%d to=%d",
         *(queue.name, queue.virtual_host.name, floor, start),

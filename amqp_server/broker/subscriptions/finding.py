@@ -6,7 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.subscriptions.browsing import browses
+from amqp_server.broker.subscriptions.joining import group_name, join, placed_group
 from amqp_server.broker.subscriptions.start_position import (
+    OFFSET,
     START_FIRST,
     StartKind,
     StartPosition,
@@ -19,10 +21,8 @@ from amqp_server.broker.subscriptions.stream_filter import parse_filter
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.queue import Queue
+    from amqp_server.broker.subscriptions.joining import MakeDurable
     from amqp_server.protocol.tables import Table
-
-OFFSET = "x-stream-offset"
-"""Where a consumer of a stream begins."""
 
 
 def is_searched_for(queue: Queue, arguments: Table) -> bool:
@@ -32,6 +32,8 @@ def is_searched_for(queue: Queue, arguments: Table) -> bool:
         queue: What it named.
         arguments: Of the consumer, checked.
     """
+    if queue.groups is not None and group_name(arguments) is not None:
+        return placed_group(queue.groups, arguments) is None
     has_place = queue.is_stream or browses(arguments)
     return has_place and _start(arguments).kind is StartKind.TIME
 
@@ -45,22 +47,30 @@ def find_source(queue: Queue, arguments: Table) -> Source:
     """
     if browses(arguments):
         return queue.subscriptions.browse(start_offset_now(queue, _start(arguments)))
-    if not queue.is_stream:
+    if queue.groups is None:
         return queue
+    group = placed_group(queue.groups, arguments)
+    if group is not None:
+        return group.subscription
     start = start_offset_now(queue, _start(arguments))
     return queue.subscriptions.begin(start, parse_filter(arguments))
 
 
-async def search_source(queue: Queue, arguments: Table) -> Source | None:
+async def search_source(queue: Queue, arguments: Table, make_durable: MakeDurable) -> Source | None:
     """Return where a new consumer is to be served; None if the queue was deleted meanwhile.
 
     Args:
         queue: What it named.
         arguments: Of the consumer, checked.
+        make_durable: Writes to the disk what checkpoints are to know.
 
     Raises:
+        PreconditionFailed: The consumer cannot join the group that it names.
         LogFailedError: The log cannot be read.
     """
+    if queue.groups is not None and group_name(arguments) is not None:
+        group = await join(queue.groups, arguments, make_durable)
+        return None if queue.is_deleted else group.subscription
     start = await start_offset(queue, _start(arguments))
     if queue.is_deleted:
         return None

@@ -7,6 +7,7 @@ asks the queue. A place in time is looked up in the log's indexes, by a worker.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.protocol.field_values import FieldValue
 
+OFFSET: Final = "x-stream-offset"
+"""Where a consumer of a stream, or one that browses, begins."""
 TIME_NS_MAX: Final = (1 << 63) - 1
 """The last moment that a log can tell, in nanoseconds since 1970 UTC."""
 
@@ -54,6 +57,7 @@ class StartPosition:
 START_FIRST: Final = StartPosition(StartKind.FIRST)
 START_NEXT: Final = StartPosition(StartKind.NEXT)
 START_LAST: Final = StartPosition(StartKind.TAIL, 1)
+_MOMENT: Final = re.compile(rb"ts:([0-9]{1,19})")
 _NAMED: Final = {b"first": START_FIRST, b"last": START_LAST, b"next": START_NEXT}
 
 
@@ -62,14 +66,15 @@ def parse_start(value: FieldValue | None, now_ns: int) -> StartPosition | None:
 
     Args:
         value: `first`, `last`, `next` (also when absent); an age as in `1h`; an integer of any
-            width, negative ones counted from the end; a timestamp.
+            width, negative ones counted from the end; a timestamp, in seconds, or in
+            nanoseconds as in `ts:1700000000000000000`.
         now_ns: Ages are counted back from it; nanoseconds since 1970 UTC.
     """
     if value is None:
         return START_NEXT
     match value.value:
         case bytes(text) if value.kind == b"S":
-            return _NAMED.get(text) or _ago(text, now_ns)
+            return _NAMED.get(text) or _at(text) or _ago(text, now_ns)
         case int(number) if value.kind == b"T":
             return StartPosition(StartKind.TIME, min(number * 10**9, TIME_NS_MAX))
         case int(number) if value.kind in INTEGER_KINDS and number >= 0:
@@ -115,6 +120,12 @@ def first_offset(queue: Queue) -> int:
     """
     start = queue.store.log.log_start_offset
     return max(start, queue.settlement.ack_floor) if queue.is_stream else start
+
+
+def _at(text: bytes) -> StartPosition | None:
+    """Return a moment to the nanosecond: timestamps of AMQP tell seconds only."""
+    match = _MOMENT.fullmatch(text)
+    return None if match is None else StartPosition(StartKind.TIME, min(int(match[1]), TIME_NS_MAX))
 
 
 def _ago(text: bytes, now_ns: int) -> StartPosition | None:

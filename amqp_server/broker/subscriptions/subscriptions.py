@@ -69,6 +69,14 @@ class Subscriptions:
         self._all[subscription] = None
         return subscription
 
+    def add(self, subscription: Subscription) -> None:
+        """Take in one that has a consumer, or will have one at once."""
+        self._all[subscription] = None
+
+    def set_aside(self, subscription: Subscription) -> None:
+        """Ask nothing of one that goes on without a consumer; `add` takes it in again."""
+        del self._all[subscription]
+
     def remove(self, subscription: Subscription) -> None:
         """End one."""
         subscription.stop()

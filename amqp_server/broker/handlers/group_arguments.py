@@ -1,0 +1,35 @@
+"""What the arguments of a member of a consumer group may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.handlers.argument_values import text, truth
+from amqp_server.broker.subscriptions.browsing import browses
+from amqp_server.broker.subscriptions.joining import GROUP
+from offsets import InvalidGroupNameError, check_group_name
+
+if TYPE_CHECKING:
+    from amqp_server.protocol.field_values import FieldValue, Table
+
+
+def group_name_fault(value: FieldValue, arguments: Table) -> str | None:
+    """Return what is wrong with the name of a group, or None."""
+    fault = text(value, arguments)
+    if fault is not None or not isinstance(value.value, bytes):
+        return fault
+    if browses(arguments):
+        return "a consumer that browses is in no group"
+    try:
+        check_group_name(value.value.decode("utf-8", "surrogateescape"))
+    except InvalidGroupNameError as error:
+        return str(error)
+    return None
+
+
+def reset_fault(value: FieldValue, arguments: Table) -> str | None:
+    """Return what is wrong with asking for a reset, or None: only a group has a place."""
+    fault = truth(value, arguments)
+    if fault is None and GROUP not in arguments:
+        return f"there is no {GROUP}"
+    return fault

@@ -1,0 +1,138 @@
+"""One way of a group through a log, from a place on; a seek puts another in its place."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.storing.stamped_run import StampedRun
+from amqp_server.broker.subscriptions.delivery_marks import DeliveryMarks
+from amqp_server.broker.subscriptions.subscription import Subscription
+from amqp_server.broker.transfers.message_headers import with_header
+from amqp_server.protocol.field_values import FieldValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.consuming.delivered import Delivered
+    from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.broker.subscriptions.group import Group
+    from amqp_server.broker.turn import Turn
+
+DROPPED_HEADER = "x-dropped-since-last-poll"
+"""How many messages retention took before the group was done with them, and since it was told."""
+
+
+class GroupSubscription(Subscription):
+    """What the members of a group are served from: answers are the group's. It is a `Source`.
+
+    It is over when the group is moved or deleted: answers to its deliveries give credit then,
+    and change nothing else.
+
+    Args:
+        group: Whose it is.
+        turn: Where it asks for its turn.
+        delivered_end: No offset at or above it was ever delivered to the group. What is not
+            settled below it comes first, marked redelivered.
+        returns: Runs (start, end, count) of what came back, and how often.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        turn: Turn,
+        delivered_end: int,
+        returns: Iterable[tuple[int, int, int]] = (),
+    ) -> None:
+        """Begin without a consumer."""
+        super().__init__(group.queue, turn, delivered_end)
+        self.group = group
+        self.counts: DeliveryCounts | None = None
+        self.marks = DeliveryMarks(delivered_end)
+        counted = [run for run in returns if run[2]]
+        if counted:
+            self.counts = DeliveryCounts(None, counted)
+        settlement = group.offsets.settlement
+        for start, end in settlement.unsettled_ranges(settlement.ack_floor, delivered_end):
+            self.ready.give_back(start, end)
+        self._take_settled()
+
+    def see(self) -> None:
+        """Make ready what can be seen by now."""
+        self.ready.extend(max(self.ready.end, self.queue.visible_end))
+
+    def begin_at(self, start: int) -> None:
+        """Go on at `start`, if it is not there yet: the group is done with what is below it."""
+        if start > 0:
+            super().begin_at(start)
+
+    def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
+        """Return messages with their offsets, how often they came back, and what was dropped."""
+        offsets = self.group.offsets
+        if redelivered:
+            offsets.note_redelivered(len(messages))
+            if self.counts is not None:
+                messages = self.counts.tell(start, messages)
+        else:
+            self.marks.note(start + len(messages))
+        if offsets.dropped_since_last_poll:
+            first, *others = messages_of(messages)
+            dropped = FieldValue(b"l", offsets.take_dropped())
+            messages = [with_header(first, DROPPED_HEADER, dropped), *others]
+            self.group.note_dirty()
+        return StampedRun(messages, start)
+
+    def settle(self, start: int, end: int) -> None:
+        """Be done with what a member acked; what retention or a commit took before is fine."""
+        self.group.offsets.settle(start, end, time.time_ns())
+        self.group.note_dirty()
+
+    def drop(self, start: int, end: int, reason: str) -> None:
+        """Be done with what a member rejected, for the whole group; it is counted."""
+        del reason
+        self.group.rejected_count += end - start
+        self.settle(start, end)
+
+    def requeue(self, start: int, end: int) -> None:
+        """Make what a member gave back ready again, in its place, marked redelivered."""
+        settlement = self.group.offsets.settlement
+        # A commit or retention may have gone past it while a member had it.
+        for low, high in settlement.unsettled_ranges(start, end):
+            if self.counts is None:
+                self.counts = DeliveryCounts(None)
+            self.counts.add(low, high)
+            self.ready.give_back(low, high)
+        if self.counts is not None:
+            self.counts.prune(settlement)
+        self.group.note_dirty()
+        self.wake()
+
+    def lost(self, start: int, end: int) -> None:
+        """Go on behind offsets that are not in the log any more."""
+        self.group.lost(start, end)
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Take in a member, to be served at the end of the turn."""
+        if not len(self.consumers):
+            self.queue.subscriptions.add(self)
+        super().add_consumer(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> bool:
+        """Let a member go; the group lives on without any. Never ends the queue."""
+        self.consumers.remove(consumer)
+        if not len(self.consumers):
+            self.queue.subscriptions.set_aside(self)
+        else:
+            self.wake()
+        return False
+
+    def _take_settled(self) -> None:
+        """Take out of the order what is settled above what was ever delivered."""
+        settled = self.group.offsets.settlement.ranges()
+        if settled and settled[-1][1] > self.ready.end:
+            self.ready.extend(settled[-1][1])
+            for start, end in settled:
+                self.ready.take_range(start, end)
