@@ -4,8 +4,10 @@ from offsets.checkpoint import CheckpointStore, WrittenRound
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import LogCatalog, LogPlace
+from offsets.consuming.clean_up import CleanUp, LogCleanUp
 from offsets.consuming.consumer import Consumer
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
+from offsets.consuming.groups import GroupPlace, list_groups, remove_group
 from offsets.consuming.position import Position
 from offsets.consuming.processing import (
     OnError,
@@ -50,6 +52,7 @@ __all__ = [
     "CheckpointFailedError",
     "CheckpointRecovery",
     "CheckpointStore",
+    "CleanUp",
     "ConsumedBatch",
     "Consumer",
     "ConsumerStatistics",
@@ -58,11 +61,13 @@ __all__ = [
     "GroupLockedError",
     "GroupOffsetOutOfRangeError",
     "GroupOffsets",
+    "GroupPlace",
     "GroupSnapshot",
     "InvalidGroupNameError",
     "InvalidLogNameError",
     "Lag",
     "LogCatalog",
+    "LogCleanUp",
     "LogNotFoundError",
     "LogPlace",
     "LogRoot",
@@ -90,6 +95,8 @@ __all__ = [
     "check_group_name",
     "dead_letters_to",
     "decode_checkpoint",
+    "list_groups",
     "read_checkpoint",
     "read_redo_journal",
+    "remove_group",
 ]

@@ -75,9 +75,10 @@ class LogWriter:
         self._options: Final = options
         self._batch_bytes: Final = min(options.batch_bytes, options.sync_bytes or BATCH_BYTES_MAX)
         self._batch = Batch(log.identity.salt, log.log_end_offset, options.chunk_bytes)
-        # Whoever needs both takes the disk's first.
+        # Whoever needs more than one takes the removal's first, then the disk's.
         self._batch_lock = threading.Lock()
         self._disk_lock = threading.Lock()
+        self._removal_lock = threading.Lock()
         self._last_ns = log.last_timestamp_ns
         self._is_closed = False
         self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
@@ -216,20 +217,29 @@ class LogWriter:
         self._sync_up_to(self._batch.next_offset)
         return self.log.recovery_point
 
-    def reclaim(self, floor: int, now_ns: int) -> int:
-        """Seal what is due by its age, and remove whole segments below `floor`; return the bytes.
-
-        Args:
-            floor: As for `Log.remove_settled`.
-            now_ns: Nanoseconds since 1970 UTC.
+    def roll_if_due(self, now_ns: int, floor: int, keep_since_ns: int | None) -> bool:
+        """Seal the last segment if retention could take it then; see `Log.is_roll_due`.
 
         Raises:
             LogFailedError: As `append`.
         """
+        if not self.log.is_roll_due(now_ns, floor, keep_since_ns):
+            return False
         with self._disk_lock:
-            if self.log.is_roll_due(now_ns, floor):
+            if not self._is_closed and self.log.is_roll_due(now_ns, floor, keep_since_ns):
                 self.log.roll()
-            return self.log.remove_settled(floor)
+        return True
+
+    def remove_below(self, offset: int) -> int:
+        """Remove the segments that lie wholly below an offset; return the bytes freed.
+
+        Appends go on meanwhile.
+
+        Raises:
+            LogFailedError: A file cannot be removed.
+        """
+        with self._removal_lock:
+            return 0 if self._is_closed else self.log.remove_settled(offset)
 
     def roll(self) -> None:
         """Put all on the disk, seal the last segment and begin an empty one.
@@ -265,7 +275,7 @@ class LogWriter:
         try:
             self.sync()
         finally:
-            with self._disk_lock, self._batch_lock:
+            with self._removal_lock, self._disk_lock, self._batch_lock:
                 self._is_closed = True
                 self.log.close()
 
@@ -277,7 +287,7 @@ class LogWriter:
         """
         if self._periodic is not None:
             self._periodic.close()
-        with self._disk_lock, self._batch_lock:
+        with self._removal_lock, self._disk_lock, self._batch_lock:
             self._is_closed = True
             self.log.delete()
 

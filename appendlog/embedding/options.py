@@ -35,8 +35,10 @@ class EmbeddedOptions:
         retain_bytes: `RetentionPolicy.retain_bytes`, for each log; 0 = no such bound.
         retain_total_bytes: The same for all logs of a root together; 0 = no such bound.
         segments_min: As in `RetentionPolicy`.
-        protects_unconsumed: As in `RetentionPolicy`: settled is what every group is past.
+        protects_unconsumed: As in `RetentionPolicy`; settled is what every group is past.
         force_after_seconds: `RetentionPolicy.force_after_ns`, in seconds; 0 = never.
+        retention_interval_seconds: How often a thread looks for what can go; 0 = only when it is
+            asked for.
     """
 
     sync_each_append: bool = False
@@ -54,6 +56,7 @@ class EmbeddedOptions:
     segments_min: int = 1
     protects_unconsumed: bool = True
     force_after_seconds: float = 0.0
+    retention_interval_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         for name in (
@@ -63,6 +66,7 @@ class EmbeddedOptions:
             "retain_bytes",
             "retain_total_bytes",
             "force_after_seconds",
+            "retention_interval_seconds",
         ):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} {getattr(self, name)} is negative")
@@ -74,6 +78,13 @@ class EmbeddedOptions:
             raise ValueError(f"segments_min {self.segments_min} is not positive")
         # Refuses what is wrong with the others.
         self.log_options()
+
+    @property
+    def removes(self) -> bool:
+        """Whether retention ever removes anything."""
+        return bool(self.retain_total_bytes or self.retain_seconds or self.retain_bytes) or bool(
+            self.force_after_seconds
+        )
 
     def log_options(self) -> LogOptions:
         """Return what the log itself is to know."""

@@ -335,6 +335,8 @@ class Consumer:
         fresh = [place for name, place in mine.items() if name not in self._logs]
         if fresh:
             self._take_up(fresh, start)
+            # From now on retention knows what the group has not read.
+            self.sync()
         self._discovery_due_at = time.monotonic() + self._discovery_interval_seconds
 
     def _take_up(self, places: list[LogPlace], start: Position) -> None:

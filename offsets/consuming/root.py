@@ -12,7 +12,10 @@ and a server that is started on it when no program embeds it any more has its lo
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,6 +33,8 @@ from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import Headers
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
 from offsets.consuming.claims import Claim
+from offsets.consuming.clean_up import CleanUp, LogCleanUp, LogUse, held_back, removal_ends
+from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError
 
 
@@ -56,12 +61,16 @@ class LogRoot:
         self._catalog = catalog
         self._filesystem = filesystem
         self._lock = threading.Lock()
+        self._cleaning = threading.Lock()
         self._writers: dict[str, LogWriter] = {}
         self._is_closed = False
         self._periodic: list[Periodic] = []
         if options.sync_interval_seconds:
             sync = Periodic(self._sync_due, options.sync_interval_seconds, "log-sync")
             self._periodic.append(sync)
+        if options.retention_interval_seconds and options.removes:
+            retention = Periodic(self.clean_up, options.retention_interval_seconds, "log-retention")
+            self._periodic.append(retention)
 
     @classmethod
     def open(
@@ -147,6 +156,38 @@ class LogRoot:
         if failed is not None:
             raise failed
 
+    def clean_up(self, *, force: bool = False) -> CleanUp:
+        """Remove the segments that the options let go; a thread does so every so often as well.
+
+        Args:
+            force: Go by the bounds alone, though groups have not read what goes.
+
+        Returns:
+            What went, and what was held back and by whom.
+
+        Raises:
+            LogFailedError: A file cannot be removed.
+            CheckpointFailedError: The places of groups cannot be read: nothing was removed.
+        """
+        with self._cleaning:
+            writers = {name: self.log(name) for name in self.names()}
+            floors = self._floors(writers)
+            policy, now_ns = self.options.retention(), time.time_ns()
+            keep_since_ns = policy.keep_since_ns(now_ns) if policy.has_bounds else 0
+            logs: dict[str, LogUse] = {}
+            for name, writer in writers.items():
+                floor = min(floors[name].values(), default=writer.log.log_end_offset)
+                writer.roll_if_due(now_ns, floor, keep_since_ns)
+                logs[name] = LogUse(writer.log.segments, floors[name])
+            total = self.options.retain_total_bytes
+            wanted = removal_ends(logs, policy, total, now_ns, ignores_groups=True)
+            ends = removal_ends(logs, policy, total, now_ns, ignores_groups=force)
+            done = {}
+            for name, log in logs.items():
+                held = held_back(name, log, ends[name], wanted[name])
+                done[name] = self._remove(writers[name], log, ends[name], held)
+            return CleanUp({n: d for n, d in done.items() if d != LogCleanUp(n)})
+
     def delete(self, name: str) -> None:
         """Remove a log with all that is in it. One that is made anew later begins at offset 0.
 
@@ -208,6 +249,27 @@ class LogRoot:
             place.directory, place.identity, self.options.log_options(), self._filesystem
         )
         return LogWriter(log, recovery, self.options)
+
+    def _floors(self, writers: Mapping[str, LogWriter]) -> dict[str, dict[str, int]]:
+        """Return for each log where its groups are; one without a place needs nothing."""
+        names = {writer.log.identity.incarnation: name for name, writer in writers.items()}
+        floors: dict[str, dict[str, int]] = {name: {} for name in writers}
+        for (incarnation, group), state in SharedCheckpoints(self.path).load().items():
+            if incarnation in names and state.start is not None:
+                floors[names[incarnation]][group] = state.start
+        return floors
+
+    def _remove(self, writer: LogWriter, log: LogUse, end: int, held: LogCleanUp) -> LogCleanUp:
+        gone = [each for each in log.segments[:-1] if each.is_sealed and each.end_offset <= end]
+        if not gone:
+            return held
+        removed_bytes = writer.remove_below(end)
+        return replace(
+            held,
+            removed_segments=len(gone),
+            removed_bytes=removed_bytes,
+            removed_records=sum(each.summary.record_count for each in gone),
+        )
 
     def _check(self) -> None:
         if self._is_closed:

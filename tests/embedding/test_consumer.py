@@ -289,7 +289,7 @@ def test_what_retention_took_is_counted_once(root: LogRoot) -> None:
     with consumer(root) as reader:
         reader.ack_range("events", 3, 5)
         log = root.log("events")
-        log.reclaim(50, 0)
+        log.remove_below(50)
         start = log.log.log_start_offset
         assert 0 < start <= 50
         batch = reader.poll(1)

@@ -85,7 +85,7 @@ def test_a_follower_goes_on_behind_what_retention_removed(tmp_path: Path) -> Non
     writer.sync()
     follower = LogFollower(tmp_path)
     assert follower.log_start_offset == 0
-    writer.reclaim(30, 0)
+    writer.remove_below(30)
     found = read_on(follower)
     assert found[0].offset == writer.log.log_start_offset > 0
     assert found[-1].offset == 59
