@@ -78,6 +78,15 @@ def long_string(octets: bytes) -> bytes:
     return struct.pack(">I", len(octets)) + octets
 
 
+def text_table(**fields: str) -> bytes:
+    """Encode a field table of texts; an underscore in a name stands for a hyphen."""
+    entries = (
+        short_string(name.replace("_", "-")) + b"S" + long_string(value.encode())
+        for name, value in fields.items()
+    )
+    return long_string(b"".join(entries))
+
+
 def frame(kind: int, channel: int, payload: bytes) -> bytes:
     """Put a payload into a frame."""
     return _FRAME_HEADER.pack(kind, channel, len(payload)) + payload + bytes((FRAME_END,))

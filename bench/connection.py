@@ -81,10 +81,10 @@ class Connection:
         """Let every read of the socket wait for this many bytes, or for its time limit."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least_bytes)
 
-    def declare_queue(self, queue: str, durable: bool) -> None:
-        """Declare a queue that is neither exclusive nor deleted by itself."""
+    def declare_queue(self, queue: str, durable: bool, arguments: bytes = _EMPTY_TABLE) -> None:
+        """Declare a queue that is neither exclusive nor deleted by itself; see `text_table`."""
         flags = bytes((durable << 1,))
-        self._request(50, 10, b"\0\0" + short_string(queue) + flags + _EMPTY_TABLE, (50, 11))
+        self._request(50, 10, b"\0\0" + short_string(queue) + flags + arguments, (50, 11))
 
     def delete_queue(self, queue: str) -> None:
         """Delete a queue with all that is in it; a queue that is not there is deleted too."""
@@ -101,18 +101,19 @@ class Connection:
         """Make the channel confirm its publishes."""
         self._request(85, 10, b"\0", (85, 11))
 
-    def start_consumer(self, queue: str, prefetch: int) -> None:
+    def start_consumer(self, queue: str, prefetch: int, arguments: bytes = _EMPTY_TABLE) -> None:
         """Consume a queue; deliveries follow the answer at once, see `take_unread`.
 
         Args:
             queue: Name of the queue.
             prefetch: Most deliveries unacknowledged at a time; 0 for a consumer without acks.
+            arguments: Its arguments; see `text_table`.
         """
         if prefetch:
             self._request(BASIC, 10, struct.pack(">IHB", 0, prefetch, 0), (BASIC, 11))
         flags = bytes((0 if prefetch else 2,))
-        arguments = b"\0\0" + short_string(queue) + short_string(CONSUMER_TAG) + flags
-        self._request(BASIC, 20, arguments + _EMPTY_TABLE, (BASIC, 21))
+        named = b"\0\0" + short_string(queue) + short_string(CONSUMER_TAG) + flags
+        self._request(BASIC, 20, named + arguments, (BASIC, 21))
 
     def send(self, octets: bytes) -> None:
         """Send all of it, however long the broker takes to read.

@@ -5,7 +5,7 @@ from array import array
 from dataclasses import dataclass
 from typing import Final
 
-from bench.amqp_frames import acknowledge
+from bench.amqp_frames import acknowledge, text_table
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.delivery_layout import DeliveryLayout
@@ -34,6 +34,7 @@ class ConsumeOrder:
         prefetch: Most deliveries without an ack; 0 to consume without acks.
         ack_every: Deliveries for each ack (multiple); at most `prefetch`.
         reads_latency: Whether to read every stamp, rather than look at one delivery in each read.
+        arguments: Of `basic.consume`, encoded.
     """
 
     url: BrokerUrl
@@ -42,6 +43,7 @@ class ConsumeOrder:
     prefetch: int = 0
     ack_every: int = 0
     reads_latency: bool = False
+    arguments: bytes = text_table()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def consume(start_line: StartLine, order: ConsumeOrder, counters: Counters) -> C
         BenchError: The broker sent something unexpected.
     """
     with Connection(order.url, CONSUME_CHANNEL) as connection:
-        connection.start_consumer(order.queue, order.prefetch)
+        connection.start_consumer(order.queue, order.prefetch, order.arguments)
         counter = DeliveryCounter(connection, order, counters)
         start_line.wait()
         start_ns = time.monotonic_ns()

@@ -18,6 +18,7 @@ from bench.amqp_frames import (
     HEADER,
     Frame,
     parse_frames,
+    short_string,
 )
 from bench.errors import BrokenRhythmError, UnexpectedFrameError
 from bench.message_body import FIELDS, FIELDS_BYTES
@@ -26,6 +27,8 @@ DELIVER: Final = (BASIC, 60)
 
 _TAG: Final = struct.Struct(">Q")
 _FIELDS: Final = struct.Struct(FIELDS)
+_OFFSET: Final = struct.Struct(">q")
+_OFFSET_NAME: Final = short_string("x-stream-offset") + b"l"
 _METHOD_START: Final = FRAME_OVERHEAD_BYTES - 1
 _TAG_IN_PAYLOAD: Final = 5
 """Class, method and the length of the consumer tag stand before the tag's own bytes."""
@@ -40,12 +43,14 @@ class DeliveryLayout:
         tag_position: Where the delivery tag is.
         body_position: Where the body is.
         prefix: All that stands before the delivery tag; the same in each delivery.
+        offset_position: Where a stream says its offset; 0 in deliveries of other queues.
     """
 
     delivery_bytes: int
     tag_position: int
     body_position: int
     prefix: bytes
+    offset_position: int = 0
 
     @classmethod
     def try_learn(cls, octets: bytes | bytearray | memoryview) -> Self | None:
@@ -81,13 +86,14 @@ class DeliveryLayout:
             tag_position=tag_position,
             body_position=sizes[0] + sizes[1] + _METHOD_START,
             prefix=start[:tag_position],
+            offset_position=_find_offset(header.payload, sizes[0] + _METHOD_START),
         )
 
     def check(self, octets: memoryview, position: int, place: int, block_messages: int) -> None:
         """Check that the delivery at a position is the one that its place in the stream calls for.
 
         For a single publisher and a single consumer, whose messages must come in order: whatever
-        was lost or repeated before this delivery shows here.
+        was lost or repeated before this delivery shows here. In a stream the offset is the place.
 
         Args:
             octets: Buffer that holds the whole delivery.
@@ -114,6 +120,10 @@ class DeliveryLayout:
                 f"delivery tag {tag}, publisher {publisher}, block {block}, index {index}, "
                 f"{block_messages} messages in a block; frames {_describe(octets[position:end])}",
             )
+        if self.offset_position:
+            (offset,) = _OFFSET.unpack_from(octets, position + self.offset_position)
+            if offset != place:
+                raise BrokenRhythmError(place, f"offset {offset} in its headers")
 
     def read_fields(self, octets: memoryview) -> Iterator[tuple[int, int, int, int]]:
         """Read publisher, index, block and stamp of each delivery, at the speed of C.
@@ -136,6 +146,11 @@ class DeliveryLayout:
             raise BrokenRhythmError(
                 position // self.delivery_bytes, f"frames {_describe(octets[position:])}"
             )
+
+
+def _find_offset(properties: bytes, start: int) -> int:
+    at = properties.find(_OFFSET_NAME)
+    return 0 if at < 0 else start + at + len(_OFFSET_NAME)
 
 
 def _check_kind(parsed: Frame, number: int) -> None:

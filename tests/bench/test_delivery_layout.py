@@ -46,6 +46,25 @@ def test_the_first_delivery_says_where_all_fields_of_the_others_are(consumer_tag
         layout.check(memoryview(stream), place * layout.delivery_bytes, place, BLOCK_MESSAGES)
 
 
+def test_in_a_stream_the_offset_in_the_headers_is_checked_too() -> None:
+    far = 1 << 40
+    properties = commands.Basic.Properties(headers={"x-stream-offset": far})
+    plain = header.ContentHeader(0, 40, commands.Basic.Properties(delivery_mode=2))
+    stamped = header.ContentHeader(0, 40, properties)
+    found = frame.marshal(stamped, 7)
+    assert found.count(struct.pack(">q", far)) == 1
+
+    def delivery(place: int, offset: int) -> bytes:
+        with_offset = found.replace(struct.pack(">q", far), struct.pack(">q", offset))
+        return deliver(place).replace(frame.marshal(plain, 7), with_offset)
+
+    right, wrong = delivery(4, 4), delivery(4, 5)
+    layout = learn(right)
+    layout.check(memoryview(right), 0, 4, BLOCK_MESSAGES)
+    with pytest.raises(BrokenRhythmError, match="offset 5"):
+        layout.check(memoryview(wrong), 0, 4, BLOCK_MESSAGES)
+
+
 def test_a_delivery_that_is_not_whole_teaches_nothing_yet() -> None:
     delivery = deliver(0)
 
