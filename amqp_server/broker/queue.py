@@ -20,6 +20,7 @@ from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
+from amqp_server.broker.rules.stream_retention import stream_count
 from amqp_server.broker.storing.withdrawals import Withdrawals
 from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
@@ -166,8 +167,7 @@ class Queue:
     def ready_count(self) -> int:
         """Messages that wait to be delivered, those too that nobody has looked at yet."""
         if self.is_stream:
-            gone = self.settlement.ack_floor + self.settlement.settled_above_floor
-            return max(self.visible_end - gone, 0)
+            return stream_count(self.settlement, self.visible_end)
         return len(self.ready) + self.backlog.count
 
     def publish(self, messages: list[bytes], flags: int) -> int:

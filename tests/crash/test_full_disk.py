@@ -267,3 +267,29 @@ def test_a_transaction_that_was_under_way_is_carried_out_once(disk: FullDisk) ->
     with serve(FullDisk(disk.root)) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
         assert numbers(client) == [0, 1, 2, 3, 4]
+
+
+def test_what_a_stream_refused_is_delivered_to_nobody(
+    disk: FullDisk, server: ThreadedServer, client: AmqpClient
+) -> None:
+    client.declare("s", arguments={"x-queue-type": "stream"})
+    publish_confirmed(client, "s", range(10))
+    reader = connect(server.address)
+    with reader:
+        reader.open_channel()
+        reader.consume("s", prefetch=100, arguments={"x-stream-offset": "first"})
+        disk.full = "/logs/"
+        for number in (10, 11):
+            client.publish(b"%d" % number, "s")
+            refused(client)
+        assert client.ready_count("s") == 10
+        disk.full = None
+        wait_until_it_works(server, "s")
+        publish_confirmed(client, "s", range(12, 15))
+        assert client.ready_count("s") == 13
+        expected = [b"%d" % number for number in (*range(10), 12, 13, 14)]
+        assert [reader.expect_delivery().body for _ in range(13)] == expected
+    with connect(server.address) as later:
+        later.open_channel()
+        later.consume("s", prefetch=100, arguments={"x-stream-offset": "first"})
+        assert [later.expect_delivery().body for _ in range(13)] == expected

@@ -43,7 +43,16 @@ class Withdrawals:
         self._ranges = []
         cursor = queue.store.cursor
         for start, end in ranges:
-            for taken in queue.ready.take_range(start, min(end, cursor)):
-                queue.settle(taken.start, taken.end)
+            for low, high in self._take(start, min(end, cursor)):
+                queue.settle(low, high)
             if cursor < end:
                 self._ranges.append((max(start, cursor), end))
+
+    def _take(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what of `[start, end)` nobody has, or can have any more."""
+        queue = self._queue
+        if queue.is_stream:
+            # What can be seen stays, or not everybody would see the same.
+            start = max(start, queue.visible_end)
+            return queue.settlement.unsettled_ranges(start, max(start, end))
+        return [(taken.start, taken.end) for taken in queue.ready.take_range(start, end)]

@@ -71,6 +71,16 @@ class Subscription:
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return what is at hand of `[start, end)`."""
+        settlement = self.queue.settlement
+        if settlement.settled_above_floor and self.queue.is_stream:
+            # Refused when the disk was full, or damaged: nobody gets it.
+            there = settlement.unsettled_ranges(start, end)
+            first = there[0][0] if there else end
+            if first > start:
+                self.lost(start, first)
+                self.wake()
+                return []
+            end = there[0][1]
         return self._reader.read_run(start, end)
 
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
