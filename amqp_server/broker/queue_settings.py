@@ -76,8 +76,9 @@ def queue_settings(arguments: Table) -> QueueSettings:
     asked = _text(arguments, "x-queue-type")
     kind = QueueType(asked) if asked in set(QueueType) else QueueType.CLASSIC
     if kind is QueueType.STREAM:
-        # Nothing happens in it but retention, which is of the log.
-        return QueueSettings(type=kind)
+        # Nothing happens to its messages but retention, which is of the log.
+        timeout_ms = _integer(arguments, "x-consumer-timeout")
+        return QueueSettings(type=kind, consumer_timeout_ms=timeout_ms)
     overflow = _overflow(arguments, kind)
     dead_letter_exchange = _text(arguments, "x-dead-letter-exchange")
     return QueueSettings(
