@@ -182,7 +182,16 @@ class Reclaimer:
     def _floor(self, queue: Queue, kept_from: Mapping[Queue, int]) -> int:
         """Return the offset below which the disk knows all as settled, and nobody needs it."""
         floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
-        return min(floor, kept_from.get(queue, floor))
+        kept = self._kept(queue, kept_from)
+        return floor if kept is None else min(floor, kept)
+
+    def _kept(self, queue: Queue, kept_from: Mapping[Queue, int]) -> int | None:
+        """Return from which offset on a log stays as it is, if from any.
+
+        Holds are asked at the last moment: one may have come since the round began.
+        """
+        known = (kept_from.get(queue), self._broker.holds.low_offset(queue))
+        return min((low for low in known if low is not None), default=None)
 
     def _offer(
         self, queue: Queue, snapshot: SettlementSnapshot | None, kept_from: Mapping[Queue, int]
@@ -200,10 +209,12 @@ class Reclaimer:
             end = queue.store.written_end
             snapshot = queue.settlement.snapshot(end)
         if snapshot is not None:
-            if queue in kept_from:
+            kept = self._kept(queue, kept_from)
+            if kept is not None:
                 self._held_back[queue] = snapshot
             # Not the segment that ends there: `end` on the disk may still speak of it.
-            end = min(end - 1, kept_from.get(queue, end)) if queue.is_journaled else end
+            end = end - 1 if queue.is_journaled else end
+            end = end if kept is None else min(end, kept)
             self._compactor.offer(queue, Settled(snapshot, end))
 
     def _next_unswept(self) -> list[Queue]:

@@ -64,6 +64,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "repair": LazyCommand(
             "cli.repair", "repair", "Mend what verify finds; nothing is removed without a copy."
         ),
+        "replay": LazyCommand(
+            "cli.replay", "replay", "Put settled messages back, into the same or another queue."
+        ),
         "shards": LazyCommand(
             "cli.shards", "shards", "Make, list and delete exchanges whose queues are shards."
         ),

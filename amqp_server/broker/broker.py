@@ -11,6 +11,7 @@ from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.queue_lease import QueueLease
 from amqp_server.broker.saving import Saving
+from amqp_server.broker.storing.holds import Holds
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.delay_queue import (
     end_delay_queues,
@@ -52,6 +53,7 @@ class Broker:
 
     Attributes:
         saving: Definitions on their way to the disk.
+        holds: What of logs stays though it is settled, because it is being read.
         write_checkpoint: Writes what is settled to the disk; set by the server.
         removed_incarnations: What the next checkpoint is to forget; none that it never knew, so
             that there are never more of them than it has entries.
@@ -73,6 +75,7 @@ class Broker:
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.removed_incarnations: list[UUID] = []
+        self.holds = Holds()
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint: Callable[[], Awaitable[object]]
         self.commit: Callable[[Commit], Awaitable[None]]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.message_states import StateRun
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.log_pages import LogPage
+    from amqp_server.broker.subscriptions.start_position import StartPosition
     from amqp_server.server import Server
 
 PAGE_MESSAGES_MAX: Final = 1000
@@ -99,10 +100,10 @@ async def browse(
     page = _checked(state, filters, limit, body_bytes)
     found = find_queue(server, vhost, queue)
     try:
-        at = await resolve(found, start, "start")
+        at = await start_offset(found, written_place(start, "start"))
         end = found.visible_end
         if until:
-            end = min(end, await resolve(found, until, "until"))
+            end = min(end, await start_offset(found, written_place(until, "until")))
         behind = await _collect(found, at, end, page)
     except LogFailedError as error:
         raise ControlError(ErrorKind.FAILED, str(error)) from error
@@ -142,18 +143,20 @@ def parse_filters(filters: Sequence[object]) -> list[HeaderFilter]:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, f"filters: {error}") from None
 
 
-async def resolve(queue: Queue, text: str, name: str) -> int:
-    """Return the offset that a text means in a queue now.
+def written_place(text: str, name: str) -> StartPosition:
+    """Return the place in a log that a text means.
+
+    Args:
+        text: As people write it.
+        name: Of the argument that it is.
 
     Raises:
         ControlError: It means none.
-        LogFailedError: The log cannot be read.
     """
     try:
-        position = parse_offset_text(text, time.time_ns())
+        return parse_offset_text(text, time.time_ns())
     except ValueError as error:
         raise ControlError(ErrorKind.INVALID_ARGUMENT, f"{name}: {error}") from None
-    return await start_offset(queue, position)
 
 
 def _checked(state: str, filters: list[Any], limit: int, body_bytes: int) -> _Page:

@@ -10,6 +10,7 @@ from amqp_server.control.browse import QUEUES_BROWSE
 from amqp_server.control.checkpoint import CHECKPOINT
 from amqp_server.control.queues import QUEUES_STATS
 from amqp_server.control.registry import Command
+from amqp_server.control.replay import QUEUES_REPLAY
 from amqp_server.control.shards import SHARDS_COMMANDS
 from amqp_server.control.status import STATUS
 from amqp_server.control.vhosts import VHOST_COMMANDS
@@ -20,6 +21,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         for command in (
             CHECKPOINT,
             QUEUES_BROWSE,
+            QUEUES_REPLAY,
             QUEUES_STATS,
             STATUS,
             *SHARDS_COMMANDS,

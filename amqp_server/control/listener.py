@@ -6,26 +6,34 @@ import asyncio
 import logging
 import os
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.control.commands import COMMANDS
 from amqp_server.control.messages import (
     LINE_BYTES_MAX,
+    ClientGoneError,
     ControlError,
     ErrorKind,
     decode_request,
     encode_error,
+    encode_progress,
     encode_result,
 )
 from amqp_server.control.registry import run_request
 from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from amqp_server.control.registry import Tell
     from amqp_server.server import Server
 
 logger = logging.getLogger(__name__)
 
+TELL_SECONDS_MAX: Final = 60.0
+"""How long a client may not read what it is told of a command at work."""
 CONNECTIONS_MAX: Final = 32
 """Control connections at a time; one more is told so and closed."""
 
@@ -85,7 +93,7 @@ class ControlListener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await _read_line(reader):
-                writer.write(await self._answer(line))
+                writer.write(await self._answer(line, partial(_tell, writer)))
                 await writer.drain()
         except ControlError as error:
             writer.write(encode_error(error))
@@ -94,18 +102,34 @@ class ControlListener:
         finally:
             writer.close()
 
-    async def _answer(self, line: bytes) -> bytes:
+    async def _answer(self, line: bytes, tell: Tell) -> bytes:
         try:
             request = decode_request(line)
-            result = encode_result(await run_request(COMMANDS, self._server, request))
+            result = encode_result(await run_request(COMMANDS, self._server, request, tell))
         except ControlError as error:
             return encode_error(error)
+        except ClientGoneError:
+            raise
         except Exception:
             logger.exception("control request failed")
             return encode_error(
                 ControlError(ErrorKind.FAILED, "internal error, see the server's log")
             )
         return result
+
+
+async def _tell(writer: asyncio.StreamWriter, progress: Mapping[str, object]) -> None:
+    """Tell a client how far its request is.
+
+    Raises:
+        ClientGoneError: It has gone, or does not read.
+    """
+    writer.write(encode_progress(progress))
+    try:
+        async with asyncio.timeout(TELL_SECONDS_MAX):
+            await writer.drain()
+    except OSError as error:
+        raise ClientGoneError(str(error) or "does not read") from error
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:

@@ -5,6 +5,7 @@ Source: docs/control.md.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -42,6 +43,10 @@ class ControlError(Exception):
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+
+
+class ClientGoneError(OSError):
+    """Nobody is there any more to be told how far a request is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,24 @@ def encode_result(result: object) -> bytes:
     return orjson.dumps({"ok": result}, option=orjson.OPT_APPEND_NEWLINE)
 
 
+def encode_progress(progress: Mapping[str, object]) -> bytes:
+    """Return what comes before the reply to a long request, perhaps many times, as a line."""
+    return orjson.dumps({"progress": progress}, option=orjson.OPT_APPEND_NEWLINE)
+
+
 def encode_error(error: ControlError) -> bytes:
     """Return the reply to a request that was not done, as a line."""
     reply = {"error": error.kind.value, "reason": error.reason}
     return orjson.dumps(reply, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def decode_progress(line: bytes) -> dict[str, Any] | None:
+    """Return what a line tells of a request at work; None when it is the reply."""
+    # A reply may be long, and is read once only.
+    if not line.startswith(b'{"progress":'):
+        return None
+    progress = _object(line)["progress"]
+    return progress if isinstance(progress, dict) else None
 
 
 def decode_reply(line: bytes) -> Any:  # noqa: ANN401 - what a command returns

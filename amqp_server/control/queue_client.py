@@ -3,9 +3,10 @@
     client = QueueClient("/var/lib/amqp-server")
     for message in client.browse("orders", start="-100"):
         print(message["offset"], message["state"], message.get("body"))
+    done = client.replay("orders", start="1h", to="orders-again")
+    print(done["replayed"], "messages")
 
-Nothing is consumed. Blocking, and not thread-safe in the middle of an iteration: use one object
-a thread.
+Blocking; an object may be used by many threads, for every request has a connection of its own.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from amqp_server.control.client import ask
+from amqp_server.control.client import ask, follow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PAGE_MESSAGES: Final = 1000
 _BODY_WHOLE: Final = -1
@@ -88,3 +89,62 @@ class QueueClient:
                 return
             # What is published meanwhile is not asked for, or a busy queue would have no end.
             start, until = str(page["next"]), str(page["until"])
+
+    def replay(
+        self,
+        queue: str,
+        *,
+        start: str,
+        until: str = "",
+        vhost: str = "/",
+        to: str = "",
+        filters: Sequence[str] = (),
+        includes_all: bool = False,
+        is_dry_run: bool = False,
+        on_progress: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """Publish settled messages of a queue again; return when they are on the disk.
+
+        They keep their properties, exchange and routing key, and get the headers
+        `x-replayed-from`, `x-replayed-offset` and `x-replayed-at`. It stops when this process
+        ends or `on_progress` raises; all below the last `next` that was told is done then, and
+        what follows may be.
+
+        Args:
+            queue: Where they were; a stream only with another queue in `to`.
+            start: The first one, as for `browse`; an offset must be one that is kept.
+            until: Exclusive, written as `start`; empty for the end that there is now.
+            vhost: Virtual host of both queues.
+            to: The queue that gets them, at its end; empty for the same one.
+            filters: Only messages that have all of these headers: "header=value".
+            includes_all: Whether unsettled messages are copied as well.
+            is_dry_run: Whether they are only counted.
+            on_progress: Called a few times a second with an object like the result.
+
+        Returns:
+            `replayed` and `replayed_bytes`, `passed` (looked at and not wanted), `first_offset`
+            and `last_offset` of what was replayed (None: nothing), `start` and `until`, `next`
+            (all below it is done), `seconds`.
+
+        Raises:
+            UnreachableError: No server runs there, or it ended meanwhile.
+            ControlError: It was refused, or had to stop; its reason tells where.
+        """
+        arguments = {
+            "vhost": vhost,
+            "queue": queue,
+            "start": start,
+            "until": until,
+            "to": to,
+            "filters": list(filters),
+            "include": "all" if includes_all else "settled",
+            "dry_run": is_dry_run,
+        }
+        listen = _ignore if on_progress is None else on_progress
+        done = follow(self._storage_path, "queues.replay", arguments, listen)
+        assert isinstance(done, dict), "an object, by docs/control.md"
+        return done
+
+
+def _ignore(_progress: dict[str, Any]) -> None:
+    """Take no notice of how far it is."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from amqp_server.control.messages import Request
     from amqp_server.server import Server
 
+    Tell = Callable[[Mapping[str, object]], Awaitable[None]]
+    """Tells how far a command is, in what JSON can hold; raises OSError when nobody listens."""
+
 _TYPE_NAMES: Final = {
     str: "text",
     int: "a whole number",
@@ -31,11 +34,13 @@ class Command:
         run: Does it, with the server and the arguments by name; returns what JSON can hold.
             Raises ControlError.
         arguments: Name and type of each argument; all must be given.
+        reports: Whether it tells how far it is: `run` takes a `Tell` behind the server then.
     """
 
     name: str
     run: Callable[..., Awaitable[object]]
     arguments: Mapping[str, type] = field(default_factory=dict)
+    reports: bool = False
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Check the arguments of a request.
@@ -57,8 +62,16 @@ class Command:
         return ControlError(ErrorKind.INVALID_ARGUMENT, f"{self.name}: {reason}")
 
 
-async def run_request(commands: Mapping[str, Command], server: Server, request: Request) -> object:
+async def run_request(
+    commands: Mapping[str, Command], server: Server, request: Request, tell: Tell
+) -> object:
     """Do what a request asks for and return the result.
+
+    Args:
+        commands: By name.
+        server: What they work on.
+        request: As it came.
+        tell: Tells the client how far a long command is.
 
     Raises:
         ControlError: It cannot be done.
@@ -70,4 +83,5 @@ async def run_request(commands: Mapping[str, Command], server: Server, request: 
             f"unknown command '{request.command}'; known are {', '.join(sorted(commands))}",
         )
     command.check(request.arguments)
-    return await command.run(server, **request.arguments)
+    told = (tell,) if command.reports else ()
+    return await command.run(server, *told, **request.arguments)

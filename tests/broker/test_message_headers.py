@@ -2,7 +2,11 @@
 
 import pytest
 
-from amqp_server.broker.transfers.message_headers import readable_properties, with_header
+from amqp_server.broker.transfers.message_headers import (
+    readable_properties,
+    with_header,
+    with_headers,
+)
 from amqp_server.protocol.field_values import FieldValue
 from appendlog.layout.message import HAS_HEADERS, PERSISTENT, decode_message, encode_message
 
@@ -50,3 +54,11 @@ def test_a_header_is_put_in_and_all_other_octets_stay(before: bytes, after: byte
     assert (changed.exchange, changed.routing_key, changed.body) == (b"exchange", b"key", b"body")
     assert changed.properties == after
     assert (readable_properties(changed.properties).headers or {})["count"] == COUNT
+
+
+def test_several_headers_take_the_places_of_older_ones_at_once() -> None:
+    first = {"a": FieldValue(b"I", 1), "count": FieldValue(b"I", 2), "b": FieldValue(b"I", 3)}
+    message = with_headers(encode_message(0, b"", b"key", properties(0), b"body"), first)
+    changed = with_headers(message, {"count": COUNT, "a": COUNT, "c": COUNT})
+    headers = readable_properties(decode_message(changed).properties).headers
+    assert headers == {"b": first["b"], "count": COUNT, "a": COUNT, "c": COUNT}

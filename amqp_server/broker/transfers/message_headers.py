@@ -22,7 +22,7 @@ from appendlog.layout.message import (
 )
 
 if TYPE_CHECKING:
-    from amqp_server.protocol.field_values import FieldValue
+    from amqp_server.protocol.field_values import FieldValue, Table
 
 _LENGTH_BYTES = 4
 _NO_HEADERS = bytes(_LENGTH_BYTES)
@@ -44,19 +44,26 @@ def readable_properties(octets: bytes) -> Properties:
 
 
 def with_header(message: bytes, name: str, value: FieldValue) -> bytes:
-    """Return a message that has one more header, or another value of it; all other octets stay.
+    """Return a message that has one more header, or another value of it; see `with_headers`."""
+    return with_headers(message, {name: value})
+
+
+def with_headers(message: bytes, headers: Table) -> bytes:
+    """Return a message that has more headers, or other values of them; all other octets stay.
 
     Headers that do not hold together are left out, as in `readable_properties`.
     """
     properties = message[properties_position(message) : body_position(message)]
-    others = b""
+    others = _NO_HEADERS
     if message[0] & HAS_HEADERS:
         start, end = find_property(properties, HEADERS)
+        others = properties[start:end]
         try:
-            others = table_without(properties[start:end], name)[_LENGTH_BYTES:]
+            for name in headers:
+                others = table_without(others, name)
         except FieldSyntaxError:
-            others = b""
-    entry = encode_table({name: value})[_LENGTH_BYTES:]
-    properties = with_property(properties, HEADERS, encode_longstr(others + entry))
+            others = _NO_HEADERS
+    entries = others[_LENGTH_BYTES:] + encode_table(headers)[_LENGTH_BYTES:]
+    properties = with_property(properties, HEADERS, encode_longstr(entries))
     message = with_properties(message, properties)
     return bytes((message[0] | HAS_HEADERS,)) + message[1:]

@@ -1,0 +1,66 @@
+"""Parts of logs that stay on the disk though they are settled: somebody is reading them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from amqp_server.broker.queue import Queue
+
+
+class Holds:
+    """All holds of a server. The event loop owns it; retention and compaction ask it."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._by_queue: dict[Queue, list[Hold]] = {}
+
+    def hold(self, queue: Queue, offset: int) -> Hold:
+        """Return a hold on what a queue's log has from `offset` on, until its context ends."""
+        return Hold(self._by_queue, queue, offset)
+
+    def low_offset(self, queue: Queue) -> int | None:
+        """Return the offset from which on a queue's log stays as it is; None: nobody holds it."""
+        holds = self._by_queue.get(queue)
+        return min(hold.offset for hold in holds) if holds else None
+
+
+class Hold:
+    """One reader's claim on the end of a log; a context manager.
+
+    Args:
+        by_queue: All holds.
+        queue: Whose log.
+        offset: What lies below it may go.
+    """
+
+    def __init__(self, by_queue: dict[Queue, list[Hold]], queue: Queue, offset: int) -> None:
+        """Hold nothing before the context begins."""
+        self.offset = offset
+        self._by_queue = by_queue
+        self._queue = queue
+
+    def __enter__(self) -> Self:
+        """Begin to hold."""
+        self._by_queue.setdefault(self._queue, []).append(self)
+        return self
+
+    def move(self, offset: int) -> int:
+        """Let what lies below `offset` go; it only grows. Returns it."""
+        assert offset >= self.offset, "what was let go may be gone"
+        self.offset = offset
+        return offset
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go."""
+        holds = self._by_queue[self._queue]
+        holds.remove(self)
+        if not holds:
+            del self._by_queue[self._queue]

@@ -1,0 +1,215 @@
+"""The command `queues.replay`: what was settled in a queue is published again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from amqp_server.broker.rules.overflow import has_room_for
+from amqp_server.broker.subscriptions.start_position import StartKind, start_offset
+from amqp_server.broker.transfers.replay import Replay, ReplayRequest, ReplayStoppedError
+from amqp_server.control.browse import find_queue, parse_filters, written_place
+from amqp_server.control.messages import ClientGoneError, ControlError, ErrorKind
+from amqp_server.control.registry import Command
+from appendlog import LogFailedError
+from appendlog.layout.message import encode_message
+
+if TYPE_CHECKING:
+    from amqp_server.broker.queue import Queue
+    from amqp_server.control.registry import Tell
+    from amqp_server.server import Server
+
+logger = logging.getLogger(__name__)
+
+SETTLED: Final = "settled"
+ALL: Final = "all"
+_SMALLEST: Final = encode_message(0, b"", b"", b"", b"")
+TELL_EVERY_SECONDS: Final = 0.2
+"""How often a client hears how far it is; sooner a lost one is not noticed either."""
+
+
+async def replay(
+    server: Server,
+    tell: Tell,
+    vhost: str,
+    queue: str,
+    start: str,
+    until: str,
+    to: str,
+    filters: list[Any],
+    include: str,
+    dry_run: bool,
+) -> dict[str, object]:
+    """Publish messages of a queue again; done when they are on the disk.
+
+    Args:
+        server: The server.
+        tell: Tells the client how far it is; when that fails, the replay stops.
+        vhost: Virtual host of both queues.
+        queue: Where the messages were.
+        start: Where to begin, as people write it; see `offset_text`.
+        until: Where to end, exclusive; empty for the end that there is now.
+        to: The queue that gets them; empty for the same one.
+        filters: Only messages that have all of these headers: `header=value`.
+        include: `settled`, or `all` for unsettled messages too.
+        dry_run: Whether messages are only counted.
+
+    Raises:
+        ControlError: An argument cannot be, a queue is not there, or it had to stop.
+        ClientGoneError: Nobody listens any more; what was told of is done.
+    """
+    if include not in (SETTLED, ALL):
+        reason = f"queues.replay: include is '{include}', must be {SETTLED} or {ALL}"
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    source = find_queue(server, vhost, queue)
+    target = find_queue(server, vhost, to) if to else source
+    chosen = parse_filters(filters)
+    check_target(source, target)
+    started_seconds = time.monotonic()
+    # Held before the places are looked up, so that what is found there stays.
+    with server.broker.holds.hold(source, 0) as hold:
+        try:
+            first = await _place(source, start, "start")
+            end = await _place(source, until or "next", "until")
+            request = ReplayRequest(
+                source=source,
+                target=target,
+                start=hold.move(first),
+                end=min(end, source.visible_end),
+                includes_all=include == ALL or source.is_stream,
+                filters=chosen,
+                is_dry_run=dry_run,
+            )
+            if first > request.end:
+                reason = f"it would begin at offset {first}, behind its end {request.end}"
+                raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+            reporter = _Reporter(request, tell)
+            work = Replay(request, hold, lambda: bool(server.alarms.low), reporter.tell)
+            await _run(request, work)
+        except LogFailedError as error:
+            raise ControlError(ErrorKind.FAILED, str(error)) from error
+    return {
+        **_progress(request, work),
+        "log_start_offset": source.store.log.log_start_offset,
+        "seconds": round(time.monotonic() - started_seconds, 3),
+    }
+
+
+def check_target(source: Queue, target: Queue) -> None:
+    """Check that messages can be replayed from one queue into another.
+
+    Raises:
+        ControlError: They cannot.
+    """
+    reason = ""
+    if source is target and source.is_stream:
+        reason = (
+            f"queue '{source.name}' is a stream, which keeps all it has: consume it from an "
+            "offset, or replay it into another queue"
+        )
+    elif target.store.is_failed:
+        reason = f"the log of queue '{target.name}' cannot be written"
+    elif target.refuses_when_full and not has_room_for(target, [_SMALLEST]):
+        reason = f"queue '{target.name}' is full and refuses more"
+    if reason:
+        raise ControlError(ErrorKind.FAILED, reason)
+
+
+async def _place(queue: Queue, text: str, name: str) -> int:
+    """Return the offset that a text means; an offset itself must be one that is kept.
+
+    Raises:
+        ControlError: It is none, or the queue does not have it.
+        LogFailedError: The log cannot be read.
+    """
+    position = written_place(text, name)
+    low, high = queue.store.log.log_start_offset, queue.visible_end
+    if position.kind is StartKind.OFFSET and not low <= position.number <= high:
+        reason = (
+            f"{name}: offset {position.number} is not kept: queue '{queue.name}' has the "
+            f"offsets from {low} to {high}, {high} not included"
+        )
+        raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
+    return min(await start_offset(queue, position), high)
+
+
+async def _run(request: ReplayRequest, work: Replay) -> None:
+    """Do it, and log how far it came.
+
+    Raises:
+        ControlError: It had to stop.
+        ClientGoneError: Nobody listens.
+        LogFailedError: The source cannot be read.
+    """
+    outcome = "stopped"
+    try:
+        await work.run()
+        outcome = "done"
+    except ReplayStoppedError as error:
+        reason = (
+            f"stopped at offset {work.next_offset}: {error}; {work.replayed} messages below it "
+            f"were replayed, what follows can be with --from {work.next_offset}"
+        )
+        raise ControlError(ErrorKind.FAILED, reason) from error
+    except ClientGoneError:
+        outcome = "stopped, its client is gone"
+        raise
+    finally:
+        if not request.is_dry_run:
+            logger.info(
+                "replay %s queue=%s vhost=%s to=%s from=%d next=%d until=%d replayed=%d",
+                outcome,
+                request.source.name,
+                request.source.virtual_host.name,
+                request.target.name,
+                *(request.start, work.next_offset, request.end, work.replayed),
+            )
+
+
+class _Reporter:
+    """Tells a client how far a replay is, not more often than it can be read."""
+
+    def __init__(self, request: ReplayRequest, tell: Tell) -> None:
+        self._request = request
+        self._tell = tell
+        self._told_seconds = 0.0
+
+    async def tell(self, work: Replay) -> None:
+        """Tell, if it is time."""
+        now_seconds = time.monotonic()
+        if now_seconds - self._told_seconds >= TELL_EVERY_SECONDS:
+            self._told_seconds = now_seconds
+            await self._tell(_progress(self._request, work))
+
+
+def _progress(request: ReplayRequest, work: Replay) -> dict[str, object]:
+    return {
+        "start": request.start,
+        "until": request.end,
+        "next": work.next_offset,
+        "replayed": work.replayed,
+        "replayed_bytes": work.replayed_bytes,
+        "passed": work.passed,
+        "first_offset": work.first_offset,
+        "last_offset": work.last_offset,
+        "is_waiting": work.is_waiting,
+        "is_dry_run": request.is_dry_run,
+    }
+
+
+QUEUES_REPLAY = Command(
+    "queues.replay",
+    replay,
+    {
+        "vhost": str,
+        "queue": str,
+        "start": str,
+        "until": str,
+        "to": str,
+        "filters": list,
+        "include": str,
+        "dry_run": bool,
+    },
+    reports=True,
+)

@@ -1,0 +1,152 @@
+"""The command `amqp-server replay`: what was consumed is put back."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from amqp_server.control.client import ControlError, UnreachableError
+from amqp_server.control.messages import ErrorKind
+from amqp_server.control.queue_client import QueueClient
+from amqp_server.offset_text import HOW_WRITTEN
+from cli.control import (
+    EXIT_CODES,
+    EXIT_FAILED,
+    EXIT_REFUSED,
+    RequestFailedError,
+    shown,
+    storage_path_option,
+)
+from cli.places import FilterType, OffsetTextType
+
+SHOW_EVERY_SECONDS: Final = 0.5
+REFUSED: Final = frozenset((ErrorKind.NOT_FOUND, ErrorKind.INVALID_ARGUMENT))
+
+Progress = dict[str, Any]
+
+
+@click.command(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=(
+        f"A place: {HOW_WRITTEN}. Examples: amqp-server replay --queue orders --from 1h --dry-run; "
+        "amqp-server replay --queue orders --from 1200 --until 1300 --to orders-again. "
+        f"{EXIT_CODES}"
+    ),
+)
+@click.option("--queue", required=True, help="The queue that the messages were in.")
+@click.option("--vhost", default="/", show_default=True, help="Virtual host of both queues.")
+@click.option("--from", "start", type=OffsetTextType(), required=True, help="Begin here.")
+@click.option("--until", type=OffsetTextType(), help="End before this.  [default: the end now]")
+@click.option("--to", metavar="QUEUE", help="The queue that gets them.  [default: the same one]")
+@click.option(
+    "--filter", "filters", type=FilterType(), multiple=True, help="Only messages with this header."
+)
+@click.option(
+    "--include",
+    type=click.Choice(("settled", "all")),
+    default="settled",
+    show_default=True,
+    help="Settled messages, or copies of the others too. Of a stream: all.",
+)
+@click.option("--dry-run", is_flag=True, help="Only count them.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object when it is done.")
+@storage_path_option
+def replay(
+    storage_path: Path,
+    queue: str,
+    vhost: str,
+    start: str,
+    until: str | None,
+    to: str | None,
+    filters: tuple[str, ...],
+    include: str,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Put settled messages that are still in the log back, as new messages at a queue's end.
+
+    They keep properties, exchange and routing key; the headers x-replayed-from, x-replayed-offset
+    and x-replayed-at tell where they come from. Done when they are on the disk. When it is
+    interrupted it says how far it came; what follows that may be there already.
+    """
+    shower = _Shower(is_shown=sys.stderr.isatty() and not as_json)
+    try:
+        done = QueueClient(storage_path).replay(
+            queue,
+            vhost=vhost,
+            start=start,
+            until=until or "",
+            to=to or "",
+            filters=filters,
+            includes_all=include == "all",
+            is_dry_run=dry_run,
+            on_progress=shower.take,
+        )
+    except KeyboardInterrupt:
+        raise RequestFailedError(f"interrupted; {shower.how_far}", EXIT_FAILED) from None
+    except UnreachableError as error:
+        code = EXIT_REFUSED if shower.last is None else EXIT_FAILED
+        reason = str(error) if shower.last is None else f"{error}; {shower.how_far}"
+        raise RequestFailedError(reason, code) from error
+    except ControlError as error:
+        code = EXIT_REFUSED if error.kind in REFUSED else EXIT_FAILED
+        raise RequestFailedError(error.reason, code) from error
+    finally:
+        shower.clear()
+    if done["start"] == done["log_start_offset"] > 0:
+        kept = f"the oldest message that is kept has offset {done['start']}, older ones are gone"
+        click.echo(kept, err=True)
+    click.echo(orjson.dumps(done).decode() if as_json else _summary(done, queue, to or queue))
+    return 0
+
+
+class _Shower:
+    """Keeps what was told last, and shows it on a terminal."""
+
+    def __init__(self, *, is_shown: bool) -> None:
+        self.last: Progress | None = None
+        self._is_shown = is_shown
+        self._shown_seconds = 0.0
+
+    @property
+    def how_far(self) -> str:
+        """Where one can go on."""
+        if self.last is None:
+            return "nothing is known of how far it came: begin anew"
+        return (
+            f"{self.last['replayed']} messages below offset {self.last['next']} were replayed, "
+            f"what follows can be with --from {self.last['next']}"
+        )
+
+    def take(self, progress: Progress) -> None:
+        """Take what was told."""
+        self.last = progress
+        if self._is_shown and time.monotonic() - self._shown_seconds >= SHOW_EVERY_SECONDS:
+            self._shown_seconds = time.monotonic()
+            waits = ", waits for an alarm to end" if progress["is_waiting"] else ""
+            click.echo(
+                f"\r\x1b[K{progress['replayed']} messages, offset {progress['next']} of "
+                f"{progress['start']} to {progress['until']}{waits}",
+                nl=False,
+                err=True,
+            )
+
+    def clear(self) -> None:
+        """Leave no half line behind."""
+        if self._shown_seconds:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def _summary(done: Progress, queue: str, to: str) -> str:
+    verb = "would replay" if done["is_dry_run"] else "replayed"
+    text = (
+        f"{verb} {done['replayed']} messages, {done['replayed_bytes']} bytes, from {shown(queue)} "
+        f"to {shown(to)}"
+    )
+    if done["replayed"]:
+        text += f": offsets {done['first_offset']} to {done['last_offset']}"
+    return text
