@@ -9,6 +9,7 @@ from amqp_server.protocol._headers_c cimport (
     is_same,
     octets_of,
     octets_t,
+    place_in,
     short_string_end,
     u32,
     value_end,
@@ -52,18 +53,19 @@ cdef class _Matcher:
     cdef Py_ssize_t place
     cdef Py_ssize_t first
     cdef bytes prefix
+    cdef octets_t model
     cdef Py_ssize_t prefix_bytes
     cdef bint is_match
 
+    @cython.locals(prefix_bytes=cython.Py_ssize_t)
     cdef int look_at(self, octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1
 
     cdef list end(self)
 
-    cdef bint _has_prefix(self, octets_t octets, Py_ssize_t at) noexcept
+    cdef bint _is_alike(self, octets_t octets, Py_ssize_t at) noexcept
 
     @cython.locals(
         start=cython.Py_ssize_t,
-        at=cython.Py_ssize_t,
         flags=cython.int,
         stop=cython.Py_ssize_t,
         value=cython.Py_ssize_t,
@@ -71,4 +73,4 @@ cdef class _Matcher:
         behind_key=cython.Py_ssize_t,
         is_string=cython.bint,
     )
-    cdef int _judge(self, octets_t octets, Py_ssize_t end) except -1
+    cdef int _judge(self, octets_t octets, Py_ssize_t at, Py_ssize_t end) except -1

@@ -118,10 +118,15 @@ class _Matcher:
 
     def look_at(self, octets: bytes, at: int, size: int) -> None:
         """Take the next message, `size` octets at `at`."""
-        if self.prefix_bytes == 0 or size < self.prefix_bytes or not self._has_prefix(octets, at):
-            self.prefix_bytes = body_position(octets, at, size)
-            self.prefix = octets[at : at + self.prefix_bytes]
-            self.is_match = self._judge(self.prefix, self.prefix_bytes)
+        if self.prefix_bytes == 0 or size < self.prefix_bytes or not self._is_alike(octets, at):
+            self.prefix_bytes = 0
+            prefix_bytes = body_position(octets, at, size)
+            self.is_match = self._judge(octets, at, at + prefix_bytes)
+            if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+                self.model = place_in(octets, at)  # type: ignore[name-defined]  # noqa: F821
+            else:
+                self.prefix = octets[at : at + prefix_bytes]
+            self.prefix_bytes = prefix_bytes
         if self.is_match:
             if self.first < 0:
                 self.first = self.place
@@ -136,15 +141,15 @@ class _Matcher:
             self.ranges.append((self.first, self.place))
         return self.ranges
 
-    def _has_prefix(self, octets: bytes, at: int) -> bool:
+    def _is_alike(self, octets: bytes, at: int) -> bool:
         """Tell whether a message begins as the last one did, up to the body."""
         if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            return is_same(octets, at, self.prefix, self.prefix_bytes)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+            return is_same(octets, at, self.model, self.prefix_bytes)  # type: ignore[name-defined, no-any-return]  # noqa: F821
         return octets.startswith(self.prefix, at)
 
-    def _judge(self, octets: bytes, end: int) -> bool:
-        """Tell whether a message matches whose properties end at `end`."""
-        start = 2 + octets[1]
+    def _judge(self, octets: bytes, at: int, end: int) -> bool:
+        """Tell whether the message at `at` matches, whose properties end at `end`."""
+        start = at + 2 + octets[at + 1]
         start += 5 + octets[start]
         at = headers_position(octets, start, end)
         flags = octets[start] << 8 | octets[start + 1]

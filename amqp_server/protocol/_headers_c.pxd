@@ -19,6 +19,11 @@ cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
     return &view[0]
 
 
+cdef inline octets_t place_in(octets_t octets, Py_ssize_t at) noexcept:
+    # Good as long as the caller keeps the octets alive.
+    return octets + at
+
+
 cdef inline bint is_same(
     octets_t octets, Py_ssize_t at, octets_t other, Py_ssize_t size
 ) noexcept:
@@ -50,17 +55,24 @@ cpdef Py_ssize_t headers_position(
 cpdef Py_ssize_t short_string_end(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
 
 
+@cython.locals(count=cython.Py_ssize_t, entry=cython.Py_ssize_t)
+cpdef Py_ssize_t count_offsets(octets_t data, Py_ssize_t at, Py_ssize_t end) noexcept
+
+
 @cython.locals(
     data=octets_t,
+    end=cython.Py_ssize_t,
+    count=cython.Py_ssize_t,
     kept=list,
     start=cython.Py_ssize_t,
+    at=cython.Py_ssize_t,
     entry=cython.Py_ssize_t,
 )
-cdef bytes _other_entries(bytes properties, Py_ssize_t at, Py_ssize_t end)
+cpdef bytes other_entries(bytes entries)
 
 
 @cython.locals(key_bytes=cython.Py_ssize_t)
-cpdef bint has_key(octets_t data, Py_ssize_t at, bytes key)
+cpdef bint has_key(octets_t data, Py_ssize_t at, bytes key) noexcept
 
 
 @cython.locals(kind=cython.int, stop=cython.Py_ssize_t)

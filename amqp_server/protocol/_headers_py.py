@@ -18,6 +18,7 @@ _HEADERS = 1 << 13
 _DEPTH_MAX = 64  # as in `field_values`, where it bounds what a table is decoded to
 
 _OFFSET_KEY = b"\x0fx-stream-offset"
+OFFSET_ENTRY = _OFFSET_KEY + b"l"
 _OFFSET_ENTRY_BYTES = 25  # key, kind, value
 
 
@@ -42,15 +43,14 @@ def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
     behind = at
     if flags & _HEADERS:
         behind = at + 4 + u32(data, at)
-        entries = _other_entries(properties, at + 4, behind)
+        entries = other_entries(properties[at + 4 : behind])
     before = b"".join(
         (
             pack(">H", flags | _HEADERS),
             properties[2:at],
             pack(">I", len(entries) + _OFFSET_ENTRY_BYTES),
             entries,
-            _OFFSET_KEY,
-            b"l",
+            OFFSET_ENTRY,
         )
     )
     return before, properties[behind:size]
@@ -103,20 +103,34 @@ def short_string_end(data: bytes, at: int, end: int) -> int:
     return at + 1 + data[at] if at < end else end + 1
 
 
-def _other_entries(properties: bytes, at: int, end: int) -> bytes:
-    """Return the entries of a table without those that are an offset; none if it is broken."""
-    data = properties
-    kept = []
-    start = at
+def count_offsets(data: bytes, at: int, end: int) -> int:
+    """Return how many entries of the table [at, end) are an offset; -1 if it is broken."""
+    count = 0
     while at < end:
         entry = at
         at = value_end(data, short_string_end(data, at, end), end, 1)
         if at < 0:
-            return b""
+            return -1
+        count += has_key(data, entry, _OFFSET_KEY)
+    return count
+
+
+def other_entries(entries: bytes) -> bytes:
+    """Return the entries of a table without those that are an offset; none if it is broken."""
+    data = entries
+    end = len(entries)
+    count = count_offsets(data, 0, end)
+    if count <= 0:
+        return entries if count == 0 else b""
+    kept = []
+    start = at = 0
+    while at < end:
+        entry = at
+        at = value_end(data, short_string_end(data, at, end), end, 1)
         if has_key(data, entry, _OFFSET_KEY):
-            kept.append(properties[start:entry])
+            kept.append(entries[start:entry])
             start = at
-    kept.append(properties[start:end])
+    kept.append(entries[start:end])
     return b"".join(kept)
 
 

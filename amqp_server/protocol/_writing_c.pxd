@@ -6,20 +6,38 @@ from libc.string cimport memcpy
 
 from amqp_server.protocol._headers_c cimport (
     body_position,
+    count_offsets,
+    headers_position,
     is_same,
     octets_of,
     octets_t,
+    other_entries,
+    place_in,
     split_for_offset,
+    u32,
 )
 
 cdef bint COMPILED
 cdef int _FRAMES_BYTES
+cdef bytes _OFFSET_ENTRY
 
 
 cdef inline void copy_octets(
     unsigned char *target, Py_ssize_t to, octets_t octets, Py_ssize_t at, Py_ssize_t size
 ) noexcept:
     memcpy(target + to, octets + at, size)
+
+
+cdef inline void store_number(
+    unsigned char *target, Py_ssize_t to, unsigned long long number, int size
+) noexcept:
+    # Into local octets first: a store through `target` might change what `self` holds, so that
+    # the compiler would do it octet by octet.
+    cdef unsigned char octets[8]
+    cdef int place
+    for place in range(size):
+        octets[place] = number >> (8 * (size - 1 - place)) & 255
+    memcpy(target + to, octets, size)
 
 
 @cython.locals(
@@ -102,6 +120,15 @@ cdef class _Writer:
     cdef unsigned char *target
     cdef Py_ssize_t to
     cdef list parts
+    cdef octets_t model
+    cdef Py_ssize_t route_end
+    cdef Py_ssize_t properties_at
+    cdef Py_ssize_t properties_bytes
+    cdef Py_ssize_t headers_at
+    cdef Py_ssize_t behind
+    cdef bytes entries
+    cdef Py_ssize_t entries_bytes
+    cdef bint is_rewritten
 
     @cython.locals(split=cython.Py_ssize_t)
     cdef Py_ssize_t room_for(self, Py_ssize_t message_bytes) noexcept
@@ -120,10 +147,7 @@ cdef class _Writer:
         long long offset,
     ) except -1
 
-    cdef bint _has_prefix(self, octets_t octets, Py_ssize_t at) noexcept
-
     @cython.locals(
-        data=octets_t,
         route_end=cython.Py_ssize_t,
         properties=bytes,
         rest=bytes,
@@ -135,6 +159,15 @@ cdef class _Writer:
     @cython.locals(size=cython.Py_ssize_t, parts=list, at=cython.Py_ssize_t, part=bytes)
     cdef _join(self, bytes body, unsigned long long tag, long long offset)
 
+    @cython.locals(
+        prefix_bytes=cython.Py_ssize_t,
+        route_end=cython.Py_ssize_t,
+        start=cython.Py_ssize_t,
+        headers=cython.Py_ssize_t,
+        table_bytes=cython.Py_ssize_t,
+    )
+    cdef int _look_at(self, octets_t octets, Py_ssize_t at, Py_ssize_t size) except -1
+
     @cython.locals(part=cython.Py_ssize_t)
     cdef void _write(
         self,
@@ -145,7 +178,9 @@ cdef class _Writer:
         long long offset,
     ) noexcept
 
+    @cython.locals(place=cython.Py_ssize_t)
+    cdef void _write_properties(self, octets_t octets, Py_ssize_t at, long long offset) noexcept
+
     cdef void _copy(self, octets_t octets, Py_ssize_t at, Py_ssize_t size) noexcept
 
-    @cython.locals(place=cython.int)
     cdef void _store(self, unsigned long long number, int size) noexcept

@@ -1,8 +1,8 @@
 """Frames out: a kernel that turns a run of messages into the octets of their frames.
 
 The mirror of `_scanning_py`: messages of one route, with the same properties, have the same
-octets up to the body but for the delivery tag, the length of the body and, from a stream, the
-offset. So these octets are made once, and one comparison tells that they fit the next message.
+octets up to the body, so these are looked at once, and one comparison tells that the next message
+is like it. The interpreted build keeps what it made of them as well.
 Compiled as `_writing_c`; `framing.py` chooses. A property header larger than frame_max goes out
 as one long frame: the protocol cannot split it.
 
@@ -17,10 +17,18 @@ from struct import pack
 
 COMPILED = __name__.endswith("_c")
 if not COMPILED:  # the compiled build has them from the .pxd
-    from amqp_server.protocol._headers_py import body_position, split_for_offset
+    from amqp_server.protocol._headers_py import (
+        body_position,
+        count_offsets,
+        headers_position,
+        other_entries,
+        split_for_offset,
+        u32,
+    )
 
 ReadableBuffer = bytes | memoryview | mmap
 
+_OFFSET_ENTRY = b"\x0fx-stream-offsetl"
 _FRAMES_BYTES = 96
 """More than the frames of a message need beside its octets, the method's and a split body's."""
 
@@ -156,7 +164,7 @@ def _delivery_writer(
 
 
 class _Writer:
-    """Writes one message behind the other; keeps the last one's frames for the next.
+    """Writes one message behind the other; knows how the last one begins.
 
     Args:
         channel: Channel number.
@@ -220,25 +228,24 @@ class _Writer:
             ValueError: Its lengths do not add up.
         """
         prefix_bytes = self.prefix_bytes
-        if prefix_bytes == 0 or size < prefix_bytes or not self._has_prefix(octets, at):
-            prefix_bytes = body_position(octets, at, size)
-            self._change(octets[at : at + prefix_bytes])
         if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            self._write(octets, at + prefix_bytes, size - prefix_bytes, tag, offset)
+            if (
+                prefix_bytes == 0
+                or size < prefix_bytes
+                or not is_same(octets, at, self.model, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
+            ):
+                self._look_at(octets, at, size)
+            self._write(octets, at, size, tag, offset)
         else:
-            self._join(octets[prefix_bytes:size], tag, offset)
-
-    def _has_prefix(self, octets: bytes, at: int) -> bool:
-        """Tell whether a message begins as the last one did, up to the body."""
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            return is_same(octets, at, self.prefix, self.prefix_bytes)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-        return octets.startswith(self.prefix, at)
+            if prefix_bytes == 0 or not octets.startswith(self.prefix, at):
+                prefix_bytes = body_position(octets, at, size)
+                self._change(octets[:prefix_bytes])
+            self._join(octets[prefix_bytes:], tag, offset)
 
     def _change(self, prefix: bytes) -> None:
-        """Make the frames of a message that begins with `prefix`, up to its body."""
-        data = prefix
-        route_end = 2 + data[1]
-        route_end = route_end + 1 + data[route_end]
+        """Make the frames of a message that begins with `prefix`: the interpreted way."""
+        route_end = 2 + prefix[1]
+        route_end = route_end + 1 + prefix[route_end]
         properties = prefix[route_end + 4 :]
         rest = b""
         properties_bytes = len(properties)
@@ -281,39 +288,102 @@ class _Writer:
             part = body[at : at + self.body_bytes_max]
             parts += (self.body_start, len(part).to_bytes(4, "big"), part, b"\xce")
 
+    # From here on the compiled way: octets go from the message to their place, none is an object.
+
+    def _look_at(
+        self, octets: bytes, at: int, size: int
+    ) -> None:  # pragma: no cover - the interpreted build joins
+        """Find the parts of a message up to its body; places are counted from its begin."""
+        self.prefix_bytes = 0
+        prefix_bytes = body_position(octets, at, size)
+        route_end = 2 + octets[at + 1]
+        route_end = route_end + 1 + octets[at + route_end]
+        self.route_end = route_end
+        self.properties_at = route_end + 4
+        if self.has_offset:
+            start = at + self.properties_at
+            headers = headers_position(octets, start, at + prefix_bytes)
+            self.headers_at = self.behind = headers - at
+            self.entries_bytes = 0
+            self.is_rewritten = False
+            if octets[start] & 0x20:
+                headers += 4
+                self.entries_bytes = u32(octets, headers - 4)
+                self.behind += 4 + self.entries_bytes
+                if count_offsets(octets, headers, headers + self.entries_bytes) != 0:
+                    self.entries = other_entries(octets[headers : headers + self.entries_bytes])
+                    self.entries_bytes = len(self.entries)
+                    self.is_rewritten = True
+            table_bytes = 4 + self.entries_bytes + len(_OFFSET_ENTRY) + 8
+            self.properties_bytes = (
+                self.headers_at - self.properties_at + table_bytes + prefix_bytes - self.behind
+            )
+        else:
+            self.properties_bytes = prefix_bytes - self.properties_at
+        self.model = place_in(octets, at)  # type: ignore[name-defined]  # noqa: F821
+        self.prefix_bytes = prefix_bytes
+
     def _write(
         self, octets: bytes, at: int, size: int, tag: int, offset: int
     ) -> None:  # pragma: no cover - the interpreted build joins
-        """Write the frames of a message whose body is at `at`: the compiled way."""
-        self._copy(self.start, 0, len(self.start))
+        """Write the frames of a message whose parts are known."""
+        self._store(1, 1)
+        self._store(self.channel, 2)
+        self._store(self.method_bytes + self.route_end - 1, 4)
+        self._copy(self.method_head, 0, len(self.method_head))
         if self.tag_bytes != 0:
             self._store(tag, 8)
-        self._copy(self.middle, 0, len(self.middle))
-        self._store(size, 8)
-        self._copy(self.properties, 0, len(self.properties))
+        self._copy(self.before_route, 0, len(self.before_route))
+        self._copy(octets, at + 1, self.route_end - 1)
+        self._copy(self.after_route, 0, len(self.after_route))
+        self._store(0xCE02, 2)
+        self._store(self.channel, 2)
+        self._store(12 + self.properties_bytes, 4)
+        self._store(60 << 16, 4)
+        self._store(size - self.prefix_bytes, 8)
         if self.has_offset:
-            self._store(offset, 8)
-            self._copy(self.rest, 0, len(self.rest))
+            self._write_properties(octets, at, offset)
+        else:
+            self._copy(octets, at + self.properties_at, self.properties_bytes)
+        self._store(0xCE, 1)
+        at += self.prefix_bytes
+        size -= self.prefix_bytes
         while size > 0:
             part = min(size, self.body_bytes_max)
-            self._copy(self.body_start, 0, 3)
+            self._store(3, 1)
+            self._store(self.channel, 2)
             self._store(part, 4)
             self._copy(octets, at, part)
             self._store(0xCE, 1)
             at += part
             size -= part
 
+    def _write_properties(
+        self, octets: bytes, at: int, offset: int
+    ) -> None:  # pragma: no cover - the interpreted build joins
+        """Write the property list with the offset behind the other headers."""
+        place = at + self.properties_at
+        self._store(octets[place] | 0x20, 1)
+        self._copy(octets, place + 1, self.headers_at - self.properties_at - 1)
+        self._store(self.entries_bytes + 25, 4)
+        if self.is_rewritten:
+            self._copy(self.entries, 0, self.entries_bytes)
+        else:
+            self._copy(octets, at + self.headers_at + 4, self.entries_bytes)
+        self._copy(_OFFSET_ENTRY, 0, len(_OFFSET_ENTRY))
+        self._store(offset, 8)
+        self._copy(octets, at + self.behind, self.prefix_bytes - self.behind)
+
     def _copy(
         self, octets: bytes, at: int, size: int
     ) -> None:  # pragma: no cover - the interpreted build joins
         """Copy `size` octets."""
-        copy_octets(self.target, self.to, octets, at, size)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
+        copy_octets(self.target, self.to, octets, at, size)  # type: ignore[name-defined]  # noqa: F821
         self.to += size
 
     def _store(
         self, number: int, size: int
     ) -> None:  # pragma: no cover - the interpreted build joins
         """Store a number of `size` octets, big-endian."""
-        for place in range(size):
-            self.target[self.to + place] = number >> (8 * (size - 1 - place)) & 255
+        store_number(self.target, self.to, number, size)  # type: ignore[name-defined]  # noqa: F821
         self.to += size
