@@ -11,6 +11,12 @@ from pamqp.commands import Basic, Channel
 from tests.faults.inline_server import InlineClient, InlineServer
 
 STREAM = "s"
+SHORT_LIVED: dict[str, Any] = {
+    "x-queue-type": "stream",
+    "x-max-age": "1h",
+    "x-segment-max-age": 60_000,
+}
+"""Arguments of a stream that lets go of what is older than an hour."""
 
 
 @dataclass(frozen=True, slots=True)

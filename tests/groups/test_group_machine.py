@@ -24,7 +24,7 @@ from pamqp.commands import Basic, Channel, Queue
 from amqp_server.broker.subscriptions.groups import Groups
 from tests.faults.inline_loop import BEGIN_NS
 from tests.faults.inline_server import InlineClient, InlineServer
-from tests.groups.member import STREAM, Delivery, Member, join
+from tests.groups.member import SHORT_LIVED, STREAM, Delivery, Member, join
 from tests.groups.model import ModelGroup
 
 IS_LONG: Final = os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -65,7 +65,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.log_start = 0
         self.durable: dict[str, set[int]] = {}
         self._start(self._root / "0")
-        arguments: dict[str, Any] = {"x-queue-type": "stream", "x-max-age": "1h"}
+        arguments: dict[str, Any] = {**SHORT_LIVED}
         declare = Queue.Declare(queue=STREAM, durable=True, arguments=arguments)
         assert isinstance(self.publisher.call(declare), Queue.DeclareOk)
 
