@@ -190,10 +190,7 @@ class GroupOffsets:
             GroupOffsetOutOfRangeError: It is above `log_end`; or below `log_start`, and the
                 group has no place yet.
         """
-        if self._is_started and offset < self._commit_floor:
-            raise RegressingCommitError(self.name, self._commit_floor, offset)
-        if offset > log_end or (offset < log_start and not self._is_started):
-            raise GroupOffsetOutOfRangeError(self.name, offset, log_start, log_end)
+        self.check_commit(offset, log_start, log_end)
         newly = 0
         if not self._is_started:
             self._place(offset, now_ns)
@@ -219,10 +216,21 @@ class GroupOffsets:
         Raises:
             GroupOffsetOutOfRangeError: It is outside `log_start` to `log_end`.
         """
-        if not log_start <= offset <= log_end:
-            raise GroupOffsetOutOfRangeError(self.name, offset, log_start, log_end)
+        self.check_seek(offset, log_start, log_end)
         self._place(offset, now_ns)
         self._is_committed = True
+
+    def check_commit(self, offset: int, log_start: int, log_end: int) -> None:
+        """Raise what `commit` would, and change nothing: of several groups all go, or none."""
+        if self._is_started and offset < self._commit_floor:
+            raise RegressingCommitError(self.name, self._commit_floor, offset)
+        if offset > log_end or (offset < log_start and not self._is_started):
+            raise GroupOffsetOutOfRangeError(self.name, offset, log_start, log_end)
+
+    def check_seek(self, offset: int, log_start: int, log_end: int) -> None:
+        """Raise what `seek` would, and change nothing."""
+        if not log_start <= offset <= log_end:
+            raise GroupOffsetOutOfRangeError(self.name, offset, log_start, log_end)
 
     def drop_below(self, log_start: int) -> int:
         """Go on to where the log begins now: retention does not wait for groups.

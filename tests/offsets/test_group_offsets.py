@@ -223,6 +223,21 @@ def test_a_seek_out_of_the_log_is_refused_and_changes_nothing(target: int) -> No
     assert story_of(group) == before
 
 
+def test_what_would_be_refused_can_be_asked_without_a_change() -> None:
+    group = committed(10)
+    group.changed = False
+    before = story_of(group)
+    group.check_commit(50, 5, 50)
+    group.check_seek(5, 5, 50)
+    with pytest.raises(RegressingCommitError):
+        group.check_commit(9, 5, 50)
+    with pytest.raises(GroupOffsetOutOfRangeError):
+        group.check_commit(51, 5, 50)
+    with pytest.raises(GroupOffsetOutOfRangeError):
+        group.check_seek(51, 5, 50)
+    assert story_of(group) == before
+
+
 def test_what_retention_took_before_the_group_was_done_is_counted() -> None:
     group = committed(10)
     group.settle(12, 15, NOW_NS)
