@@ -58,6 +58,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show what stands in the files of a data directory."
         ),
+        "offsets": LazyCommand(
+            "cli.offsets", "offsets", "Show, commit, move and delete consumer groups' places."
+        ),
         "recover": LazyCommand(
             "cli.recover", "recover", "Recover a data directory without serving, or try to."
         ),

@@ -45,6 +45,19 @@ def ask_server(storage_path: Path, command: str, **arguments: object) -> Any:  #
         raise RequestFailedError(error.reason, EXIT_FAILED) from error
 
 
+def check_utf8(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+    """Refuse what cannot be a name, before the server is asked.
+
+    Raises:
+        click.BadParameter: It is not UTF-8.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(f"{name!a} is not UTF-8") from None
+    return name
+
+
 def shown(name: str) -> str:
     """Return a name as it can be printed: a line feed in it must not look like another line."""
     return name if name.isprintable() else ascii(name)

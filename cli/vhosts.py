@@ -12,24 +12,12 @@ from cli.control import (
     EXIT_FAILED,
     RequestFailedError,
     ask_server,
+    check_utf8,
     shown,
     storage_path_option,
 )
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
-
-
-def _check_utf8(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
-    """Refuse what cannot be a name, before the server is asked.
-
-    Raises:
-        click.BadParameter: It is not UTF-8.
-    """
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise click.BadParameter(f"{name!a} is not UTF-8") from None
-    return name
 
 
 @click.group(
@@ -58,7 +46,7 @@ def vhosts(ctx: click.Context) -> None:
         f"URL: amqp://guest:guest@localhost/team%2Forders. {EXIT_CODES}"
     ),
 )
-@click.argument("name", callback=_check_utf8)
+@click.argument("name", callback=check_utf8)
 @storage_path_option
 def add(name: str, storage_path: Path) -> int:
     """Create the virtual host NAME: any text of 1 to 255 bytes.
@@ -101,7 +89,7 @@ def _damaged(vhost: dict[str, Any]) -> str:
 
 
 @vhosts.command(context_settings=_HELP, epilog=f"`/` may be deleted, as in RabbitMQ. {EXIT_CODES}")
-@click.argument("name", callback=_check_utf8)
+@click.argument("name", callback=check_utf8)
 @click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
 @storage_path_option
 def delete(name: str, storage_path: Path, *, yes: bool) -> int:

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from amqp_server.broker.consuming.ending import end_consumers
 from amqp_server.broker.definitions import all_done
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
@@ -20,7 +21,6 @@ from amqp_server.broker.transfers.delay_queue import (
 )
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.protocol.errors import PreconditionFailed
-from amqp_server.protocol.methods import BasicCancel
 from appendlog import LogIdentity
 from offsets.errors import OffsetsError
 
@@ -327,12 +327,7 @@ class Broker:
         queue.stop()
         if queue.exclusive_owner is not None:
             self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
-        for consumer in [*queue.consumers, *queue.subscriptions.consumers()]:
-            channel = consumer.channel
-            del channel.consumers[consumer.tag]
-            consumer.source.consumers.remove(consumer)
-            if channel.client.notifies_cancel and not channel.is_closed:
-                channel.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
+        end_consumers([*queue.consumers, *queue.subscriptions.consumers()])
 
     def _remove_unused_exchanges(
         self, vhost: VirtualHost, removed: list[Binding]

@@ -8,6 +8,7 @@ from typing import Final
 
 from amqp_server.control.browse import QUEUES_BROWSE
 from amqp_server.control.checkpoint import CHECKPOINT
+from amqp_server.control.offsets import OFFSETS_COMMANDS
 from amqp_server.control.queues import QUEUES_STATS
 from amqp_server.control.registry import Command
 from amqp_server.control.replay import QUEUES_REPLAY
@@ -20,11 +21,12 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         command.name: command
         for command in (
             CHECKPOINT,
+            *OFFSETS_COMMANDS,
             QUEUES_BROWSE,
             QUEUES_REPLAY,
             QUEUES_STATS,
-            STATUS,
             *SHARDS_COMMANDS,
+            STATUS,
             *VHOST_COMMANDS,
         )
     }

@@ -28,6 +28,9 @@ class ErrorKind(StrEnum):
     NOT_FOUND = "not_found"
     ALREADY_EXISTS = "already_exists"
     LIMIT_REACHED = "limit_reached"
+    IN_USE = "in_use"
+    OUT_OF_RANGE = "out_of_range"
+    REGRESSING_COMMIT = "regressing_commit"
     FAILED = "failed"
 
 

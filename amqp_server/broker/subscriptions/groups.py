@@ -105,11 +105,22 @@ class Groups:
             TooManyGroupsError: There are as many as there may be.
         """
         assert name not in self._all, "there is one"
-        if len(self._all) >= self._groups_max:
-            raise TooManyGroupsError(name, self.where, self._groups_max)
+        self.check_room(name)
         group = Group(self._queue, self._turn, GroupOffsets(name), self._note_dirty)
         self._all[name] = group
         return group
+
+    def check_room(self, name: str) -> None:
+        """Check that there may be one more.
+
+        Args:
+            name: What it would be called.
+
+        Raises:
+            TooManyGroupsError: There are as many as there may be.
+        """
+        if len(self._all) >= self._groups_max:
+            raise TooManyGroupsError(name, self.where, self._groups_max)
 
     def commit(self, name: str, offset: int) -> Group:
         """Commit for a group, which begins by that if there is none; see `Group.commit`."""

@@ -1,0 +1,128 @@
+"""What a command tells of the place of one group, or of an ordinary queue's own settlement."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_at
+from amqp_server.maintenance.values import text_json
+from appendlog import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from amqp_server.broker.orders.ready_order import ReadyOrder
+    from amqp_server.broker.queue import Queue
+
+Row = dict[str, Any]
+
+
+def group_row(queue: Queue, shard: int | None, name: str) -> Row:
+    """Return where one group of a stream is, or that the stream does not know it.
+
+    Args:
+        queue: The stream.
+        shard: Its number; None: it was not asked for as one.
+        name: Of the group.
+    """
+    groups = queue.groups
+    assert groups is not None, "only streams have groups"
+    row = {**_log_row(queue, shard), "group": name, "exists": name in groups}
+    if name not in groups:
+        return row
+    group = groups.get(name)
+    found = group.stats()
+    oldest = found.oldest_unacked_seconds
+    return row | {
+        "committed": found.committed,
+        "start": found.start,
+        "position": next_offset(group.subscription.ready),
+        "lag": found.lag,
+        "lag_bytes": found.lag_bytes,
+        "ready": found.ready,
+        "unacked": found.unacked,
+        "acked_ahead": found.settled_above,
+        "oldest_unacked_seconds": None if oldest is None else round(oldest, 3),
+        "redelivered": found.redelivered,
+        "rejected": found.rejected,
+        "dropped_total": found.dropped_total,
+        "dropped_since_last_poll": found.dropped_since_last_poll,
+        "updated_at_ns": found.updated_at_ns or None,
+        "members": found.members,
+    }
+
+
+def queue_row(queue: Queue, shard: int | None) -> Row:
+    """Return what an ordinary queue is done with: its consumers are like one group."""
+    settlement = queue.settlement
+    floor, end = settlement.ack_floor, queue.store.end_offset
+    unsettled = end - floor - settlement.settled_above_floor
+    ready = queue.ready_count
+    position = queue.delivered_watermark if queue.backlog.is_loading else next_offset(queue.ready)
+    return {
+        **_log_row(queue, shard),
+        "group": None,
+        "exists": True,
+        "committed": floor,
+        "start": floor,
+        "position": position,
+        "lag": end - floor,
+        "lag_bytes": lag_bytes(queue.store.log.segments, floor, end),
+        "ready": ready,
+        "unacked": max(unsettled - ready, 0),
+        "acked_ahead": settlement.settled_above_floor,
+        "oldest_unacked_seconds": None,
+        "redelivered": queue.redelivered_count,
+        "rejected": None,
+        "dropped_total": queue.forced_removal.dropped_count,
+        "dropped_since_last_poll": None,
+        "updated_at_ns": None,
+        "members": queue.consumer_count,
+    }
+
+
+async def add_lag_seconds(rows: Sequence[Row], queues: Sequence[Queue], now_ns: int) -> None:
+    """Add to rows how old the first message is that is not done; None: there is none to look at.
+
+    Reads one record of each log, in a worker.
+    """
+    starts = [row.get("start") for row in rows]
+
+    def read() -> list[float | None]:
+        return [
+            _age_seconds(queue, start, now_ns) for queue, start in zip(queues, starts, strict=True)
+        ]
+
+    for row, seconds in zip(rows, await asyncio.to_thread(read), strict=True):
+        if row["exists"]:
+            row["lag_seconds"] = seconds
+
+
+def next_offset(ready: ReadyOrder) -> int:
+    """Return the offset that is delivered next, or the end of what can be."""
+    first = ready.peek()
+    return ready.end if first is None else first.start
+
+
+def _log_row(queue: Queue, shard: int | None) -> Row:
+    row: Row = {} if shard is None else {"shard": shard}
+    return row | {
+        **text_json("queue", queue.name),
+        **text_json("vhost", queue.virtual_host.name),
+        "log_start_offset": queue.store.log.log_start_offset,
+        "log_end_offset": queue.visible_end if queue.is_stream else queue.store.end_offset,
+    }
+
+
+def _age_seconds(queue: Queue, start: int | None, now_ns: int) -> float | None:
+    log = queue.store.log
+    end = queue.visible_end
+    start = log.log_start_offset if start is None else max(start, log.log_start_offset)
+    if start >= end:
+        return 0.0
+    try:
+        appended_ns = timestamp_ns_at(log, start)
+    except LogError:
+        return None
+    return None if appended_ns is None else round(max(now_ns - appended_ns, 0) / 1e9, 3)

@@ -1,0 +1,252 @@
+"""The commands `offsets.list`, `.show`, `.commit`, `.seek` and `.delete`: where groups are.
+
+Each speaks of one stream, or of all shards of an exchange at once, and answers with an array of
+rows. A change is checked for every shard before the first of them is changed, takes effect on all
+of them in one turn of the loop, and is on the disk before it is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from amqp_server.broker.consuming.ending import end_consumers
+from amqp_server.control.messages import ControlError, ErrorKind
+from amqp_server.control.offset_logs import (
+    GroupLog,
+    check_known,
+    check_ordinary,
+    find_logs,
+    groups_of,
+    log_name,
+)
+from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
+from amqp_server.control.offset_targets import parse_target, target_offset
+from amqp_server.control.registry import Command
+from amqp_server.loop_share import LoopShare
+from appendlog import LogError
+from offsets import (
+    GroupInUseError,
+    GroupOffsetOutOfRangeError,
+    GroupOffsets,
+    InvalidGroupNameError,
+    OffsetsError,
+    RegressingCommitError,
+    TooManyGroupsError,
+    UnknownGroupError,
+    check_group_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from amqp_server.broker.subscriptions.groups import Groups
+    from amqp_server.server import Server
+
+logger = logging.getLogger(__name__)
+
+_KINDS: Final[tuple[tuple[type[OffsetsError], ErrorKind], ...]] = (
+    (InvalidGroupNameError, ErrorKind.INVALID_ARGUMENT),
+    (UnknownGroupError, ErrorKind.NOT_FOUND),
+    (TooManyGroupsError, ErrorKind.LIMIT_REACHED),
+    (GroupInUseError, ErrorKind.IN_USE),
+    (RegressingCommitError, ErrorKind.REGRESSING_COMMIT),
+    (GroupOffsetOutOfRangeError, ErrorKind.OUT_OF_RANGE),
+)
+
+
+async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[Row]:
+    """Return all groups of a stream, or of all shards, by name and number of the shard."""
+    logs = find_logs(server, vhost, queue, shards)
+    share = LoopShare()
+    rows: list[Row] = []
+    names = {name for log in logs for name in groups_of(log.queue).names()}
+    for name in sorted(names):
+        for shard, each in logs:
+            if not each.is_deleted:
+                rows.append(group_row(each, shard, name))
+            await share.breathe()
+    return rows
+
+
+async def show(server: Server, vhost: str, queue: str, shards: str, group: str) -> list[Row]:
+    """Return where one group is; an empty `group` asks for what ordinary queues are done with."""
+    logs = find_logs(server, vhost, queue, shards)
+    if not group:
+        for log in logs:
+            check_ordinary(log.queue)
+        rows = [queue_row(each, shard) for shard, each in logs]
+    else:
+        with _refusals():
+            check_group_name(group)
+            check_known(logs, group)
+        rows = [group_row(each, shard, group) for shard, each in logs]
+    await add_lag_seconds(rows, [each for _, each in logs], time.time_ns())
+    return rows
+
+
+async def commit(
+    server: Server, vhost: str, queue: str, shards: str, group: str, to: str, *, force: bool
+) -> list[Row]:
+    """Say for a group that all below a place is done; `force` lets it go back, as a seek."""
+
+    def check(groups: Groups, offsets: GroupOffsets, offset: int, valid: tuple[int, int]) -> None:
+        del groups
+        try:
+            offsets.check_commit(offset, *valid)
+        except RegressingCommitError:
+            if not force:
+                raise
+            offsets.check_seek(offset, *valid)
+
+    def move(groups: Groups, offset: int) -> None:
+        try:
+            groups.commit(group, offset)
+        except RegressingCommitError:
+            groups.seek(group, offset, force=True)
+
+    logs = find_logs(server, vhost, queue, shards)
+    return await _move(server, logs, group, to, check, move)
+
+
+async def seek(
+    server: Server, vhost: str, queue: str, shards: str, group: str, to: str, *, force: bool
+) -> list[Row]:
+    """Have a group go on from another place; `force` does it though it has members."""
+
+    def check(groups: Groups, offsets: GroupOffsets, offset: int, valid: tuple[int, int]) -> None:
+        if group in groups:
+            groups.get(group).check_unused(force=force)
+        offsets.check_seek(offset, *valid)
+
+    def move(groups: Groups, offset: int) -> None:
+        groups.seek(group, offset, force=force)
+
+    logs = find_logs(server, vhost, queue, shards)
+    return await _move(server, logs, group, to, check, move)
+
+
+async def delete(
+    server: Server, vhost: str, queue: str, shards: str, group: str, *, force: bool
+) -> list[Row]:
+    """Forget a group for good; `force` does it though it has members, which are cancelled."""
+    logs = find_logs(server, vhost, queue, shards)
+    with _refusals():
+        check_group_name(group)
+        check_known(logs, group)
+        known = [log for log in logs if group in groups_of(log.queue)]
+        for log in known:
+            groups_of(log.queue).get(group).check_unused(force=force)
+        rows = []
+        for shard, each in known:
+            rows.append(group_row(each, shard, group))
+            deleted = groups_of(each).delete(group, force=force).subscription
+            if len(deleted.consumers):
+                end_consumers(list(deleted.consumers))
+                each.subscriptions.set_aside(deleted)
+    await _make_durable(server, f"group '{group}' is deleted")
+    _log("group deleted", rows, group)
+    return rows
+
+
+async def _move(
+    server: Server,
+    logs: list[GroupLog],
+    group: str,
+    to: str,
+    check: Callable[[Groups, GroupOffsets, int, tuple[int, int]], None],
+    move: Callable[[Groups, int], None],
+) -> list[Row]:
+    """Bring a group to a place in each log; return rows, with `committed_before` in each.
+
+    Raises:
+        ControlError: It cannot be there in one of them; nothing was changed then.
+    """
+    target = parse_target(to, time.time_ns())
+    with _refusals():
+        check_group_name(group)
+        offsets = [await target_offset(log.queue, target) for log in logs]
+        await _until_placed(logs, group)
+        for (_, queue), offset in zip(logs, offsets, strict=True):
+            groups = groups_of(queue)
+            known = groups.get(group).offsets if group in groups else None
+            if known is None:
+                groups.check_room(group)
+            valid = (queue.store.log.log_start_offset, queue.visible_end)
+            check(groups, known or GroupOffsets(group), offset, valid)
+        rows = []
+        for (shard, queue), offset in zip(logs, offsets, strict=True):
+            before = group_row(queue, shard, group)
+            move(groups_of(queue), offset)
+            after = group_row(queue, shard, group)
+            rows.append(after | {"committed_before": before.get("committed")})
+    await _make_durable(server, f"group '{group}' is moved")
+    _log("group moved", rows, group)
+    return rows
+
+
+async def _until_placed(logs: list[GroupLog], group: str) -> None:
+    """Return when nobody is looking for a place of the group any more, and no log is gone.
+
+    Raises:
+        ControlError: A queue was deleted meanwhile.
+    """
+    while waited := _placings(logs, group):
+        await asyncio.wait(waited)
+    for _, queue in logs:
+        if queue.is_deleted:
+            raise ControlError(ErrorKind.NOT_FOUND, f"{log_name(queue)} was deleted meanwhile")
+
+
+def _placings(logs: list[GroupLog], group: str) -> list[asyncio.Future[None]]:
+    known = (groups_of(log.queue) for log in logs)
+    placings = (groups.get(group).placing for groups in known if group in groups)
+    return [placing for placing in placings if placing is not None]
+
+
+async def _make_durable(server: Server, what: str) -> None:
+    try:
+        await server.checkpointer.write_round()
+    except OffsetsError as error:
+        reason = f"{what}, but a crash could undo it: {error}"
+        raise ControlError(ErrorKind.FAILED, reason) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn the errors of groups and logs into replies.
+
+    Raises:
+        ControlError: One of them.
+    """
+    try:
+        yield
+    except OffsetsError as error:
+        kinds = [kind for type_, kind in _KINDS if isinstance(error, type_)]
+        raise ControlError(kinds[0] if kinds else ErrorKind.FAILED, str(error)) from error
+    except LogError as error:
+        raise ControlError(ErrorKind.FAILED, str(error)) from error
+
+
+def _log(what: str, rows: list[Row], group: str) -> None:
+    for row in rows:
+        logger.info(
+            "%s queue=%s vhost=%s group=%s committed=%s before=%s",
+            *(what, row.get("queue"), row.get("vhost"), group),
+            *(row.get("committed"), row.get("committed_before")),
+        )
+
+
+_LOG: Final = {"vhost": str, "queue": str, "shards": str}
+_MOVE: Final = {**_LOG, "group": str, "to": str, "force": bool}
+
+OFFSETS_COMMANDS: Final = (
+    Command("offsets.list", list_all, _LOG),
+    Command("offsets.show", show, {**_LOG, "group": str}),
+    Command("offsets.commit", commit, _MOVE),
+    Command("offsets.seek", seek, _MOVE),
+    Command("offsets.delete", delete, {**_LOG, "group": str, "force": bool}),
+)

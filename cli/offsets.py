@@ -1,0 +1,275 @@
+"""The command `amqp-server offsets`: where consumer groups are, on the running server."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from amqp_server.maintenance.values import time_text
+from cli.control import (
+    EXIT_CODES,
+    EXIT_FAILED,
+    RequestFailedError,
+    ask_server,
+    check_utf8,
+    shown,
+    storage_path_option,
+)
+from cli.data_directory import shown_bytes
+
+Row = dict[str, Any]
+
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
+_FORMS: Final = "earliest, latest, an offset, -N (messages before the end), a time or an age (1h)"
+COLUMNS: Final = (
+    ("COMMITTED", "committed", 12),
+    ("POSITION", "position", 12),
+    ("END", "log_end_offset", 12),
+    ("LAG", "lag", 10),
+    ("MEMBERS", "members", 8),
+    ("DROPPED", "dropped_total", 10),
+)
+
+
+def _log_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that name a stream, or an exchange of shards."""
+    options = (
+        click.option("--queue", default="", callback=check_utf8, metavar="Q", help="The stream."),
+        click.option(
+            "--shards",
+            default="",
+            callback=check_utf8,
+            metavar="EXCHANGE",
+            help="All shards of an exchange of type x-consistent-hash instead.",
+        ),
+        click.option(
+            "--vhost", default="/", show_default=True, callback=check_utf8, help="Where it is."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Write a JSON array of objects."),
+        storage_path_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+group_option = click.option(
+    "--group", required=True, callback=check_utf8, metavar="G", help="Its name."
+)
+to_option = click.option(
+    "--to", required=True, callback=check_utf8, metavar="PLACE", help=f"Where to: {_FORMS}."
+)
+
+
+@click.group(
+    context_settings=_HELP,
+    epilog=(
+        "Examples: amqp-server offsets list --queue events; amqp-server offsets seek --queue "
+        f"events --group billing --to 1h; docs/offsets.md has more. {EXIT_CODES}"
+    ),
+)
+def offsets() -> None:
+    """Show, commit, move and delete the places of consumer groups in streams.
+
+    A group is done with all below its commit; its consumers go on there. Every change is on the
+    disk when the command returns. The server is found by its data directory.
+    """
+
+
+@offsets.command("list", context_settings=_HELP, epilog=EXIT_CODES)
+@_log_options
+def list_all(storage_path: Path, queue: str, shards: str, vhost: str, *, as_json: bool) -> int:
+    """List the groups of a stream, or of all shards of an exchange, by name."""
+    rows = _ask(storage_path, "list", queue, shards, vhost)
+    if as_json:
+        return _write_json(rows)
+    _write_table(rows, is_sharded=bool(shards))
+    return 0
+
+
+@offsets.command(
+    context_settings=_HELP,
+    epilog=f"Example: amqp-server offsets show --queue events --group billing. {EXIT_CODES}",
+)
+@click.option("--group", default="", callback=check_utf8, metavar="G", help="Its name.")
+@_log_options
+def show(
+    storage_path: Path, queue: str, shards: str, vhost: str, group: str, *, as_json: bool
+) -> int:
+    """Show where one group is and how far it is behind, with everything that is known of it.
+
+    Without --group, of an ordinary queue: what the queue itself is done with.
+    """
+    rows = _ask(storage_path, "show", queue, shards, vhost, group=group)
+    if as_json:
+        return _write_json(rows)
+    if shards:
+        _write_table(rows, is_sharded=True)
+        return 0
+    for row in rows:
+        for name, value in row.items():
+            if name == "exists":
+                continue
+            click.echo(f"{name.removesuffix('_ns').replace('_', ' '):<24}{_value(name, value)}")
+    return 0
+
+
+@offsets.command(
+    context_settings=_HELP,
+    epilog=(
+        "Example: amqp-server offsets commit --queue events --group billing --to 1200. "
+        f"{EXIT_CODES}"
+    ),
+)
+@group_option
+@to_option
+@click.option("--force", is_flag=True, help="Go back if the place is lower: a seek.")
+@_log_options
+def commit(
+    storage_path: Path,
+    queue: str,
+    shards: str,
+    vhost: str,
+    group: str,
+    to: str,
+    *,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Say that a group is done with all below a place.
+
+    A place that is lower than what is committed is refused without --force.
+    """
+    rows = _ask(storage_path, "commit", queue, shards, vhost, group=group, to=to, force=force)
+    return _write_moved(rows, as_json=as_json)
+
+
+@offsets.command(
+    context_settings=_HELP,
+    epilog=(
+        "Examples: amqp-server offsets seek --queue events --group billing --to earliest; "
+        f"... --to -1000; ... --to 2026-11-21T10:00:00Z. {EXIT_CODES}"
+    ),
+)
+@group_option
+@to_option
+@click.option("--force", is_flag=True, help="Also while it has consumers: they go on from there.")
+@_log_options
+def seek(
+    storage_path: Path,
+    queue: str,
+    shards: str,
+    vhost: str,
+    group: str,
+    to: str,
+    *,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Have a group go on from another place, back or on.
+
+    What it had acked from there on is forgotten. With --force its consumers are moved; what they
+    answer of earlier deliveries changes nothing.
+    """
+    rows = _ask(storage_path, "seek", queue, shards, vhost, group=group, to=to, force=force)
+    return _write_moved(rows, as_json=as_json)
+
+
+@offsets.command(
+    context_settings=_HELP,
+    epilog=f"Example: amqp-server offsets delete --queue events --group billing. {EXIT_CODES}",
+)
+@group_option
+@click.option("--force", is_flag=True, help="Also while it has consumers: they are cancelled.")
+@_log_options
+def delete(
+    storage_path: Path,
+    queue: str,
+    shards: str,
+    vhost: str,
+    group: str,
+    *,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Forget a group for good. The messages stay; a group of that name begins anew."""
+    rows = _ask(storage_path, "delete", queue, shards, vhost, group=group, force=force)
+    if as_json:
+        return _write_json(rows)
+    for row in rows:
+        click.echo(f"deleted group '{shown(group)}' of {_log(row)}, which was at {_commit(row)}")
+    return 0
+
+
+def _ask(
+    storage_path: Path, command: str, queue: str, shards: str, vhost: str, **arguments: object
+) -> list[Row]:
+    if bool(queue) == bool(shards):
+        raise click.UsageError("write one of --queue and --shards")
+    try:
+        rows: list[Row] = ask_server(
+            storage_path,
+            f"offsets.{command}",
+            queue=queue,
+            shards=shards,
+            vhost=vhost,
+            **arguments,
+        )
+    except RequestFailedError as error:
+        if "is in use by" in error.message:
+            text = f"{error.message}: --force does it all the same"
+            raise RequestFailedError(text, EXIT_FAILED) from error
+        raise
+    return rows
+
+
+def _write_json(rows: list[Row]) -> int:
+    click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+    return 0
+
+
+def _write_moved(rows: list[Row], *, as_json: bool) -> int:
+    if as_json:
+        return _write_json(rows)
+    for row in rows:
+        before = row["committed_before"]
+        was = "no commit before" if before is None else f"{before} before"
+        click.echo(f"group '{shown(row['group'])}' of {_log(row)}: {_commit(row)}, {was}")
+    return 0
+
+
+def _write_table(rows: Iterable[Row], *, is_sharded: bool) -> None:
+    head = f"{'SHARD':>5}" if is_sharded else ""
+    click.echo(head + "".join(f"{title:>{width}}" for title, _, width in COLUMNS) + "  GROUP")
+    for row in rows:
+        cells = "".join(f"{_value(field, row.get(field)):>{width}}" for _, field, width in COLUMNS)
+        shard = f"{row['shard']:>5}" if is_sharded else ""
+        group = "(the queue itself)" if row["group"] is None else shown(row["group"])
+        click.echo(f"{shard}{cells}  {group}")
+
+
+def _log(row: Row) -> str:
+    shard = f"shard {row['shard']}, " if "shard" in row else ""
+    return f"{shard}queue '{_name(row, 'queue')}' in vhost '{_name(row, 'vhost')}'"
+
+
+def _commit(row: Row) -> str:
+    committed = row.get("committed")
+    return "no commit" if committed is None else f"commit {committed}"
+
+
+def _name(row: Row, field: str) -> str:
+    name = row.get(field)
+    return shown(name) if name is not None else f"base64:{row[f'{field}_base64']}"
+
+
+def _value(field: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if field.endswith("_bytes") and isinstance(value, int):
+        return shown_bytes(value)
+    if field == "updated_at_ns" and isinstance(value, int):
+        return time_text(value) or "-"
+    return shown(str(value))
