@@ -181,9 +181,13 @@ def test_only_streams_have_filters(
     expect_refused(client, f"{said}rabbit_{queue_type}_queue", Basic.Consume)
 
 
-def test_a_consumer_that_browses_has_no_filter(client: AmqpClient, stream: str) -> None:
+@pytest.mark.parametrize("argument", ["x-browse", "x-consumer-group"])
+def test_only_consumers_of_their_own_have_a_filter(
+    client: AmqpClient, stream: str, argument: str
+) -> None:
     prefetch(client, 5)
-    send_consume(client, stream, {"x-stream-filter": RED, "x-browse": YES})
+    value = YES if argument == "x-browse" else Typed("S", "mine")
+    send_consume(client, stream, {"x-stream-filter": RED, argument: value})
     said = "members of a group, and consumers that browse, have no filter"
     refused = f"invalid arg 'x-stream-filter' for queue '{stream}' in vhost '/': {said}"
     expect_refused(client, refused, Basic.Consume)

@@ -4,7 +4,9 @@ import pytest
 from pamqp.commands import Basic, Queue, Tx
 
 from tests.amqp_client import AmqpClient
+from tests.conformance.polling import eventually
 from tests.conformance.streams import offset_of
+from tests.conftest import StartServer
 from tests.crash.messages import channel_to, publish_confirmed, stop_cleanly
 from tests.servers import RunningServer
 
@@ -112,3 +114,31 @@ def test_a_deleted_stream_does_not_come_back(server: RunningServer) -> None:
         client.declare("s", arguments=STREAM)
         publish_confirmed(client, "s", range(3))
         assert read(client, "first", 3) == numbered(range(3))
+
+
+@pytest.mark.timeout(60)
+def test_a_stream_that_is_shortened_while_its_server_dies_keeps_its_offsets(
+    start_server: StartServer,
+) -> None:
+    """Rounds come all the time, so that kills meet each step of them."""
+    server = start_server("--offset-checkpoint-interval", "20ms")
+    arguments = STREAM | {"x-max-length-bytes": 300_000, "x-stream-max-segment-size-bytes": 1}
+    count = 0
+    for _ in range(6):
+        with channel_to(server) as client:
+            client.declare("s", arguments=arguments)
+            for _ in range(30):
+                client.publish(b"%d" % count + bytes(10_000), "s")
+                client.expect_confirmed()
+                count += 1
+            kept = eventually(lambda: client.ready_count("s") <= 48 and client.ready_count("s"))
+            client.open_channel(2)
+            client.consume("s", prefetch=100, arguments={"x-stream-offset": "first"}, channel=2)
+            first = offset_of(client.expect_delivery(2))
+            assert first >= count - kept
+            for offset in range(first + 1, count):
+                message = client.expect_delivery(2)
+                assert offset_of(message) == offset
+                assert message.body.rstrip(b"\0") == b"%d" % offset
+            server.kill()
+        server.restart()

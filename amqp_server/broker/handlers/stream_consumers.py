@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import text, unacceptable
 from amqp_server.broker.subscriptions.browsing import browses
+from amqp_server.broker.subscriptions.joining import GROUP
 from amqp_server.broker.subscriptions.start_position import parse_start
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
 from amqp_server.protocol.field_comparison import INTEGER_KINDS, erlang_term, type_name
@@ -39,7 +40,7 @@ def stream_filter(value: FieldValue, arguments: Table) -> str | None:
         fault = next(filter(None, (text(each, arguments) for each in value.value)), None)
     else:
         fault = text(value, arguments)
-    if fault is None and ("x-consumer-group" in arguments or browses(arguments)):
+    if fault is None and (GROUP in arguments or browses(arguments)):
         return "members of a group, and consumers that browse, have no filter"
     return fault
 
