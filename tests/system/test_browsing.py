@@ -322,6 +322,24 @@ def test_who_only_looks_cannot_be_the_only_one(client: AmqpClient) -> None:
     assert close.reply_text.endswith("a consumer that browses cannot be exclusive")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("stream", "x-consumer-group", "g"),
+        ("stream", "x-stream-filter", "f"),
+        ("classic", "x-priority", 1),
+    ],
+)
+def test_what_means_nothing_to_who_only_looks_is_refused(
+    client: AmqpClient, kind: str, name: str, value: object
+) -> None:
+    client.declare("q", arguments={"x-queue-type": kind})
+    arguments: Any = {**BROWSE, name: value}
+    client.send(Basic.Consume(queue="q", arguments=arguments), 2)
+    close = client.expect_channel_close(406, 2)
+    assert close.reply_text.endswith(f"a consumer that browses has no {name}")
+
+
 def test_another_connections_queue_is_not_to_be_seen(
     server: RunningServer, client: AmqpClient
 ) -> None:

@@ -24,6 +24,7 @@ from amqp_server.protocol.errors import PreconditionFailed
 if TYPE_CHECKING:
     from amqp_server.broker.handlers.argument_values import ValueCheck
     from amqp_server.broker.queue import Queue
+    from amqp_server.protocol.field_values import FieldValue
     from amqp_server.protocol.methods import BasicConsume
     from amqp_server.protocol.tables import Table
 
@@ -34,8 +35,20 @@ TIMEOUT = "x-consumer-timeout"
 """Milliseconds that a consumer may take to answer a delivery; 0 = for ever."""
 
 _STREAM = frozenset((QueueType.STREAM,))
+
+
+def _browse_fault(value: FieldValue, arguments: Table) -> str | None:
+    """Return what is wrong with who wants to browse: what means nothing then is not taken."""
+    fault = truth(value, arguments)
+    if fault is None and browses(arguments):
+        for name in (PRIORITY, FILTER, GROUP):
+            if name in arguments:
+                return f"a consumer that browses has no {name}"
+    return fault
+
+
 _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
-    BROWSE: (truth, frozenset(QueueType)),
+    BROWSE: (_browse_fault, frozenset(QueueType)),
     PRIORITY: (integer, frozenset((QueueType.CLASSIC, QueueType.QUORUM))),
     TIMEOUT: (duration, frozenset(QueueType)),
     "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
