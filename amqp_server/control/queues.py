@@ -103,6 +103,7 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "damaged_places": len(log.damaged),
         "ring_messages": len(store.ring),
         "ring_bytes": store.ring.held_bytes,
+        "window_bytes": store.windows.held_bytes,
         "windows_read": store.windows.reads,
         "windows_failed": store.windows.failed_reads,
         "segments_mapped": log.mapped_count,

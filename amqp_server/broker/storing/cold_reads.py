@@ -56,6 +56,11 @@ class ColdReads:
         return self._at_hand[-1].end if self._at_hand else 0
 
     @property
+    def held_bytes(self) -> int:
+        """Memory that is needed for what is at hand."""
+        return sum(window.held_bytes for window in self._at_hand)
+
+    @property
     def read_at_seconds(self) -> float:
         """When the last window arrived, by the monotonic clock."""
         return self._at_hand[-1].read_at_seconds if self._at_hand else 0.0
@@ -150,7 +155,7 @@ class ColdReads:
         self._note_held()
 
     def _note_held(self) -> None:
-        self._all.note(self, sum(window.held_bytes for window in self._at_hand))
+        self._all.note(self, self.held_bytes)
 
 
 def wake(waiters: list[asyncio.Future[None]]) -> None:

@@ -49,6 +49,12 @@ class LogWindows:
         return self.of_consumers.reads + (0 if self._shared is None else self._shared.reads)
 
     @property
+    def held_bytes(self) -> int:
+        """Memory that they need now; how many there are bounds what this costs."""
+        shared = 0 if self._shared is None else self._shared.held_bytes
+        return self.of_consumers.held_bytes + shared
+
+    @property
     def failed_reads(self) -> int:
         """How many could not be read; each is repeated while somebody waits for it."""
         failed = 0 if self._shared is None else self._shared.failed_reads

@@ -65,6 +65,11 @@ class SharedWindows:
         """Return how many there are."""
         return len(self._windows)
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory that they need."""
+        return sum(window.held_bytes for window in self._windows.values())
+
     def at(self, offset: int) -> Window | None:
         """Return a fresh window in which an offset lies, if there is one."""
         window = self._covering(offset)
