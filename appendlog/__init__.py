@@ -5,9 +5,10 @@ is drawn in docs/log-format.md.
 """
 
 from appendlog.embedding.follower import LogFollower
-from appendlog.embedding.log_writer import LogWriter, WriterStatistics
+from appendlog.embedding.log_writer import LogWriter
 from appendlog.embedding.options import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
 from appendlog.embedding.records import AppendedRange, Record, StoredRecord
+from appendlog.embedding.writer_statistics import WriterStatistics
 from appendlog.errors import (
     CorruptRecordError,
     LogClosedError,

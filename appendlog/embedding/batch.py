@@ -1,9 +1,14 @@
 """Records that were given their offsets and are on their way into chunks."""
 
+from collections.abc import Iterator
 from itertools import accumulate
+from typing import Final
 
 from appendlog.layout.format import U32_MAX
-from appendlog.layout.records import encode_chunk
+from appendlog.layout.records import encode_chunk, encode_payloads
+
+_PARTS_OF_A_CHUNK: Final = 4
+"""Payloads of less than this part of a chunk share one with their neighbours."""
 
 
 class Batch:
@@ -72,14 +77,36 @@ class Batch:
             self._close_chunk()
         if self._messages and timestamp_ns - self._chunk_time_ns > U32_MAX:
             self._close_chunk()
-        if size_bytes <= self._chunk_bytes_max:
-            self._fill(messages, size_bytes, timestamp_ns)
+        for start, stop, part_bytes in self._parts(messages, 0, size_bytes):
+            self._fill(messages[start:stop], part_bytes, timestamp_ns)
+
+    def extend_payloads(
+        self, payloads: list[bytes], prefix: bytes, size_bytes: int, timestamp_ns: int
+    ) -> None:
+        """Take messages in that begin alike; as `extend`, without an object for each if they fill.
+
+        Args:
+            payloads: At least one.
+            prefix: What stands before each of them.
+            size_bytes: Of all messages, prefixes included.
+            timestamp_ns: Not less than that of the message before.
+
+        Raises:
+            TypeError: A payload is not bytes; nothing was taken in.
+        """
+        if size_bytes < self._chunk_bytes_max // _PARTS_OF_A_CHUNK:
+            messages = [prefix + payload for payload in payloads]
+            self.extend(messages, size_bytes, timestamp_ns)
             return
-        start = start_bytes = 0
-        for stop, end_bytes in enumerate(accumulate(map(len, messages)), 1):
-            if end_bytes - start_bytes >= self._chunk_bytes_max or stop == len(messages):
-                self._fill(messages[start:stop], end_bytes - start_bytes, timestamp_ns)
-                start, start_bytes = stop, end_bytes
+        self._close_chunk()
+        chunks, offset = [], self.next_offset
+        for start, stop, _ in self._parts(payloads, len(prefix), size_bytes):
+            part = payloads if stop - start == len(payloads) else payloads[start:stop]
+            chunks.append(encode_payloads(part, prefix, offset, timestamp_ns, self._salt))
+            offset += len(part)
+        self._chunks += chunks
+        self.next_offset = offset
+        self.size_bytes += size_bytes
 
     def take(self) -> tuple[list[bytes], int]:
         """Return the chunks of all records so far and the offset behind them; forget them."""
@@ -87,6 +114,19 @@ class Batch:
         chunks, self._chunks = self._chunks, []
         self.size_bytes = 0
         return chunks, self.next_offset
+
+    def _parts(
+        self, octets: list[bytes], more_bytes: int, size_bytes: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """Cut into parts of a chunk each: where it starts and stops, and how long it is."""
+        if size_bytes <= self._chunk_bytes_max:
+            yield 0, len(octets), size_bytes
+            return
+        start = start_bytes = 0
+        for stop, end_bytes in enumerate(accumulate(len(each) + more_bytes for each in octets), 1):
+            if end_bytes - start_bytes >= self._chunk_bytes_max or stop == len(octets):
+                yield start, stop, end_bytes - start_bytes
+                start, start_bytes = stop, end_bytes
 
     def _fill(self, messages: list[bytes], size_bytes: int, timestamp_ns: int) -> None:
         if not self._messages:

@@ -16,7 +16,6 @@ threads that sync each append share the syncs.
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -25,6 +24,7 @@ from appendlog.embedding.batch import Batch
 from appendlog.embedding.options import BATCH_BYTES_MAX, EmbeddedOptions
 from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import AppendedRange, Headers, Record, message_prefix
+from appendlog.embedding.writer_statistics import WriterStatistics
 from appendlog.errors import LogClosedError, RecordTooLargeError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
@@ -33,25 +33,6 @@ from appendlog.recovery.recovery_report import RecoveryReport
 
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """As long as a server's longest message by default: a server may read this log one day."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriterStatistics:
-    """What a writer has done since it was opened.
-
-    Attributes:
-        appended_records: Taken by an append.
-        appended_bytes: Of their messages.
-        flushed_batches: Writes to the kernel that had records.
-        syncs: Of the disk.
-        batch_bytes: Messages that are in memory only, now.
-    """
-
-    appended_records: int
-    appended_bytes: int
-    flushed_batches: int
-    syncs: int
-    batch_bytes: int
 
 
 class LogWriter:
@@ -187,12 +168,29 @@ class LogWriter:
             LogClosedError: As `append`.
         """
         prefix = self._prefix(key, headers)
-        return self._extend([prefix + payload for payload in payloads])
+        if not isinstance(payloads, list):
+            payloads = list(payloads)
+        size = _checked_size(payloads, len(prefix))
+        with self._batch_lock:
+            self._check()
+            batch = self._batch
+            base = batch.next_offset
+            batch.extend_payloads(payloads, prefix, size, self._now_ns())
+            self._count(size)
+        return self._appended(base, len(payloads))
 
     def append_records(self, records: Sequence[Record]) -> AppendedRange:
         """Append records, each with its own key and headers; otherwise as `append_batch`."""
         prefix = self._prefix
-        return self._extend([prefix(each.key, each.headers) + each.payload for each in records])
+        messages = [prefix(each.key, each.headers) + each.payload for each in records]
+        size = _checked_size(messages, 0)
+        with self._batch_lock:
+            self._check()
+            batch = self._batch
+            base = batch.next_offset
+            batch.extend(messages, size, self._now_ns())
+            self._count(size)
+        return self._appended(base, len(messages))
 
     def flush(self) -> int:
         """Hand all that is in memory to the kernel; return the offset behind it.
@@ -311,21 +309,10 @@ class LogWriter:
             self._last_prefix = (key, prefix)
         return prefix
 
-    def _extend(self, messages: list[bytes]) -> AppendedRange:
-        if not messages:
-            raise ValueError("a batch needs at least one record")
-        size = sum(map(len, messages))
-        if size > MESSAGE_BYTES_MAX and (longest := max(map(len, messages))) > MESSAGE_BYTES_MAX:
-            raise RecordTooLargeError(longest, MESSAGE_BYTES_MAX)
-        with self._batch_lock:
-            self._check()
-            batch = self._batch
-            base = batch.next_offset
-            batch.extend(messages, size, self._now_ns())
-            self._count(size)
-        if batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
-            self._work(base + len(messages))
-        return AppendedRange(base, base + len(messages) - 1)
+    def _appended(self, base: int, count: int) -> AppendedRange:
+        if self._batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
+            self._work(base + count)
+        return AppendedRange(base, base + count - 1)
 
     def _check(self) -> None:
         if self._is_closed:
@@ -373,3 +360,24 @@ class LogWriter:
             self.log.append(chunks, end, sync)
             self._flushed_batches += bool(chunks)
             self._syncs += sync
+
+
+def _checked_size(octets: list[bytes], more_bytes: int) -> int:
+    """Return the size of messages.
+
+    Args:
+        octets: What is in them.
+        more_bytes: How much longer each of them is.
+
+    Raises:
+        ValueError: There is none.
+        RecordTooLargeError: One is too long.
+    """
+    if not octets:
+        raise ValueError("a batch needs at least one record")
+    size = sum(map(len, octets)) + more_bytes * len(octets)
+    if size > MESSAGE_BYTES_MAX:
+        longest = max(map(len, octets)) + more_bytes
+        if longest > MESSAGE_BYTES_MAX:
+            raise RecordTooLargeError(longest, MESSAGE_BYTES_MAX)
+    return size

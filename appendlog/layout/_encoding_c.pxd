@@ -70,6 +70,38 @@ cpdef bytes encode_chunk(
 )
 
 
+cpdef bytes encode_payloads(
+    list payloads,
+    bytes prefix,
+    long long base_offset,
+    long long timestamp_ns,
+    unsigned int salt,
+)
+
+
+@cython.locals(
+    index=cython.Py_ssize_t,
+    size=cython.longlong,
+    chunk=bytes,
+    chunk_bytes=cython.Py_ssize_t,
+    target="unsigned char *",
+    to=cython.Py_ssize_t,
+    front=bytes,
+    payload=bytes,
+    tail=bytes,
+    prefix_bytes=cython.Py_ssize_t,
+    body_bytes=cython.longlong,
+)
+cdef bytes _encode_payloads(
+    list payloads,
+    Py_ssize_t count,
+    bytes prefix,
+    long long base_offset,
+    long long timestamp_ns,
+    unsigned int salt,
+)
+
+
 cdef int _check_sizes(
     Py_ssize_t count,
     long long base_offset,

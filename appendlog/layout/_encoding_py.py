@@ -134,6 +134,53 @@ def encode_chunk(
     return b"".join((_CHUNK_FRONT.pack(_MAGIC, crc32c(records, crc32c(tail))), tail, records))
 
 
+def encode_payloads(
+    payloads: list[bytes], prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
+) -> bytes:
+    """Encode one data chunk of messages that begin alike. See `appendlog.layout.records`."""
+    if not prefix or prefix[0] & (_ANNOTATED | _PERSISTENT) != _PERSISTENT:
+        raise ValueError("messages with this prefix are not plain persistent ones")
+    if _body_position(prefix, len(prefix)) != len(prefix):
+        raise ValueError(f"prefix of {len(prefix)} bytes goes on behind its properties")
+    if not COMPILED:
+        messages = [prefix + payload for payload in payloads]
+        return encode_chunk(messages, base_offset, None, timestamp_ns, None, salt)
+    count = len(payloads)  # pragma: no cover - the interpreted build is the measured one
+    _check_sizes(count, base_offset, None, None, b"")  # pragma: no cover
+    return _encode_payloads(payloads, count, prefix, base_offset, timestamp_ns, salt)
+
+
+def _encode_payloads(
+    payloads: list[bytes], count: int, prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
+) -> bytes:  # pragma: no cover - the interpreted build takes the other way
+    """Copy each payload once, to its place in the chunk."""
+    prefix_bytes = len(prefix)
+    chunk_bytes = _CHUNK_HEADER_BYTES
+    for payload in payloads:
+        chunk_bytes += 12 + prefix_bytes + len(payload)
+    chunk: bytes = new_bytes(chunk_bytes)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
+    target = chunk
+    to = _CHUNK_HEADER_BYTES
+    for index in range(count):
+        payload = payloads[index]
+        size = len(payload)
+        if size + prefix_bytes + 8 > _U32_MAX or to + 12 + prefix_bytes + size > chunk_bytes:
+            raise ValueError("payloads are too long, or changed while they were encoded")
+        _store_record(target, to, size + prefix_bytes + 8, index, 0)  # type: ignore[arg-type]
+        copy_octets(target, to + 12, prefix, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
+        to += 12 + prefix_bytes
+        copy_octets(target, to, payload, size)  # type: ignore[name-defined]  # noqa: F821
+        to += size
+    body_bytes = chunk_bytes - _CHUNK_HEADER_BYTES - count * (12 + prefix_bytes)
+    times = (timestamp_ns, timestamp_ns)
+    sums = (salt, count, base_offset, count - 1, 0, body_bytes, *times, 0, 0, 0)
+    tail = _CHUNK_TAIL.pack(to - 12, 1, 0, 0, *sums)
+    copy_octets(target, 8, tail, len(tail))  # type: ignore[name-defined]  # noqa: F821
+    front = _CHUNK_FRONT.pack(_MAGIC, crc32c(memoryview(chunk)[8:]))
+    copy_octets(target, 0, front, 8)  # type: ignore[name-defined]  # noqa: F821
+    return chunk
+
+
 def _check_sizes(
     count: int,
     base_offset: int,

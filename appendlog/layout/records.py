@@ -12,6 +12,13 @@ they are copied. `offset_deltas` strictly increase in [0, 2^32); None means 0, 1
 `LogIdentity.salt`. `transaction_id` is 16 bytes or empty. Raises ValueError for anything
 else, and for a message whose lengths do not add up; nothing half-made leaves.
 
+    encode_payloads(payloads, prefix, base_offset, timestamp_ns, salt) -> bytes
+
+Encode the chunk of the messages `prefix + payload`, without making these: for a writer whose
+messages have one key, one set of headers and one time. The prefix is a whole message without a
+body, PERSISTENT and without expiration and priority. Raises ValueError otherwise, as
+`encode_chunk`, and TypeError for a payload that is not bytes.
+
     walk_chunks(data, position, end, salt, from_offset, until_offset, max_records,
                 max_bytes, offsets, timestamps_ns, positions, lengths)
         -> (status, position, next_offset, record_count, message_bytes)
@@ -79,6 +86,7 @@ __all__ = [
     "WalkingKernel",
     "cut_messages",
     "encode_chunk",
+    "encode_payloads",
     "load_kernels",
     "sum_chunks",
     "walk_chunks",
@@ -99,6 +107,11 @@ class EncodingKernel(Protocol):
         transaction_id: bytes = b"",
     ) -> bytes:
         """Encode one data chunk."""
+
+    def encode_payloads(
+        self, payloads: list[bytes], prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
+    ) -> bytes:
+        """Encode one data chunk of messages that begin alike."""
 
 
 class WalkingKernel(Protocol):
@@ -164,6 +177,7 @@ def load_kernels() -> tuple[EncodingKernel, WalkingKernel, bool]:
 
 _encoding, _walking, COMPILED = load_kernels()
 encode_chunk = _encoding.encode_chunk
+encode_payloads = _encoding.encode_payloads
 walk_chunks = _walking.walk_chunks
 cut_messages = _walking.cut_messages
 sum_chunks = _walking.sum_chunks

@@ -56,6 +56,7 @@ def test_rounds_over_many_logs_are_measured_beside_one_log_at_a_time(tmp_path: P
     "options",
     [
         ["index", *SMALL],
+        ["embedded", "--records", "2000", "--rounds", "1", "--batch", "100"],
         ["encode", "--records", "300", "--rounds", "1"],
         ["seek", "--records", "3000", "--seeks", "100", "--chunk-bytes", "5000"],
         ["opening", "--queues", "2", "--messages", "9000", "--rounds", "1"],

@@ -22,7 +22,9 @@ from appendlog import (
 )
 from appendlog.embedding import log_writer
 from appendlog.embedding.batch import Batch
+from appendlog.embedding.records import message_prefix
 from appendlog.layout.chunk import decode_chunk_header
+from appendlog.segments.chunk_walk import walk
 from tests.embedding.logs import BY_HAND, IDENTITY, open_writer, payloads, read_on
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -107,38 +109,53 @@ def test_the_append_that_makes_sync_bytes_syncs(tmp_path: Path) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.lists(st.binary(max_size=60), min_size=1, max_size=9), st.integers(0, 2**33)),
+        st.tuples(
+            st.sampled_from(["add", "extend", "extend_payloads"]),
+            st.lists(st.binary(max_size=60), min_size=1, max_size=9),
+            st.integers(0, 2**33),
+        ),
         max_size=12,
     ),
-    st.integers(1, 200),
+    st.integers(1, 600),
 )
 def test_chunks_hold_every_record_in_order_with_its_time(
-    batches: list[tuple[list[bytes], int]], chunk_bytes: int
+    batches: list[tuple[str, list[bytes], int]], chunk_bytes: int
 ) -> None:
     batch = Batch(IDENTITY.salt, 7, chunk_bytes)
+    prefix = message_prefix(b"key")
     time_ns = 1
-    messages: list[bytes] = []
-    for bodies, later_ns in batches:
+    expected: list[tuple[int, bytes]] = []
+    for way, bodies, later_ns in batches:
         time_ns += later_ns
-        added = [bytes(2) + b"\0" + bytes(4) + body for body in bodies]
-        if len(added) == 1:
-            batch.add(added[0], time_ns)
+        messages = [prefix + body for body in bodies]
+        size = sum(map(len, messages))
+        if way == "add":
+            for each in messages:
+                batch.add(each, time_ns)
+        elif way == "extend":
+            batch.extend(messages, size, time_ns)
         else:
-            batch.extend(added, sum(map(len, added)), time_ns)
-        messages += added
-    assert batch.size_bytes == sum(map(len, messages))
+            batch.extend_payloads(bodies, prefix, size, time_ns)
+        expected += [(time_ns, message) for message in messages]
+    assert batch.size_bytes == sum(len(message) for _, message in expected)
     chunks, end = batch.take()
-    assert end == 7 + len(messages)
-    headers = [decode_chunk_header(chunk) for chunk in chunks]
-    assert [header.base_offset for header in headers] == [
-        7,
-        *[header.end_offset for header in headers[:-1]],
-    ][: len(headers)]
-    assert sum(header.record_count for header in headers) == len(messages)
-    assert all(b.last_timestamp_ns - b.first_timestamp_ns < 2**32 for b in headers)
-    if headers:
-        assert headers[-1].last_timestamp_ns == time_ns
+    assert end == 7 + len(expected)
+    assert [found for chunk in chunks for found in records_in(chunk)] == expected
+    offset = 7
+    for header in map(decode_chunk_header, chunks):
+        assert header.base_offset == offset
+        offset = header.end_offset
     assert (batch.size_bytes, batch.take()) == (0, ([], end))
+
+
+def records_in(chunk: bytes) -> list[tuple[int, bytes]]:
+    """Return time and message of each record."""
+    found = walk(chunk, 0, len(chunk), IDENTITY.salt, 0, 1 << 60, 1000, 1 << 30)
+    return [
+        (time_ns, message)
+        for part in found.parts
+        for time_ns, message in zip(part.timestamps_ns, part.messages(), strict=True)
+    ]
 
 
 def test_times_do_not_go_back_with_the_clock(
@@ -200,6 +217,8 @@ def test_what_is_refused_leaves_no_trace(
         writer.append_batch([])
     with pytest.raises(TypeError):
         writer.append_batch([b"ok", "text"])  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        writer.append_batch([b"x" * 90] * 2_000 + ["text"])  # type: ignore[list-item]
     assert writer.append(b"0") == 0
 
 
