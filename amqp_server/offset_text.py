@@ -18,9 +18,15 @@ from appendlog.layout.format import OFFSET_MAX
 
 HOW_WRITTEN: Final = (
     "write an offset (120), a number from the end (-20), an age (30s, 15m, 1h, 7D), a time "
-    "(2026-08-01T12:00, UTC unless it says otherwise), first, last or next"
+    "(2026-08-01T12:00, UTC unless it says otherwise), first or earliest, last, next or latest"
 )
-_NAMED: Final = {"first": START_FIRST, "last": START_LAST, "next": START_NEXT}
+_NAMED: Final = {
+    "first": START_FIRST,
+    "earliest": START_FIRST,
+    "last": START_LAST,
+    "next": START_NEXT,
+    "latest": START_NEXT,
+}
 _OFFSET: Final = re.compile("-?[0-9]{1,19}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

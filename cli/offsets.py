@@ -18,6 +18,7 @@ from cli.control import (
     storage_path_option,
 )
 from cli.data_directory import shown_bytes
+from cli.places import OffsetTextType
 
 Row = dict[str, Any]
 
@@ -58,9 +59,7 @@ def _log_options(command: Callable[..., int]) -> Callable[..., int]:
 group_option = click.option(
     "--group", required=True, callback=check_utf8, metavar="G", help="Its name."
 )
-to_option = click.option(
-    "--to", required=True, callback=check_utf8, metavar="PLACE", help=f"Where to: {_FORMS}."
-)
+to_option = click.option("--to", required=True, type=OffsetTextType(), help=f"Where to: {_FORMS}.")
 
 
 @click.group(

@@ -1,4 +1,4 @@
-"""Option types that browse and replay share: places in a log, and filters."""
+"""Option types that browse, replay and offsets share: places in a log, and filters."""
 
 import time
 

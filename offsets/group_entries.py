@@ -34,14 +34,6 @@ class GroupEntries:
         for groups in self._queues.values():
             yield from groups.values()
 
-    def incarnations(self) -> Iterable[bytes]:
-        """Return the incarnations that have groups."""
-        return self._queues.keys()
-
-    def of_queue(self, incarnation: bytes) -> Iterable[bytes]:
-        """Return the entries of one queue's groups."""
-        return self._queues.get(incarnation, _NONE).values()
-
     def apply(self, entries: Iterable[bytes], removed: Iterable[GroupKey]) -> None:
         """Take what a round says.
 

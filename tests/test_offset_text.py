@@ -22,6 +22,8 @@ MOMENT = StartPosition(StartKind.TIME, 1_785_585_600 * SECOND_NS)
         ("first", START_FIRST),
         ("last", START_LAST),
         ("next", START_NEXT),
+        ("earliest", START_FIRST),
+        ("latest", START_NEXT),
         ("0", StartPosition(StartKind.OFFSET)),
         ("120", StartPosition(StartKind.OFFSET, 120)),
         ("-20", StartPosition(StartKind.TAIL, 20)),

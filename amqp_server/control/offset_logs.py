@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.sharding.shard_set import HASH_KIND, shard_set
+from amqp_server.control.browse import find_queue
 from amqp_server.control.messages import ControlError, ErrorKind
 
 if TYPE_CHECKING:
@@ -30,21 +31,17 @@ def find_logs(server: Server, vhost: str, queue: str, shards: str) -> list[Group
     Raises:
         ControlError: There are none of these names, or both kinds are named.
     """
-    host = server.broker.vhosts.get(vhost)
-    if host is None:
-        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
     if bool(queue) == bool(shards):
         reason = "one of a queue and an exchange of shards is expected"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     if queue:
-        found = host.queues.get(queue)
-        if found is None:
-            reason = f"queue '{queue}' in vhost '{vhost}' does not exist"
-            raise ControlError(ErrorKind.NOT_FOUND, reason)
-        return [GroupLog(None, found)]
+        return [GroupLog(None, find_queue(server, vhost, queue))]
+    host = server.broker.vhosts.get(vhost)
+    if host is None:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
     exchange = host.exchanges.get(shards)
     if exchange is None:
-        reason = f"exchange '{shards}' in vhost '{vhost}' does not exist"
+        reason = f"no exchange '{shards}' in vhost '{vhost}'"
         raise ControlError(ErrorKind.NOT_FOUND, reason)
     return _shards(exchange, host)
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.ending import end_consumers
+from amqp_server.control.browse import written_place
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_logs import (
     GroupLog,
@@ -24,7 +25,7 @@ from amqp_server.control.offset_logs import (
     log_name,
 )
 from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
-from amqp_server.control.offset_targets import parse_target, target_offset
+from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.registry import Command
 from amqp_server.loop_share import LoopShare
 from appendlog import LogError
@@ -165,7 +166,7 @@ async def _move(
     Raises:
         ControlError: It cannot be there in one of them; nothing was changed then.
     """
-    target = parse_target(to, time.time_ns())
+    target = written_place(to, "to")
     with _refusals():
         check_group_name(group)
         offsets = [await target_offset(log.queue, target) for log in logs]

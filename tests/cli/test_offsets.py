@@ -188,7 +188,15 @@ def test_a_commit_beside_a_member_is_not_delivered_again(
 
 def test_a_seek_goes_anywhere(filled: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:
     for to, expected in (
-        *(("earliest", 0), ("latest", 10), ("7", 7), ("-3", 7), ("-300", 0), ("-0", 10)),
+        *(
+            ("earliest", 0),
+            ("latest", 10),
+            ("last", 9),
+            ("7", 7),
+            ("-3", 7),
+            ("-300", 0),
+            ("-0", 10),
+        ),
         *(("1h", 0), ("7D", 0), ("2001-02-03T04:05:06Z", 0), ("2001-02-03", 0)),
         ("9999-12-31T00:00:00+01:00", 10),
     ):
@@ -298,6 +306,10 @@ def test_the_same_from_python(filled: RunningServer) -> None:
     with pytest.raises(ControlError) as caught:
         offsets.show("x", queue=STREAM)
     assert caught.value.kind == "not_found"
+    with pytest.raises(ControlError) as caught:
+        offsets.seek("a:b", "soon", queue=STREAM)
+    assert caught.value.kind == "invalid_argument"
+    assert caught.value.reason.startswith("to: 'soon' is no place in a log: write an offset")
     with pytest.raises(ControlError) as caught:
         offsets.list_groups()
     assert caught.value.kind == "invalid_argument"

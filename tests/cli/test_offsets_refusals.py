@@ -104,18 +104,13 @@ def test_what_the_server_does_not_do_is_exit_code_1_and_says_why(
         (["show", *LOG, "--group", "x"], f"no group 'x' on {WHERE}"),
         (["delete", *LOG, "--group", "x"], f"no group 'x' on {WHERE}"),
         (["show", *LOG], f"{WHERE} is a stream: a group is expected; it has none yet"),
-        (["list", "--queue", "x"], "queue 'x' in vhost '/' does not exist"),
+        (["list", "--queue", "x"], "no queue 'x' in vhost '/'"),
         (["list", *LOG, "--vhost", "x"], "vhost 'x' does not exist"),
-        (["list", "--shards", "x"], "exchange 'x' in vhost '/' does not exist"),
+        (["list", "--shards", "x"], "no exchange 'x' in vhost '/'"),
         (
             ["list", "--shards", "amq.topic"],
             "exchange 'amq.topic' in vhost '/' is of type 'topic': "
             "only one of 'x-consistent-hash' has shards",
-        ),
-        (
-            ["seek", *LOG, "--group", "g", "--to", "soon"],
-            "'soon' is no place in a log: earliest, latest, an offset, -N (messages before the "
-            "end), a time as 2026-11-21T10:00:00Z or an age as 1h or 7D is expected",
         ),
         (
             ["commit", *LOG, "--group", "a\nb", "--to", "1"],
@@ -165,6 +160,8 @@ def test_a_wrong_command_line_is_exit_code_2(
         (["list"], "write one of --queue and --shards"),
         (["list", *LOG, "--shards", "x"], "write one of --queue and --shards"),
         (["seek", *LOG, "--group", "g"], "Missing option '--to'"),
+        (["seek", *LOG, "--group", "g", "--to", "soon"], "'soon' is no place in a log"),
+        (["commit", *LOG, "--group", "g", "--to", "a\udcff"], "is no place in a log"),
         (["commit", *LOG, "--to", "1"], "Missing option '--group'"),
         (["show", "--queue", "a\udcff"], "is not UTF-8"),
         (["show", *LOG, "--group", "a\udcff"], "is not UTF-8"),
