@@ -18,7 +18,8 @@ from tests.faults.books import Books
 from tests.faults.disk import Disk, Survivors
 from tests.faults.inline_server import InlineServer
 from tests.faults.judge import Content, Found, Warnings, look
-from tests.faults.test_every_operation import leave, told
+from tests.faults.power_cuts import leave
+from tests.faults.test_every_operation import told
 
 STRIDE = int(os.environ.get("ROT_STRIDE", "997"))
 HEAD_BYTES = 2

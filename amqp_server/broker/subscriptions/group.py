@@ -277,7 +277,9 @@ class Group:
 
     def _range(self) -> tuple[int, int]:
         """Return where the log begins, and the end of what may be seen of it."""
-        return first_offset(self.queue), self.queue.visible_end
+        start = first_offset(self.queue)
+        # What was refused for want of room is gone before it could ever be seen.
+        return start, max(start, self.queue.visible_end)
 
     def _set_out(self, offset: int) -> None:
         """Serve the members from a place on, and nothing of what they had before."""

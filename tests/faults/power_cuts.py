@@ -1,0 +1,53 @@
+"""What a power cut in any operation of a story may leave, and how much of that a run looks at.
+
+`FAULT_OUTCOMES` is how many outcomes each power cut is looked at in, and `FAULT_STRIDE` which
+operations fail: every one with 1, every 16th with 16. CI takes a part, always the same.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.faults.disk import Disk, Survivors, restore
+from tests.faults.faulty_filesystem import Change
+
+OUTCOMES = int(os.environ.get("FAULT_OUTCOMES", "1"))
+STRIDE = int(os.environ.get("FAULT_STRIDE", "24"))
+
+
+def crashes(changes: list[Change], seed: int) -> Iterator[tuple[int, str, Survivors]]:
+    """Yield each operation with what a crash in it may leave: number, which outcome, files."""
+    disk = Disk()
+    waiting = iter(changes)
+    change = next(waiting, None)
+    for number in range(changes[-1].operation + 1):
+        syncs: list[Change] = []
+        while change is not None and change.operation <= number:
+            # In the middle of an operation: it may be done, and nothing of it is sure.
+            (syncs.append if change.is_sync else lambda each: each.apply(disk))(change)
+            change = next(waiting, None)
+        for outcome in range(OUTCOMES):
+            # Of every four operations one loses all, one keeps all, and two are in between.
+            way = (number + outcome) % 4
+            if way == 0 and outcome < 4:
+                yield number, "nothing unsynced", disk.survivors(None)
+            elif way == 1 and outcome < 4:
+                yield number, "everything", disk.written()
+            else:
+                chance = f"{seed} {number} {outcome}"
+                yield number, chance, disk.survivors(random.Random(chance))
+        for sync in syncs:
+            sync.apply(disk)
+
+
+def leave(survivors: Survivors, told: Path, root: Path) -> None:
+    """Write what is left of one root below another one."""
+    shutil.copytree(told / "data", root / "data", ignore=_all_but_format)
+    restore({root / path.relative_to(told): content for path, content in survivors.items()})
+
+
+def _all_but_format(_: str, names: list[str]) -> list[str]:
+    # It is on the disk before the file system is asked for anything.
+    return [name for name in names if name != "FORMAT"]
