@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server.control.queue_client import QueueClient
 from tests.amqp_client import AmqpClient, Message, connect
+from tests.data_directories import chunk_positions, damage, segments_of
 from tests.servers import RunningServer
+from tests.system.test_retention import do_rounds, fill
 from tests.threaded_server import ThreadedServer
 
 RETAINED = {"x-retain-for": 3_600_000}
@@ -255,6 +258,52 @@ def test_what_was_settled_in_memory_and_never_written_is_a_gap(tmp_path: Path) -
         unsettled = [offset for offset in offsets if offset >= 600]
         assert unsettled == list(range(600, 2000))
         assert offsets == sorted(offsets)
+
+
+def test_what_was_compacted_away_is_a_gap(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        client.open_channel(2)
+        fill(client, 61, {})
+        # The first message stays with its consumer, and pins the log.
+        assert client.get("q", no_ack=False) is not None
+        for _ in range(40):
+            taken(client)
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        do_rounds(server, 12)
+        assert queue.store.log.reclaim.compacted_segments > 0
+        # The ring would still have all of them.
+        server.call(queue.store.give_up_memory)
+        client.consume("q", arguments=BROWSE, channel=2)
+        found = [seen(client.expect_delivery(2))]
+        while found[-1][0] < 60:
+            found.append(seen(client.expect_delivery(2)))
+        unsettled = [offset for offset, _, state in found if state != "settled"]
+        assert unsettled == [0, *range(41, 61)]
+        assert found == sorted(found)
+        assert len(found) < 61
+        shown = list(QueueClient(tmp_path).browse("q", body_bytes_max=0))
+        assert [row["offset"] for row in shown] == [offset for offset, _, _ in found]
+
+
+def test_what_cannot_be_read_is_a_gap(server: RunningServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        for body in (b"a", b"b", b"c"):
+            publish(client, body)
+    server.terminate()
+    (segment,) = segments_of(server.storage_path, "q")
+    damage(segment, chunk_positions(segment)[1] + 60)
+    server.may_fail = True
+    server.restart()
+    with connect(server.address) as client:
+        client.open_channel(2)
+        assert look(client, 2) == [(0, b"a", "ready"), (2, b"c", "ready")]
+    assert [row["body"] for row in QueueClient(server.storage_path).browse("q")] == ["a", "c"]
 
 
 def test_a_backlog_larger_than_memory_is_browsed_whole_after_a_restart(
