@@ -1,5 +1,7 @@
 """A run of messages that say their offset: the header `x-stream-offset` is put in as they go out.
 
+The kernel does it (`amqp_server.protocol.framing`): a publisher's own header of that name goes.
+
 Source: RabbitMQ, `rabbit_stream_queue`: each delivery of a stream has it, a signed 64-bit number.
 """
 
@@ -7,15 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.message_run import messages_of
-from amqp_server.broker.transfers.message_headers import with_header
-from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.framing import encode_deliveries
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.message_run import Messages
-
-OFFSET_HEADER = "x-stream-offset"
 
 
 class StampedRun:
@@ -34,13 +31,6 @@ class StampedRun:
 
     def __len__(self) -> int:
         return len(self._messages)
-
-    def messages(self) -> list[bytes]:
-        """Return copies of the messages, each with its header."""
-        return [
-            with_header(message, OFFSET_HEADER, FieldValue(b"l", offset))
-            for offset, message in enumerate(messages_of(self._messages), self._first_offset)
-        ]
 
     def encode(
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
