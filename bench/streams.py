@@ -9,6 +9,7 @@ server says how often it read and mapped its files for that.
 """
 
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,7 @@ TOTAL_RATIO_MIN: Final = 1.0
 MAPPED_MAX: Final = 1.0
 """Bar: how often a segment is mapped while all of them follow each other."""
 _CONFIRM_WINDOW: Final = 10_000
+_FORGET_SECONDS_MAX: Final = 30
 _LOOK_SECONDS: Final = 0.1
 _MIB: Final = 1 << 20
 
@@ -136,7 +138,7 @@ class StreamBench:
             ack_every=max(1, prefetch // 4),
             arguments=arguments,
         )
-        before = self._stats(queue)
+        before = self._until_forgotten(queue)
         probe = ServerProbe(self._pid)
         with Crew(probe.sample) as crew:
             workers = []
@@ -159,6 +161,15 @@ class StreamBench:
             segments_mapped=after["segments_mapped"] - before["segments_mapped"],
             rss_anon_bytes=probe.rss_anon_bytes_max or 0,
         )
+
+    def _until_forgotten(self, queue: str) -> dict[str, int]:
+        """Wait until the server holds nothing that was read for the figure before this one."""
+        deadline = time.monotonic() + _FORGET_SECONDS_MAX
+        while (found := self._stats(queue))["window_bytes"]:
+            if time.monotonic() > deadline:
+                raise BenchError(f"{found['window_bytes']} bytes of windows are not given up")
+            time.sleep(_LOOK_SECONDS)
+        return found
 
     def _stats(self, queue: str) -> dict[str, int]:
         arguments = {"vhost": "/", "queue": queue, "after": "", "limit": 1}
