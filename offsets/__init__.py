@@ -16,6 +16,8 @@ from offsets.consuming.processing import (
     dead_letters_to,
 )
 from offsets.consuming.root import LogRoot
+from offsets.consuming.root_statistics import GroupStatistics, LogStatistics
+from offsets.consuming.sharded_log import ShardedLog
 from offsets.errors import (
     CheckpointFailedError,
     GroupInUseError,
@@ -63,6 +65,7 @@ __all__ = [
     "GroupOffsets",
     "GroupPlace",
     "GroupSnapshot",
+    "GroupStatistics",
     "InvalidGroupNameError",
     "InvalidLogNameError",
     "Lag",
@@ -71,6 +74,7 @@ __all__ = [
     "LogNotFoundError",
     "LogPlace",
     "LogRoot",
+    "LogStatistics",
     "OffsetsError",
     "OnError",
     "Position",
@@ -87,6 +91,7 @@ __all__ = [
     "RedoUnknownError",
     "RegressingCommitError",
     "Settlement",
+    "ShardedLog",
     "TooManyGroupsError",
     "UnknownGroupError",
     "UnsupportedCheckpointError",

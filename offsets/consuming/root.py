@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from uuid import UUID
 
 from appendlog import (
     AppendedRange,
@@ -34,8 +35,10 @@ from appendlog.embedding.records import Headers
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
 from offsets.consuming.claims import Claim
 from offsets.consuming.clean_up import CleanUp, LogCleanUp, LogUse, held_back, removal_ends
+from offsets.consuming.root_statistics import LogStatistics, log_statistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError
+from offsets.group_checkpoint import GroupCheckpoint
 
 
 class LogRoot:
@@ -187,6 +190,22 @@ class LogRoot:
                 held = held_back(name, log, ends[name], wanted[name])
                 done[name] = self._remove(writers[name], log, ends[name], held)
             return CleanUp({n: d for n, d in done.items() if d != LogCleanUp(n)})
+
+    def statistics(self, pattern: str = "*") -> dict[str, LogStatistics]:
+        """Return what is known of each log, and of each group in it; opens those that are not open.
+
+        Raises:
+            LogError: A log cannot be opened.
+            CheckpointFailedError: The places of groups cannot be read.
+        """
+        writers = {name: self.log(name) for name in self.names(pattern)}
+        groups: dict[UUID, list[GroupCheckpoint]] = {}
+        for state in SharedCheckpoints(self.path).load().values():
+            groups.setdefault(state.incarnation, []).append(state)
+        return {
+            name: log_statistics(writer, groups.get(writer.log.identity.incarnation, ()))
+            for name, writer in writers.items()
+        }
 
     def delete(self, name: str) -> None:
         """Remove a log with all that is in it. One that is made anew later begins at offset 0.

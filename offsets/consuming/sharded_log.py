@@ -1,0 +1,44 @@
+"""One stream of records over several logs: each key always in the same one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from appendlog.embedding.records import Headers
+from appendlog.sharding import SHARDS_MAX, pick_shard
+from offsets.consuming.root import LogRoot
+
+
+class ShardedLog:
+    """Appends by key to the logs `<name>-0000`, `<name>-0001`, ... of a root. Thread-safe.
+
+    A key's shard is that of `pick_shard`, which is that of an `x-consistent-hash` exchange over
+    as many queues. Records of one key keep their order; there is none between shards.
+
+    Args:
+        root: That the logs are in.
+        name: What their names begin with.
+        count: How many there are, 1 to 65,536. More of them later move only what keys they take.
+
+    Attributes:
+        names: Of the logs, in the order of the shards.
+
+    Raises:
+        ValueError: The count is out of its range.
+        LogError: As `LogRoot.log`, and so on.
+    """
+
+    def __init__(self, root: LogRoot, name: str, count: int) -> None:
+        if not 1 <= count <= SHARDS_MAX:
+            raise ValueError(f"count {count} is not in 1 to {SHARDS_MAX}")
+        self.names: Final = [f"{name}-{number:04}" for number in range(count)]
+        self._logs = [root.log(each) for each in self.names]
+
+    def append(self, payload: bytes, key: bytes, headers: Headers | None = None) -> tuple[str, int]:
+        """Append one record to its key's log; return that log's name and the offset.
+
+        Raises:
+            ValueError: As `LogWriter.append`, and so on.
+        """
+        shard = pick_shard(key, len(self._logs))
+        return self.names[shard], self._logs[shard].append(payload, key, headers)
