@@ -63,6 +63,10 @@ class Checkpointer:
         committer: Is told what reached the disk, and says which segments it needs.
         interval_seconds: Time from the beginning of a round to that of the next; 0 means only
             when asked for.
+
+    Attributes:
+        last_round_seconds: When the last round began, of those that were written or had nothing
+            to write, on the clock `time.monotonic`.
     """
 
     def __init__(
@@ -84,6 +88,8 @@ class Checkpointer:
         self._interval_seconds = interval_seconds
         self._round = asyncio.Lock()
         self._next: asyncio.Task[CheckpointReport] | None = None
+        # The start writes one itself.
+        self.last_round_seconds = time.monotonic()
 
     def take_over(self, incarnations: Container[UUID]) -> None:
         """Take note of what start-up brought back; the first round looks at every queue.
@@ -161,7 +167,7 @@ class Checkpointer:
             return await self._write(self._moved.take(), is_last=False)
 
     async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:
-        started_seconds = time.perf_counter()
+        started_seconds = time.monotonic()
         removed = list(self._broker.removed_incarnations)
         # Before any state is taken: a file of the journal may go when all that it names is in
         # the states, which only grow.
@@ -210,7 +216,8 @@ class Checkpointer:
         await self._committer.end_round(committed)
         known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
         await self._reclaimer.run_round(queues, known, share)
-        seconds = time.perf_counter() - started_seconds
+        self.last_round_seconds = started_seconds
+        seconds = time.monotonic() - started_seconds
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)
 
     def _note_taken(self, queue: Queue) -> None:

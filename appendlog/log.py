@@ -53,6 +53,7 @@ class Log:
         self.directory: Final = state.directory
         self.identity: Final = state.identity
         self._state = state
+        self._damaged_at_open = 0
 
     @classmethod
     def open(
@@ -95,7 +96,9 @@ class Log:
             settled_floor,
             known_end,
         )
-        return cls(state), report
+        log = cls(state)
+        log._damaged_at_open = report.damaged_chunks
+        return log, report
 
     @property
     def log_start_offset(self) -> int:
@@ -148,6 +151,11 @@ class Log:
     def damaged(self) -> list[str]:
         """Return a line for each damaged place that reads have met since the log was opened."""
         return self._state.reads.damaged
+
+    @property
+    def damaged_chunks(self) -> int:
+        """Return how many damaged places were met since the log was opened, by that as well."""
+        return self._damaged_at_open + len(self.damaged)
 
     def summaries(self) -> list[SegmentSummary]:
         """Return the sums of each segment, oldest first. Do not change them."""
@@ -379,6 +387,7 @@ class Log:
         failed = self._state
         assert failed.failed is not None, "a log that works is not opened again"
         self._state, report = reopen_state(failed)
+        self._damaged_at_open = report.damaged_chunks
         # What reads have found by the old state until now is not of the new one.
         failed.forget_mapped(failed.segments.snapshot)
         return report

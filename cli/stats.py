@@ -13,6 +13,7 @@ from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.control.messages import ErrorKind
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
+from amqp_server.maintenance.values import time_text
 from cli.data_directory import (
     EXIT_FAILED,
     EXIT_REFUSED,
@@ -183,6 +184,8 @@ def _write(rows: Iterator[Row], limit: int | None, *, is_one: bool, as_json: boo
 def _value(field: str, value: object) -> str:
     if value is None:
         return "-"
+    if field.endswith("_timestamp_ns") and isinstance(value, int):
+        return time_text(value) or str(value)
     if field.endswith("_bytes") and isinstance(value, int):
         return shown_bytes(value)
     return shown(str(value))

@@ -66,6 +66,11 @@ class Settlement:
         """Number of settled offsets above the floor."""
         return self._above
 
+    @property
+    def settled_count(self) -> int:
+        """How many offsets are settled, from 0 on."""
+        return self.ack_floor + self.settled_above_floor
+
     def settle(self, start: int, end: int) -> int:
         """Mark [start, end) settled and return how many of them were not yet.
 

@@ -29,6 +29,7 @@ from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
 from amqp_server.broker.transfers.departures import Departures
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from offsets.settlement import Settlement
+from offsets.traffic import Traffic
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -103,13 +104,14 @@ class Queue:
         self._turn = turn
         self._had_consumer = self.is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
+        self.opened_settled = self.settlement.settled_count
         end = self.opened_end = opened.log.log_end_offset
         facts = opened.facts or MessageFacts(self.settings, end)
         self.ready, limit = queue_order(self.settings, facts, end)
         self.delivery_counts: DeliveryCounts | None = None
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
-        self.redelivered_count = self.refused_count = 0
+        self.traffic, self.refused_count = Traffic(), 0
         self.refusal_told_seconds = 0.0
         self.backlog = Backlog(self, opened, facts)
         self.store: MessageStore = storage.make_store(
@@ -266,7 +268,6 @@ class Queue:
         """Return messages as a consumer gets them: with how often they came back, if it counts."""
         if not redelivered:
             return messages
-        self.redelivered_count += len(messages)
         if self.delivery_counts is None or self.settings.type is not QueueType.QUORUM:
             return messages
         return self.delivery_counts.tell(start, messages)

@@ -73,7 +73,7 @@ def queue_row(queue: Queue, shard: int | None) -> Row:
         "unacked": max(unsettled - ready, 0),
         "acked_ahead": settlement.settled_above_floor,
         "oldest_unacked_seconds": None,
-        "redelivered": queue.redelivered_count,
+        "redelivered": queue.traffic.redelivered,
         "rejected": None,
         "dropped_total": queue.forced_removal.dropped_count,
         "dropped_since_last_poll": None,

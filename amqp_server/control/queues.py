@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.registry import Command
 from amqp_server.maintenance.values import text_json
+from appendlog.log_statistics import log_statistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +47,7 @@ async def stats(
     page = heapq.nsmallest(limit + 1, chosen, key=_place)
     more = len(page) > limit
     del page[limit:]
-    rows = [queue_stats(each) for each in page]
+    rows = [queue_stats(server, each) for each in page]
     if queue:
         # A look at files: not for thousands of queues.
         for each, row in zip(page, rows, strict=True):
@@ -63,7 +65,7 @@ def _queues(server: Server, vhost: str, name: str) -> Iterator[Queue]:
             yield from host.queues.values()
 
 
-def queue_stats(queue: Queue) -> dict[str, Any]:
+def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
     """Return what one queue holds. Costs microseconds; looks at no file."""
     store, settlement, log = queue.store, queue.settlement, queue.store.log
     settings, kept = queue.settings, queue.storage_settings
@@ -72,7 +74,6 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
     if not queue.is_stream:
         unsettled = store.cursor - settlement.ack_floor - settlement.settled_above_floor
         unacked = max(unsettled - ready, 0)
-    segments = log.summaries()
     counts = queue.delivery_counts
     return {
         **text_json("vhost", queue.virtual_host.name),
@@ -87,9 +88,8 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "consumers": queue.consumer_count,
         "ready": ready,
         "unacked": unacked,
-        "published": end - queue.opened_end,
+        **traffic_stats(queue),
         "delivered_end": queue.delivered_watermark,
-        "redelivered": queue.redelivered_count,
         "returned_offsets": 0 if counts is None else len(counts),
         "ack_floor": settlement.ack_floor,
         "settled_above_floor": settlement.settled_above_floor,
@@ -97,10 +97,9 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "log_start_offset": log.log_start_offset,
         "log_end_offset": end,
         "recovery_point": store.recovery_point if queue.is_journaled else None,
-        "segments": len(segments),
-        "segment_records": sum(summary.record_count for summary in segments),
-        "disk_bytes": log.size_bytes,
-        "damaged_places": len(log.damaged),
+        "checkpoint_age_seconds": _checkpoint_age_seconds(server, queue),
+        **log_statistics(log, store.recovery_point if queue.is_journaled else None).as_json(),
+        "damaged_chunks": log.damaged_chunks,
         "ring_messages": len(store.ring),
         "ring_bytes": store.ring.held_bytes,
         "window_bytes": store.windows.held_bytes,
@@ -122,6 +121,27 @@ def queue_stats(queue: Queue) -> dict[str, Any]:
         "segment_age_seconds": kept.segment_age_seconds,
         "compression": kept.compression.value,
     }
+
+
+def traffic_stats(queue: Queue) -> dict[str, int]:
+    """Return what went through a queue since the server started. docs/statistics.md has each."""
+    traffic = queue.traffic
+    settled = queue.settlement.settled_count - queue.opened_settled
+    # A stream's settlement is its retention's: acks to it settle nothing.
+    dropped = settled if queue.is_stream else settled - traffic.acked
+    return {
+        "appended": queue.store.end_offset - queue.opened_end,
+        "delivered": traffic.delivered,
+        "redelivered": traffic.redelivered,
+        "acked": traffic.acked,
+        "dropped": max(dropped, 0),
+    }
+
+
+def _checkpoint_age_seconds(server: Server, queue: Queue) -> float | None:
+    if not queue.is_journaled:
+        return None
+    return round(time.monotonic() - server.checkpointer.last_round_seconds, 3)
 
 
 def _state(queue: Queue) -> str:

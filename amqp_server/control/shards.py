@@ -88,7 +88,7 @@ async def show(server: Server, exchange: str, vhost: str) -> dict[str, object]:
             "queue": shards.queue_name(shard),
             "is_bound": shards.queue_name(shard) in bound,
             "messages": None if queue is None else messages_of(queue),
-            "stats": None if queue is None else queue_stats(queue),
+            "stats": None if queue is None else queue_stats(server, queue),
         }
         for shard, queue in enumerate(shards.queues(host))
     ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.maintenance.values import text_json
 from appendlog import FileSystem, LogError
+from appendlog.log_statistics import stored_statistics
 from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import read_durable_end
 from offsets import decode_checkpoint, read_checkpoint
+from offsets.checkpoint_reading import checkpoint_generations, checkpoint_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from amqp_server.maintenance.stored_queues import StoredQueue, StoredQueues
     from offsets import QueueCheckpoint
@@ -27,10 +31,11 @@ def stored_stats(stored: StoredQueues, queues: Sequence[StoredQueue]) -> Iterato
         OffsetsError: The checkpoint cannot be read.
     """
     found = read_checkpoint(stored.storage_path / "offsets", FileSystem())
+    age_seconds = _age_seconds(stored.storage_path / "offsets")
     for queue in queues:
         entry = found.entries.get(queue.incarnation.bytes)
         try:
-            yield _stats(queue, None if entry is None else decode_checkpoint(entry))
+            yield _stats(queue, None if entry is None else decode_checkpoint(entry), age_seconds)
         except (LogError, OSError) as error:
             yield {**_identity(queue), "state": "unreadable", "failed": str(error)}
 
@@ -45,13 +50,16 @@ def _identity(queue: StoredQueue) -> dict[str, Any]:
     }
 
 
-def _stats(queue: StoredQueue, checkpoint: QueueCheckpoint | None) -> dict[str, Any]:
+def _stats(
+    queue: StoredQueue, checkpoint: QueueCheckpoint | None, checkpoint_age_seconds: float | None
+) -> dict[str, Any]:
     filesystem = FileSystem()
     names = newest_generations(queue.directory, filesystem)
     end = read_durable_end(filesystem, queue.directory, queue.incarnation)
     floor = checkpoint.ack_floor if checkpoint else 0
     above = sum(stop - start for start, stop in checkpoint.acked_ranges) if checkpoint else 0
     start = names[0].base_offset if names else 0
+    found = stored_statistics(queue.directory, queue.identity, filesystem)
     return {
         **_identity(queue),
         "state": "stopped",
@@ -60,6 +68,17 @@ def _stats(queue: StoredQueue, checkpoint: QueueCheckpoint | None) -> dict[str, 
         "checkpointed_floor": floor,
         "log_start_offset": start,
         "recovery_point": end.recovery_point if end else None,
-        "segments": len(names),
-        "disk_bytes": sum((queue.directory / name.file_name).stat().st_size for name in names),
+        "checkpoint_age_seconds": checkpoint_age_seconds,
+        **dict.fromkeys(("appended", "delivered", "redelivered", "acked", "dropped")),
+        **found.as_json(),
+        "damaged_chunks": None,
     }
+
+
+def _age_seconds(directory: Path) -> float | None:
+    """Return how long ago the newest checkpoint was written; None: there is none."""
+    generations = checkpoint_generations(directory, FileSystem())
+    if not generations:
+        return None
+    written = checkpoint_path(directory, max(generations)).stat().st_mtime
+    return round(max(time.time() - written, 0.0), 3)

@@ -79,10 +79,10 @@ def test_what_a_queue_holds_is_told(
         "classic",
         "running",
     )
-    assert (row["ready"], row["unacked"], row["published"]) == (3, 1, 5)
+    assert (row["ready"], row["unacked"], row["appended"]) == (3, 1, 5)
     assert (row["ack_floor"], row["settled_above_floor"], row["delivered_end"]) == (0, 1, 2)
     assert (row["log_start_offset"], row["log_end_offset"], row["recovery_point"]) == (0, 5, 5)
-    assert (row["segments"], row["segment_records"], row["durability"]) == (1, 5, "fsync")
+    assert (row["segments"], row["records"], row["durability"]) == (1, 5, "fsync")
     assert row["disk_bytes"] > 0
     assert row["index_entries"] == 1
     assert row["failed"] is None
@@ -121,7 +121,9 @@ def test_where_no_server_runs_the_files_tell(
         1,
     )
     assert (second["ready"], second["recovery_point"]) == (2, 2)
-    assert stats(capsys, tmp_path, "--queue", "b") == [second]
+    (alone,) = stats(capsys, tmp_path, "--queue", "b")
+    assert alone.pop("checkpoint_age_seconds") >= second.pop("checkpoint_age_seconds") >= 0
+    assert alone == second
 
 
 def test_the_table_has_a_line_for_each_queue(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.storing.message_run import Messages
+    from offsets.traffic import Traffic
 
 
 class Source(Protocol):
@@ -22,6 +23,10 @@ class Source(Protocol):
     @property
     def ready(self) -> ReadyOrder:
         """What they may be given, and which goes next."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """Where deliveries, and acks to them, are counted."""
 
     @property
     def is_deleted(self) -> bool:

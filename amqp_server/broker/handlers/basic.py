@@ -239,7 +239,7 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     # Nothing is taken before it can be sent: what is taken and lost is nowhere (I8).
     octets = encode_content(message, channel.number, head, count, channel.client.frame_max)
     taken = queue.ready.take(1)
-    channel.hand_over(queue, taken.start, no_ack=no_ack)
+    channel.hand_over(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.client.write(octets)
 
 

@@ -14,6 +14,7 @@ from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.orders.plain_order import PlainOrder
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.storing.store_reader import StoreReader
+from offsets.traffic import Traffic
 
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import Consumer
@@ -38,6 +39,7 @@ class Subscription:
         queue: See above.
         consumers: Those that it serves.
         ready: What is still to be delivered, as far as it can be seen.
+        traffic: Counts what it delivers; the queue's, as far as it is counted at all.
         is_deleted: Whether it is over.
     """
 
@@ -48,6 +50,7 @@ class Subscription:
         self.queue = queue
         self.consumers = ConsumerRotation()
         self.ready = PlainOrder(start)
+        self.traffic = queue.traffic if self.is_counted else Traffic()
         self.is_deleted = False
         self._turn = turn
         self._reader = StoreReader(queue.store, self.wake, self.lost)

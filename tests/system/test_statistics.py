@@ -1,0 +1,193 @@
+"""The numbers of one queue, after a story that is known, wherever they are shown."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Queue
+
+from amqp_server.control.client import ask
+from appendlog import LogReader
+from cli.main import main
+from tests.amqp_client import AmqpClient, connect
+from tests.conftest import StartServer
+from tests.servers import RunningServer
+from tests.system.test_stream_retention import consume_from, fill, running, two_rounds
+from tests.threaded_server import ThreadedServer
+
+SINCE_START = ("appended", "delivered", "redelivered", "acked", "dropped")
+OF_THE_LOG = (
+    "records",
+    "disk_bytes",
+    "segments",
+    "first_offset",
+    "last_offset",
+    "first_timestamp_ns",
+    "last_timestamp_ns",
+)
+
+
+def asked(path: Path, queue: str = "q") -> Any:  # noqa: ANN401
+    """Return what the running server says."""
+    (row,) = ask(path, "queues.stats", vhost="/", queue=queue, after="", limit=1)["queues"]
+    return row
+
+
+def shown(capsys: pytest.CaptureFixture[str], path: Path, queue: str = "q") -> Any:  # noqa: ANN401
+    """Return what the command shows, from the server or from the files."""
+    assert main(["stats", "--queue", queue, "--json", "--storage-path", str(path)]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def traffic(row: dict[str, Any]) -> list[int | None]:
+    return [row[name] for name in SINCE_START]
+
+
+def of_the_log(row: dict[str, Any]) -> list[int | None]:
+    return [row[name] for name in OF_THE_LOG]
+
+
+def take(client: AmqpClient, count: int) -> int:
+    """Take deliveries; return the tag of the last one."""
+    return [client.expect_delivery() for _ in range(count)][-1].tag
+
+
+def test_what_went_through_a_queue_is_counted_from_the_start_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        for number in range(100):
+            client.publish(b"%d" % number, "q")
+        client.expect_confirmed()
+        with connect(address(tmp_path)) as member:
+            member.open_channel()
+            member.consume("q", prefetch=60)
+            assert take(member, 60) == 60
+            member.send(Basic.Ack(40, multiple=True))
+            # 40 come instead of those.
+            assert take(member, 40) == 100
+            for tag in range(41, 46):
+                member.send(Basic.Nack(tag, requeue=False))
+            member.call(Basic.Qos(prefetch_count=60), Basic.QosOk)
+            assert traffic(asked(tmp_path)) == [100, 100, 0, 40, 5]
+        client.consume("q", prefetch=55)
+        last = take(client, 55)
+        client.send(Basic.Ack(last, multiple=True))
+        client.call(Basic.Qos(prefetch_count=1), Basic.QosOk)
+        row = asked(tmp_path)
+        assert traffic(row) == [100, 155, 55, 95, 5]
+        assert (row["records"], row["first_offset"], row["last_offset"]) == (100, 0, 99)
+        assert row["damaged_chunks"] == 0
+        assert comparable(shown(capsys, tmp_path)) == comparable(asked(tmp_path))
+    with LogReader(next((tmp_path / "logs").rglob("*.log")).parent) as reader:
+        (batch,) = reader.read(0, 100)
+        times = [batch.timestamps_ns[0], batch.timestamps_ns[-1]]
+    assert [row["first_timestamp_ns"], row["last_timestamp_ns"]] == times
+
+
+def comparable(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what does not move by itself."""
+    assert row.pop("checkpoint_age_seconds") >= 0
+    return row
+
+
+def address(path: Path) -> tuple[str, int]:
+    status = ask(path, "status")
+    return status["host"], status["port"]
+
+
+def test_a_message_taken_one_by_one_counts_as_any_other(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        for number in range(5):
+            client.publish(b"%d" % number, "q")
+        client.expect_confirmed()
+        client.get("q", no_ack=True)
+        message = client.get("q", no_ack=False)
+        assert message is not None
+        client.send(Basic.Nack(message.tag, requeue=True))
+        client.get("q", no_ack=True)
+        assert traffic(asked(tmp_path)) == [5, 3, 1, 2, 0]
+        client.consume("q", no_ack=True)
+        take(client, 3)
+        assert traffic(asked(tmp_path)) == [5, 6, 1, 5, 0]
+
+
+def test_what_was_purged_or_expired_was_dropped(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", arguments={"x-max-length": 3})
+        for number in range(5):
+            client.publish(b"%d" % number, "q")
+        client.expect_confirmed()
+        assert client.ready_count("q") == 3
+        assert traffic(asked(tmp_path)) == [5, 0, 0, 0, 2]
+        client.get("q", no_ack=True)
+        client.call(Queue.Purge(queue="q"), Queue.PurgeOk)
+        assert traffic(asked(tmp_path)) == [5, 1, 0, 1, 4]
+
+
+@pytest.mark.parametrize("stop", [RunningServer.terminate, RunningServer.kill])
+def test_the_files_tell_the_same_of_the_log(
+    start_server: StartServer,
+    capsys: pytest.CaptureFixture[str],
+    stop: Callable[[RunningServer], object],
+) -> None:
+    server = start_server("--segment-bytes", str(1 << 20))
+    path = server.storage_path
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        for _ in range(30):
+            client.publish(bytes(100_000), "q")
+            client.expect_confirmed()
+        client.get("q", no_ack=True)
+        live = asked(path)
+    assert live["segments"] == 3
+
+    stop(server)
+
+    stored = shown(capsys, path)
+    assert stored["state"] == "stopped"
+    assert of_the_log(stored) == of_the_log(live)
+    assert traffic(stored) == [None] * 5
+    server.restart()
+    again = asked(path)
+    assert of_the_log(again) == of_the_log(live)
+    assert traffic(again) == [0] * 5
+
+
+def test_a_stream_counts_what_every_reader_got_and_what_retention_took(tmp_path: Path) -> None:
+    with running(tmp_path) as server, connect(server.address) as client:
+        fill(client, 60, {"x-max-length-bytes": 250_000})
+        consume_from(client, "first", prefetch=10)
+        tag = take(client, 10)
+        client.send(Basic.Ack(tag - 4, multiple=True))
+        assert take(client, 6) == 16
+        consume_from(client, "first", prefetch=5, channel=2)
+        for _ in range(5):
+            client.expect_delivery(2)
+        assert traffic(asked(tmp_path, "s")) == [60, 21, 0, 6, 0]
+        two_rounds(server)
+        log = next(iter(server.server.broker.vhosts["/"].queues.values())).store.log
+        server.wait_until(lambda: log.log_start_offset > 0)
+        start = log.log_start_offset
+        row = asked(tmp_path, "s")
+        assert traffic(row) == [60, 21, 0, 6, start]
+        assert (row["records"], row["first_offset"], row["last_offset"]) == (60 - start, start, 59)
+
+
+def test_an_empty_queue_has_no_first_and_no_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadedServer(tmp_path), connect(address(tmp_path)) as client:
+        client.open_channel()
+        client.declare("q")
+        expected = [0, 0, 0, None, None, None, None]
+        assert of_the_log(asked(tmp_path)) == expected
+    assert of_the_log(shown(capsys, tmp_path)) == expected
