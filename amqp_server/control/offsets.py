@@ -26,6 +26,7 @@ from amqp_server.control.offset_logs import (
 )
 from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
 from amqp_server.control.offset_targets import target_offset
+from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Command
 from amqp_server.loop_share import LoopShare
 from appendlog import LogError
@@ -86,6 +87,8 @@ async def show(server: Server, vhost: str, queue: str, shards: str, group: str) 
             check_known(logs, group)
         rows = [group_row(each, shard, group) for shard, each in logs]
     await add_lag_seconds(rows, [each for _, each in logs], time.time_ns())
+    for row, (_, each) in zip(rows, logs, strict=True):
+        row["checkpoint_age_seconds"] = checkpoint_age_seconds(server, each)
     return rows
 
 

@@ -45,12 +45,16 @@ class GroupPlace:
         acked_ahead: Messages acked ahead of the first that is not.
         oldest_unacked_seconds: How long the oldest of them is with a consumer; None: there is
             none, or it is a queue's own settlement.
-        redelivered: Messages delivered again.
+        delivered: Messages given to consumers since the server started, each time anew.
+        acked: Messages that consumers acknowledged since the server started.
+        redelivered: Messages delivered again; of a group ever, of a queue since the server started.
         rejected: Messages that members did not want, since the server started.
         dropped_total: Messages that retention took before they were done.
         dropped_since_last_poll: Those that no delivery has told of.
         updated_at_ns: Last start, ack, commit or seek; ns since the epoch, UTC; None: never.
         members: Consumers that it has.
+        checkpoint_age_seconds: Since the last checkpoint round began; None: not asked for, or
+            no restart survives it.
     """
 
     group: str | None
@@ -71,12 +75,15 @@ class GroupPlace:
     unacked: int | None = None
     acked_ahead: int | None = None
     oldest_unacked_seconds: float | None = None
+    delivered: int | None = None
+    acked: int | None = None
     redelivered: int | None = None
     rejected: int | None = None
     dropped_total: int | None = None
     dropped_since_last_poll: int | None = None
     updated_at_ns: int | None = None
     members: int | None = None
+    checkpoint_age_seconds: float | None = None
 
 
 class OffsetsClient:

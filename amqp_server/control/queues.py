@@ -97,7 +97,7 @@ def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
         "log_start_offset": log.log_start_offset,
         "log_end_offset": end,
         "recovery_point": store.recovery_point if queue.is_journaled else None,
-        "checkpoint_age_seconds": _checkpoint_age_seconds(server, queue),
+        "checkpoint_age_seconds": checkpoint_age_seconds(server, queue),
         **log_statistics(log, store.recovery_point if queue.is_journaled else None).as_json(),
         "damaged_chunks": log.damaged_chunks,
         "ring_messages": len(store.ring),
@@ -138,7 +138,8 @@ def traffic_stats(queue: Queue) -> dict[str, int]:
     }
 
 
-def _checkpoint_age_seconds(server: Server, queue: Queue) -> float | None:
+def checkpoint_age_seconds(server: Server, queue: Queue) -> float | None:
+    """Return how old the checkpoint of a queue and its groups is; None: no restart survives it."""
     if not queue.is_journaled:
         return None
     return round(time.monotonic() - server.checkpointer.last_round_seconds, 3)

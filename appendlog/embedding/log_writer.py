@@ -29,6 +29,7 @@ from appendlog.errors import LogClosedError, RecordTooLargeError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.log import Log
+from appendlog.log_statistics import LogStatistics, log_statistics
 from appendlog.recovery.recovery_report import RecoveryReport
 
 MESSAGE_BYTES_MAX: Final = 128 << 20
@@ -249,6 +250,11 @@ class LogWriter:
         with self._disk_lock:
             self._write_locked(sync=False)
             self.log.roll()
+
+    def log_statistics(self) -> LogStatistics:
+        """Return what the log holds: the numbers that `amqp-server stats` shows of it."""
+        with self._disk_lock:
+            return log_statistics(self.log, self.log.recovery_point)
 
     def statistics(self) -> WriterStatistics:
         """Return what was done since the log was opened."""

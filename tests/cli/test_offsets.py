@@ -55,7 +55,11 @@ def test_a_groups_place_is_shown_with_all_that_is_known_of_it(
     assert row["lag_seconds"] >= 0
     assert row["oldest_unacked_seconds"] >= 0
     assert row["updated_at_ns"] > 0
-    times = ("lag_bytes", "lag_seconds", "oldest_unacked_seconds", "updated_at_ns")
+    assert row["checkpoint_age_seconds"] >= 0
+    times = (
+        *("lag_bytes", "lag_seconds", "oldest_unacked_seconds", "updated_at_ns"),
+        "checkpoint_age_seconds",
+    )
     assert {name: value for name, value in row.items() if name not in times} == {
         "queue": STREAM,
         "vhost": "/",
@@ -70,6 +74,8 @@ def test_a_groups_place_is_shown_with_all_that_is_known_of_it(
         "ready": 2,
         "unacked": 5,
         "acked_ahead": 1,
+        "delivered": 8,
+        "acked": 3,
         "redelivered": 0,
         "rejected": 0,
         "dropped_total": 0,

@@ -11,6 +11,7 @@ from pamqp.commands import Basic, Queue
 from amqp_server.control.client import ask
 from appendlog import LogReader
 from cli.main import main
+from offsets import LogRoot
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
 from tests.servers import RunningServer
@@ -191,3 +192,49 @@ def test_an_empty_queue_has_no_first_and_no_last(
         expected = [0, 0, 0, None, None, None, None]
         assert of_the_log(asked(tmp_path)) == expected
     assert of_the_log(shown(capsys, tmp_path)) == expected
+
+
+def test_what_a_group_got_is_a_part_of_what_the_readers_of_its_stream_got(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(tmp_path) as server, connect(server.address) as client:
+        fill(client, 20, {})
+        consume_from(client, "first", prefetch=5)
+        take(client, 5)
+        first = {"x-consumer-group": "g", "x-stream-offset": "first"}
+        with connect(server.address) as member:
+            member.open_channel()
+            member.consume("s", prefetch=10, arguments=first)
+            tag = take(member, 10)
+            member.send(Basic.Ack(tag - 6, multiple=True))
+            take(member, 4)
+            member.send(Basic.Nack(tag - 5, requeue=False))
+            take(member, 1)
+        client.open_channel(2)
+        client.consume("s", prefetch=10, arguments=first, channel=2)
+        redelivered = [client.expect_delivery(2).redelivered for _ in range(10)]
+        assert redelivered == [True] * 10
+        server.run(server.server.checkpointer.write_round)
+
+        assert traffic(asked(tmp_path, "s")) == [20, 30, 10, 4, 0]
+        show = ["offsets", "show", "--queue", "s", "--group", "g", "--json"]
+        assert main([*show, "--storage-path", str(tmp_path)]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        names = ("delivered", "acked", "redelivered", "rejected", "committed", "unacked")
+        assert [row[name] for name in names] == [25, 4, 10, 1, 5, 10]
+        assert row["checkpoint_age_seconds"] < 60
+
+
+def test_the_library_tells_the_same_of_its_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with LogRoot.open(tmp_path) as root:
+        writer = root.log("q")
+        assert writer.log_statistics().records == 0
+        root.append_batch("q", [b"x"] * 100)
+        writer.sync()
+        told = writer.log_statistics().as_json()
+    assert (told["records"], told["first_offset"], told["last_offset"]) == (100, 0, 99)
+    assert of_the_log(shown(capsys, tmp_path)) == list(told.values())
+    with ThreadedServer(tmp_path):
+        assert of_the_log(asked(tmp_path)) == list(told.values())

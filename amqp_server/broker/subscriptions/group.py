@@ -16,6 +16,7 @@ from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_a
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
 from amqp_server.broker.subscriptions.start_position import first_offset
 from offsets import GroupInUseError, GroupSnapshot
+from offsets.traffic import Traffic
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -44,7 +45,9 @@ class GroupStats:
         settled_above: Messages acked ahead of the first that is not.
         oldest_unacked_seconds: Since the first delivery of the oldest message that a member has;
             None: none has one.
-        redelivered: Messages delivered again.
+        delivered: Messages given to members since the server started, each time anew.
+        acked: Messages that members acknowledged since the server started.
+        redelivered: Messages delivered again, ever.
         rejected: Messages that members did not want, since the server started.
         dropped_total: Messages that retention took before the group was done with them.
         dropped_since_last_poll: Those that no delivery has told of.
@@ -60,6 +63,8 @@ class GroupStats:
     unacked: int
     settled_above: int
     oldest_unacked_seconds: float | None
+    delivered: int
+    acked: int
     redelivered: int
     rejected: int
     dropped_total: int
@@ -83,6 +88,7 @@ class Group:
         offsets: See above.
         subscription: What its members are served from; another one after a seek.
         rejected_count: Messages that members did not want.
+        traffic: Counts what its members are given, as a part of what the stream's readers are.
         is_dirty: Whether the next checkpoint has to name it.
         placing: Done when the first place, or another one, that is being looked for is found.
     """
@@ -102,6 +108,7 @@ class Group:
         self.rejected_count = 0
         self.is_dirty = False
         self.placing: Future[None] | None = None
+        self.traffic = Traffic(queue.traffic)
         self._turn = turn
         self._on_dirty = on_dirty
         self.subscription = GroupSubscription(self, turn, delivered_end, returns)
@@ -253,6 +260,8 @@ class Group:
             unacked=unacked,
             settled_above=offsets.settlement.settled_above_floor,
             oldest_unacked_seconds=self._oldest_unacked_seconds() if unacked else None,
+            delivered=self.traffic.delivered,
+            acked=self.traffic.acked,
             redelivered=offsets.redelivered,
             rejected=self.rejected_count,
             dropped_total=offsets.dropped_total,
