@@ -133,7 +133,7 @@ def test_a_commit_beside_members_takes_them_on(server: InlineServer) -> None:
     with pytest.raises(GroupOffsetOutOfRangeError):
         groups_of(server).commit("g", 11)
     assert [each.offset for each in consumer.collect()] == [0, 1, 2]
-    consumer.client.send(Basic.Ack(3, multiple=True))
+    consumer.client.send(Basic.Ack(1), Basic.Nack(3, multiple=True, requeue=True))
     server.settle()
     assert [each.offset for each in consumer.collect()] == [5, 6, 7]
     assert stats(server).lag == 5
