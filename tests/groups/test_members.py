@@ -199,8 +199,3 @@ def test_a_transaction_of_a_member_settles_at_its_commit(stream: StreamClients) 
     client.send(Basic.Ack(messages[1].tag))
     client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk)
     take(stream.member("g"), 1)
-
-
-def test_a_member_does_not_only_look(stream: StreamClients) -> None:
-    stream.publish(1)
-    assert "a consumer that browses is in no group" in stream.refusal("g", browse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import text, truth
-from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.joining import GROUP
 from offsets import InvalidGroupNameError, check_group_name
 
@@ -18,8 +17,6 @@ def group_name_fault(value: FieldValue, arguments: Table) -> str | None:
     fault = text(value, arguments)
     if fault is not None or not isinstance(value.value, bytes):
         return fault
-    if browses(arguments):
-        return "a consumer that browses is in no group"
     try:
         check_group_name(value.value.decode("utf-8", "surrogateescape"))
     except InvalidGroupNameError as error:
