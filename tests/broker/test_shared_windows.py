@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amqp_server.broker.storing import window
 from amqp_server.broker.storing.cold_windows import ColdWindows
@@ -330,6 +332,40 @@ def test_what_is_used_stays_and_what_is_not_used_goes_first(log: Log) -> None:
     small.worker.run_all()
     assert small.windows.at(4_000) is None
     assert small.windows.at(0) is not None
+
+
+@given(st.integers(0, 1 << 32))
+def test_whoever_asks_is_told_whatever_else_happens(log: Log, seed: int) -> None:
+    """Reads that end in any order or fail, windows that are too old, readers that leave."""
+    chance = random.Random(seed)
+    readings = Readings(log, ColdWindows(bytes_max=chance.choice([1, 60_000, 1 << 20])))
+    windows, worker = readings.windows, readings.worker
+    waiting: dict[Reader, int] = {}
+    for _ in range(150):
+        action = chance.random()
+        if action < 0.4:
+            reader = readings.reader()
+            offset = chance.choice([chance.randrange(COUNT), chance.randrange(10) * SEGMENT])
+            waiting[reader] = offset
+            reader.ask(offset)
+        elif action < 0.5:
+            windows.ask_ahead(chance.randrange(COUNT))
+        elif action < 0.55 and waiting:
+            gone = chance.choice(list(waiting))
+            windows.forget(gone)
+            del waiting[gone]
+        elif action < 0.6 and len(windows):
+            chance.choice(list(windows._windows.values())).read_at_seconds -= 60
+        elif worker.under_way:
+            error = BROKEN if chance.random() < 0.2 else None
+            worker.run(chance.randrange(len(worker.under_way)), error)
+        waiting = {reader: place for reader, place in waiting.items() if not reader.told}
+        assert windows._starts == sorted(windows._windows)
+        assert len(readings.held) == len(windows) <= 1 or readings.held.held_bytes <= 1 << 20
+        assert windows.held_bytes == readings.held.held_bytes
+    worker.run_all()
+    assert worker.most <= READS_MAX
+    assert all(reader.told for reader in waiting)
 
 
 def test_behind_the_end_of_the_log_there_is_nothing_and_nobody_waits_for_it(
