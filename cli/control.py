@@ -6,6 +6,7 @@ from typing import Any, Final
 import click
 
 from amqp_server.control.client import ControlError, UnreachableError, ask
+from amqp_server.control.messages import ErrorKind
 
 EXIT_FAILED: Final = 1
 EXIT_REFUSED: Final = 2
@@ -22,10 +23,15 @@ storage_path_option = click.option(
 
 
 class RequestFailedError(click.ClickException):
-    """A request that was not done: one line on standard error, and an exit code."""
+    """A request that was not done: one line on standard error, and an exit code.
 
-    def __init__(self, reason: str, exit_code: int) -> None:
+    Attributes:
+        kind: What the server calls it; None: it could not be asked.
+    """
+
+    def __init__(self, reason: str, exit_code: int, kind: ErrorKind | None = None) -> None:
         super().__init__(reason)
+        self.kind = kind
         # click calls it a ClassVar and reads it from the instance.
         self.exit_code = exit_code  # type: ignore[misc]
 
@@ -42,7 +48,7 @@ def ask_server(storage_path: Path, command: str, **arguments: object) -> Any:  #
     except UnreachableError as error:
         raise RequestFailedError(str(error), EXIT_REFUSED) from error
     except ControlError as error:
-        raise RequestFailedError(error.reason, EXIT_FAILED) from error
+        raise RequestFailedError(error.reason, EXIT_FAILED, error.kind) from error
 
 
 def check_utf8(_ctx: click.Context, _param: click.Parameter, name: str) -> str:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.control.messages import ErrorKind
 from amqp_server.maintenance.values import time_text
 from cli.control import (
     EXIT_CODES,
-    EXIT_FAILED,
     RequestFailedError,
     ask_server,
     check_utf8,
@@ -217,10 +217,10 @@ def _ask(
             **arguments,
         )
     except RequestFailedError as error:
-        if "is in use by" in error.message:
-            text = f"{error.message}: --force does it all the same"
-            raise RequestFailedError(text, EXIT_FAILED) from error
-        raise
+        if error.kind is not ErrorKind.IN_USE:
+            raise
+        text = f"{error.message}: --force does it all the same"
+        raise RequestFailedError(text, error.exit_code, error.kind) from error
     return rows
 
 
