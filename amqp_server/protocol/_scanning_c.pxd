@@ -27,6 +27,8 @@ cdef class FrameScanner:
     cdef Py_ssize_t group_prefix_bytes
     cdef Py_ssize_t group_body_bytes
     cdef bytes message_prefix
+    cdef bytes before_properties
+    cdef Py_ssize_t properties_bytes
     cdef bytes method_payload
     cdef bytes method_frame
     cdef int channel

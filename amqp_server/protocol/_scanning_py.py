@@ -101,6 +101,8 @@ class FrameScanner:
         self.group_prefix_bytes = 0
         self.group_body_bytes = 0
         self.message_prefix = b""
+        self.before_properties = b""
+        self.properties_bytes = -1
         self.method_payload = b""
         self.method_frame = b""
         self.channel = 0
@@ -368,14 +370,12 @@ class FrameScanner:
         self.property_flags = flags
         self.message_flags = message_flags
         properties = bytes(data[flags_at : header_end - 1])
-        self.message_prefix = b"".join(
-            (
-                pack("B", message_flags),
-                bytes(data[route_at:route_end]),
-                pack("<I", len(properties)),
-                properties,
-            )
-        )
+        if fresh != 0 or len(properties) != self.properties_bytes:
+            # Mostly only what the properties say changes from one message to the next.
+            route = bytes(data[route_at:route_end])
+            self.properties_bytes = len(properties)
+            self.before_properties = pack("B", message_flags) + route + pack("<I", len(properties))
+        self.message_prefix = self.before_properties + properties
         self.group_prefix = bytes(data[at:prefix_end])
         self.group_prefix_bytes = prefix_end - at
         self.group_body_bytes = body_bytes
