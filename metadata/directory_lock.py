@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from metadata.errors import StorageFormatError, StorageUnavailableError
-from metadata.lock_file import lock_file, unlock_file
+from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from metadata.lock_file import holder, lock_file, unlock_file
 
 FORMAT_VERSION: Final = "1"
 """What the FORMAT file says; a directory of version 1 is readable for ever."""
@@ -23,6 +23,9 @@ FORMAT_VERSIONS_TAKEN_OVER: Final = ("0-unstable",)
 
 LOCK_NAME: Final = "LOCK"
 """The file that a running server holds."""
+
+WRITER_NAME: Final = "WRITER"
+"""The file that the one embedding program holds that writes logs."""
 
 _FORMAT_NAME: Final = "FORMAT"
 _FORMAT_BYTES_MAX: Final = 64
@@ -63,6 +66,10 @@ class DirectoryLock:
         try:
             storage_path.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = lock_file(storage_path / LOCK_NAME)
+        except StorageLockedError as error:
+            # Programs that embed logs share LOCK; the one that writes says so in WRITER.
+            pid = error.pid or holder(storage_path / WRITER_NAME)
+            raise StorageLockedError(error.path, pid) from None
         except OSError as cause:
             raise StorageUnavailableError(storage_path, cause) from cause
         lock = cls(storage_path, descriptor)

@@ -88,6 +88,17 @@ def is_locked(path: Path) -> bool:
         return False
 
 
+def holder(path: Path) -> int | None:
+    """Return the process that holds a file alone, if one does and has written its number."""
+    try:
+        with shared_lock(path):
+            return None
+    except StorageLockedError as error:
+        return error.pid
+    except OSError:
+        return None
+
+
 def _write_pid(descriptor: int) -> None:
     try:
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)

@@ -12,12 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from metadata.directory_lock import FORMAT_VERSION, FORMAT_VERSIONS_TAKEN_OVER, LOCK_NAME
+from metadata.directory_lock import (
+    FORMAT_VERSION,
+    FORMAT_VERSIONS_TAKEN_OVER,
+    LOCK_NAME,
+    WRITER_NAME,
+)
 from metadata.errors import StorageFormatError, StorageUnavailableError
 from metadata.lock_file import is_locked, shared_lock
-
-WRITER_NAME: Final = "WRITER"
-"""The file that the one embedding program holds that writes logs."""
 
 _FORMAT_NAME: Final = "FORMAT"
 _FIRST_BYTES: Final = 64

@@ -18,11 +18,11 @@ from uuid import UUID
 
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
-from metadata.directory_lock import LOCK_NAME, DirectoryLock
+from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
 from metadata.lock_file import lock_file, shared_lock, unlock_file
 from metadata.names import encode_name
-from metadata.reading_lock import WRITER_NAME, check_data_directory
+from metadata.reading_lock import check_data_directory
 from offsets.errors import GroupLockedError
 
 _ROUND_WAIT_SECONDS: Final = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from appendlog import LogFollower
+from appendlog import FileSystem, LogFollower
 from appendlog.segments.read_result import ReadResult
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import LogPlace
@@ -25,6 +25,7 @@ class ConsumedLog:
         claim: On the log for the group; released by `close`.
         known: What the checkpoints say of the group.
         start: Where it begins if they say nothing.
+        filesystem: The log is read through it.
 
     Attributes:
         place: Of the log.
@@ -45,9 +46,10 @@ class ConsumedLog:
         claim: Claim,
         known: GroupCheckpoint | None,
         start: Position,
+        filesystem: FileSystem,
     ) -> None:
         self.place: Final = place
-        self.follower: Final = LogFollower(place.directory)
+        self.follower: Final = LogFollower(place.directory, filesystem)
         self._claim = claim
         end = self.follower.log_end_offset
         self.group = GroupOffsets(group) if known is None else known.offsets(end)

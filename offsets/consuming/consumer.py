@@ -94,8 +94,9 @@ class Consumer:
         self._synced_at: float | None = None
         self._sync_due_at = time.monotonic() + sync_interval_seconds
         self._claim = Claim.as_member(self._root)
-        self._catalog = LogCatalog(self._root, vhost, filesystem)
-        self._checkpoints = SharedCheckpoints(self._root, filesystem)
+        self._filesystem = filesystem or FileSystem()
+        self._catalog = LogCatalog(self._root, vhost, self._filesystem)
+        self._checkpoints = SharedCheckpoints(self._root, self._filesystem)
         try:
             self._discover(start)
         except BaseException:
@@ -351,7 +352,7 @@ class Consumer:
             while claims:
                 place, claim = claims[0]
                 state = known.get((place.identity.incarnation, self.group))
-                log = ConsumedLog(place, self.group, claim, state, start)
+                log = ConsumedLog(place, self.group, claim, state, start, self._filesystem)
                 self._logs[place.name] = log
                 claims.pop(0)
         finally:

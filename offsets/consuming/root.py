@@ -200,7 +200,7 @@ class LogRoot:
         """
         writers = {name: self.log(name) for name in self.names(pattern)}
         groups: dict[UUID, list[GroupCheckpoint]] = {}
-        for state in SharedCheckpoints(self.path).load().values():
+        for state in SharedCheckpoints(self.path, self._filesystem).load().values():
             groups.setdefault(state.incarnation, []).append(state)
         return {
             name: log_statistics(writer, groups.get(writer.log.identity.incarnation, ()))
@@ -273,7 +273,9 @@ class LogRoot:
         """Return for each log where its groups are; one without a place needs nothing."""
         names = {writer.log.identity.incarnation: name for name, writer in writers.items()}
         floors: dict[str, dict[str, int]] = {name: {} for name in writers}
-        for (incarnation, group), state in SharedCheckpoints(self.path).load().items():
+        for (incarnation, group), state in (
+            SharedCheckpoints(self.path, self._filesystem).load().items()
+        ):
             if incarnation in names and state.start is not None:
                 floors[names[incarnation]][group] = state.start
         return floors

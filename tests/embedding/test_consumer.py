@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
 from offsets import (
+    CheckpointFailedError,
     Consumer,
     GroupLockedError,
     GroupOffsetOutOfRangeError,
@@ -26,6 +27,7 @@ from offsets import (
 from tests.appendlog.builders import flip
 from tests.embedding.logs import BY_HAND
 from tests.embedding.processes import Process
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 SMALL_SEGMENTS = replace(BY_HAND, segment_bytes=600)
 
@@ -433,3 +435,37 @@ def test_a_log_that_is_made_anew_is_read_from_its_beginning(root: LogRoot) -> No
         root.delete("events")
         fill(root, "events", 2)
         assert drain(reader) == {"events": [0, 1]}
+
+
+@pytest.mark.crash
+def test_a_sync_that_fails_at_any_operation_loses_nothing_that_was_synced(root: LogRoot) -> None:
+    fill(root, "events", 300)
+    done = number = 0
+    while True:
+        filesystem = FaultyFileSystem(root.path, failing_operations=1)
+        reader = consumer(root, filesystem=filesystem)
+        assert (reader.committed("events") or 0) >= done
+        reader.ack_range("events", 0, done + 1)
+        filesystem.fail_at = len(filesystem.operations) + number
+        try:
+            reader.sync()
+        except CheckpointFailedError:
+            reader.ack_range("events", 0, done + 2)
+            # It is tried again, and has all of it.
+            reader.sync()
+            done += 1
+            is_over = False
+        else:
+            is_over = len(filesystem.operations) <= filesystem.fail_at
+        done += 1
+        reader._release()
+        if is_over:
+            break
+        number += 1
+    with consumer(root) as reader:
+        assert reader.committed("events") == done > 1
+
+
+def test_a_server_that_is_refused_is_told_who_writes(root: LogRoot) -> None:
+    with pytest.raises(StorageLockedError, match=f"process {os.getpid()}"):
+        DirectoryLock.acquire(root.path)
