@@ -115,12 +115,6 @@ class GroupSubscription(Subscription):
         """Go on behind offsets that are not in the log any more."""
         self.group.lost(start, end)
 
-    def add_consumer(self, consumer: Consumer) -> None:
-        """Take in a member, to be served at the end of the turn."""
-        if not len(self.consumers):
-            self.queue.subscriptions.add(self)
-        super().add_consumer(consumer)
-
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Let a member go; the group lives on without any. Never ends the queue."""
         self.consumers.remove(consumer)

@@ -111,6 +111,8 @@ class Subscription:
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Begin to serve a consumer at the end of the turn."""
+        if not len(self.consumers):
+            self.queue.subscriptions.add(self)
         self.consumers.add(consumer)
         self.wake()
 

@@ -50,27 +50,25 @@ class Subscriptions:
         return sum(len(each.consumers) for each in self._all if each.is_counted)
 
     def browse(self, start: int) -> Subscription:
-        """Return a new one for a consumer that looks at all from the offset `start` on."""
-        subscription = BrowseSubscription(self._queue, self._turn, start)
-        self._all[subscription] = None
-        return subscription
+        """Return a new one for a consumer that looks at all from the offset `start` on.
+
+        It is one of these as soon as it has the consumer.
+        """
+        return BrowseSubscription(self._queue, self._turn, start)
 
     def begin(self, start: int, wanted: StreamFilter | None = None) -> Subscription:
-        """Return a new one for a consumer.
+        """Return a new one for a consumer; it is one of these as soon as it has the consumer.
 
         Args:
             start: It is to have all from this offset on.
             wanted: Or as much of it as this lets through.
         """
         if wanted is None:
-            subscription = Subscription(self._queue, self._turn, start)
-        else:
-            subscription = FilteredSubscription(self._queue, self._turn, start, wanted)
-        self._all[subscription] = None
-        return subscription
+            return Subscription(self._queue, self._turn, start)
+        return FilteredSubscription(self._queue, self._turn, start, wanted)
 
     def add(self, subscription: Subscription) -> None:
-        """Take in one that has a consumer, or will have one at once."""
+        """Take in one that gets its first consumer."""
         self._all[subscription] = None
 
     def set_aside(self, subscription: Subscription) -> None:
