@@ -265,3 +265,22 @@ def test_both_builds_encode_content_alike(
     encoded = [build.encode_content(message, 7, before, after, frame_max) for build in BUILDS]
 
     assert encoded[0] == encoded[1]
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_publishes_that_differ_in_the_length_of_a_property_are_told_apart(
+    build: SimpleNamespace,
+) -> None:
+    run = [
+        wire.Publish(
+            1, b"e", b"k", 0, wire.PropertyList(b"\x80\x00" + wire.short_string(kind), 0), b"b", 100
+        )
+        for kind in (b"a", b"bc", b"de", b"")
+    ]
+    events: list[Any] = []
+    octets = wire.octets_of(*run)
+
+    build.FrameScanner(wire.FRAME_MAX, wire.BODY_MAX).scan(octets, 0, len(octets), events)
+
+    taken = [message for event in events for message in event[3]]
+    assert taken == [each.message for each in run]
