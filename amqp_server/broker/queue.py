@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.backlog import Backlog
-from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
-from amqp_server.broker.consuming.single_active_consumer import SingleActiveConsumer
+from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
@@ -89,10 +88,9 @@ class Queue:
         self.settings = queue_settings(arguments)
         self.storage_settings = opened.settings
         self.incarnation = incarnation
-        rotation = (
-            SingleActiveConsumer if self.settings.single_active_consumer else ConsumerRotation
-        )
-        self.consumers = rotation()
+        # Nothing leaves a stream but by retention, and every consumer has its own place.
+        self.is_stream = self.settings.type is QueueType.STREAM
+        self.consumers = rotation_for(self.settings)
         self.is_deleted = False
         self.checkpointed_floor = opened.ack_floor
         self.is_checkpoint_due = self.is_checkpointed = False
@@ -139,11 +137,6 @@ class Queue:
     def is_durable(self) -> bool:
         """Whether all that can be read of it is on the disk."""
         return self.store.recovery_point >= self.store.cursor
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether nothing leaves it but by retention, and every consumer has its own place."""
-        return self.settings.type is QueueType.STREAM
 
     @property
     def consumer_count(self) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.queue_settings import QueueSettings
 
 
 class SingleActiveConsumer(ConsumerRotation):
@@ -54,3 +55,8 @@ class SingleActiveConsumer(ConsumerRotation):
     def _choose(self) -> None:
         if self.active is None and len(self):
             self.active = next(iter(super().lines[0]))
+
+
+def rotation_for(settings: QueueSettings) -> ConsumerRotation:
+    """Return what serves the consumers of a queue with these settings."""
+    return SingleActiveConsumer() if settings.single_active_consumer else ConsumerRotation()
