@@ -181,13 +181,22 @@ def test_only_streams_have_filters(
     expect_refused(client, f"{said}rabbit_{queue_type}_queue", Basic.Consume)
 
 
-@pytest.mark.parametrize("argument", ["x-browse", "x-consumer-group"])
+@pytest.mark.parametrize(
+    ("other", "value", "argument", "said"),
+    [
+        (
+            "x-consumer-group",
+            Typed("S", "mine"),
+            "x-stream-filter",
+            "the members of a group have no filter",
+        ),
+        ("x-browse", YES, "x-browse", "a consumer that browses has no x-stream-filter"),
+    ],
+)
 def test_only_consumers_of_their_own_have_a_filter(
-    client: AmqpClient, stream: str, argument: str
+    client: AmqpClient, stream: str, other: str, value: Typed, argument: str, said: str
 ) -> None:
     prefetch(client, 5)
-    value = YES if argument == "x-browse" else Typed("S", "mine")
-    send_consume(client, stream, {"x-stream-filter": RED, argument: value})
-    said = "members of a group, and consumers that browse, have no filter"
-    refused = f"invalid arg 'x-stream-filter' for queue '{stream}' in vhost '/': {said}"
+    send_consume(client, stream, {"x-stream-filter": RED, other: value})
+    refused = f"invalid arg '{argument}' for queue '{stream}' in vhost '/': {said}"
     expect_refused(client, refused, Basic.Consume)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.handlers.argument_values import text, unacceptable
-from amqp_server.broker.subscriptions.browsing import browses
 from amqp_server.broker.subscriptions.joining import GROUP
 from amqp_server.broker.subscriptions.start_position import parse_start
 from amqp_server.protocol.errors import NotImplementedAmqp, PreconditionFailed
@@ -40,8 +39,8 @@ def stream_filter(value: FieldValue, arguments: Table) -> str | None:
         fault = next(filter(None, (text(each, arguments) for each in value.value)), None)
     else:
         fault = text(value, arguments)
-    if fault is None and (GROUP in arguments or browses(arguments)):
-        return "members of a group, and consumers that browse, have no filter"
+    if fault is None and GROUP in arguments:
+        return "the members of a group have no filter"
     return fault
 
 
