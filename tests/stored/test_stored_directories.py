@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import RunningServer
+from tests.stored import streams_story
 from tests.stored.make import ARCHIVES
 from tests.stored.story import check
 
@@ -27,3 +28,17 @@ def test_everything_in_a_stored_directory_is_found(tmp_path: Path, version: int,
         # What this version made of it is as good a directory as any.
         server.start()
         assert server.faults == []
+
+
+@pytest.mark.parametrize("end", ["clean", "killed"])
+def test_streams_groups_and_shards_of_a_stored_directory_are_found(
+    tmp_path: Path, end: str
+) -> None:
+    storage = tmp_path / "data"
+    with tarfile.open(ARCHIVES / f"v1-streams-{end}.tar.gz") as archive:
+        archive.extractall(storage, filter="data")
+
+    with RunningServer(storage) as server:
+        streams_story.check(server.start().address, was_clean=end == "clean")
+        assert server.faults == []
+        assert server.terminate() == 0
