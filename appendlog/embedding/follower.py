@@ -68,10 +68,18 @@ class LogFollower(LogReader):
             max_records: >= 1.
             max_bytes: Of messages, >= 1; one record is always returned if there is one.
 
+        Returns:
+            The records, and where to read on; nothing, and `offset` again, at the durable end, and
+            when the log was deleted.
+
         Raises:
+            ValueError: `max_records` or `max_bytes` is below 1.
             LogFailedError: A file cannot be read.
             CorruptRecordError: Damage, unless it is to be skipped.
         """
+        if max_records < 1 or max_bytes < 1:
+            # Nothing would ever come of it, and whoever reads on would do so for ever.
+            raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
         for _ in range(_LOOKS_MAX):
             if self._reads is None:
                 break

@@ -51,8 +51,10 @@ class ConsumedLog:
         self.place: Final = place
         self.follower: Final = LogFollower(place.directory, filesystem)
         self._claim = claim
-        end = self.follower.log_end_offset
-        self.group = GroupOffsets(group) if known is None else known.offsets(end)
+        # The file `end` may have lost its newest content with the power: what was acked was on the
+        # disk, so it is in the log, and its writer gives no other record those offsets.
+        self._known_end = 0 if known is None else known.settled_end
+        self.group = GroupOffsets(group) if known is None else known.offsets(self._settled_end)
         if self.group.start is None:
             self.group.start_at(start.find(self.follower), time.time_ns())
         self.position = self.group.start or 0
@@ -95,9 +97,11 @@ class ConsumedLog:
             max_bytes: Of messages, >= 1; one record is always returned if there is one.
 
         Returns:
-            None when there is nothing up to the durable end as it was at the last look.
+            None when there is nothing up to the durable end as it was at the last look, or the log
+            was deleted.
 
         Raises:
+            ValueError: `max_records` or `max_bytes` is below 1.
             LogError: The log cannot be read.
         """
         while self.position < self.follower.log_end_offset:
@@ -110,6 +114,9 @@ class ConsumedLog:
             batch = self._batch(start, found)
             if batch is not None:
                 return batch
+            if found.next_offset <= start:
+                # Its files are gone: `Consumer` gives it up when it looks for logs again.
+                return None
         return None
 
     def settle(self, start: int, end: int) -> int:
@@ -143,13 +150,18 @@ class ConsumedLog:
 
     def snapshot(self) -> GroupSnapshot:
         """Return what a checkpoint is to say of the group."""
-        end = self.follower.log_end_offset
+        end = self._settled_end
         return GroupSnapshot.of(self.group, self.place.identity.incarnation, end, self.position)
 
     def close(self) -> None:
         """Close the files and give the log up to other consumers of the group."""
         self.follower.close()
         self._claim.release()
+
+    @property
+    def _settled_end(self) -> int:
+        """What was never on the disk is at or above it, exclusive: nobody can have acked that."""
+        return max(self.follower.log_end_offset, self._known_end)
 
     def _next_unsettled(self, offset: int) -> int:
         settlement = self.group.settlement

@@ -125,6 +125,7 @@ class Consumer:
             None when there was nothing until the timeout, or `stop` was called.
 
         Raises:
+            ValueError: `max_records` or `max_bytes` is below 1.
             GroupLockedError: A log has appeared, and another consumer of the group has it.
             LogError: A log cannot be read.
             CheckpointFailedError: It was time for a sync, which failed: it is tried again.

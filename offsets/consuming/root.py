@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +55,7 @@ class LogRoot:
         options: EmbeddedOptions,
         claim: Claim,
         catalog: LogCatalog,
+        known_ends: Mapping[UUID, int],
         filesystem: FileSystem,
     ) -> None:
         """Use `open`."""
@@ -62,6 +63,7 @@ class LogRoot:
         self.options: Final = options
         self._claim = claim
         self._catalog = catalog
+        self._known_ends = known_ends
         self._filesystem = filesystem
         self._lock = threading.Lock()
         self._cleaning = threading.Lock()
@@ -96,12 +98,18 @@ class LogRoot:
                 it; `pid` says which.
             StorageFormatError: It is of another format version.
             StorageUnavailableError: It cannot be made, opened or written.
+            CheckpointFailedError: The places of groups cannot be read.
         """
         root = Path(path)
         filesystem = filesystem or FileSystem()
         claim = Claim.as_writer(root)
+        try:
+            known_ends = _known_ends(SharedCheckpoints(root, filesystem).load().values())
+        except BaseException:
+            claim.release()
+            raise
         catalog = LogCatalog(root, vhost, filesystem)
-        return cls(root, options or EmbeddedOptions(), claim, catalog, filesystem)
+        return cls(root, options or EmbeddedOptions(), claim, catalog, known_ends, filesystem)
 
     def log(self, name: str) -> LogWriter:
         """Return the writer of a log; it is made, and recovered, when it is first asked for.
@@ -265,7 +273,11 @@ class LogRoot:
     def _open(self, name: str) -> LogWriter:
         place = self._catalog.create(name)
         log, recovery = Log.open(
-            place.directory, place.identity, self.options.log_options(), self._filesystem
+            place.directory,
+            place.identity,
+            self.options.log_options(),
+            self._filesystem,
+            known_end=self._known_ends.get(place.identity.incarnation, 0),
         )
         return LogWriter(log, recovery, self.options)
 
@@ -303,3 +315,15 @@ class LogRoot:
 
     def _sync_due(self) -> None:
         sync_all(self._open_writers())
+
+
+def _known_ends(groups: Iterable[GroupCheckpoint]) -> dict[UUID, int]:
+    """Return for each log the end of what a group is done with: that was on the disk.
+
+    It stays true for a log until it is opened, since nobody else appends to it. Offsets below it
+    are never given out again: the groups would take new records for those that they have had.
+    """
+    ends: dict[UUID, int] = {}
+    for group in groups:
+        ends[group.incarnation] = max(ends.get(group.incarnation, 0), group.settled_end)
+    return ends

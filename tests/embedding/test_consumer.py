@@ -2,8 +2,6 @@ import itertools
 import os
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,40 +23,10 @@ from offsets import (
     RegressingCommitError,
 )
 from tests.appendlog.builders import flip
+from tests.embedding.consumers import SMALL_SEGMENTS, consumer, drain, fill
 from tests.embedding.logs import BY_HAND
 from tests.embedding.processes import Process
 from tests.faults.faulty_filesystem import FaultyFileSystem
-
-SMALL_SEGMENTS = replace(BY_HAND, segment_bytes=600)
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[LogRoot]:
-    with LogRoot.open(tmp_path, SMALL_SEGMENTS) as opened:
-        yield opened
-
-
-def fill(root: LogRoot, name: str, count: int) -> None:
-    log = root.log(name)
-    for number in range(log.end_offset, log.end_offset + count):
-        log.append(b"%d" % number)
-        log.flush()
-    log.sync()
-
-
-def consumer(root: LogRoot, group: str = "g", pattern: str = "*", **options: object) -> Consumer:
-    """Return a consumer that writes down what it is told to, and looks again each time."""
-    by_hand = {"sync_interval_seconds": 0.0, "discovery_interval_seconds": 0.0, **options}
-    return Consumer(root.path, group, pattern, **by_hand)  # type: ignore[arg-type]
-
-
-def drain(reader: Consumer, max_records: int = 7) -> dict[str, list[int]]:
-    """Poll until there is nothing; return the offsets by log."""
-    found: dict[str, list[int]] = {}
-    while (batch := reader.poll(max_records)) is not None:
-        assert batch.payloads == [b"%d" % offset for offset in batch.offsets]
-        found.setdefault(batch.log, []).extend(batch.offsets)
-    return found
 
 
 def test_a_group_gets_each_record_once_and_goes_on_after_a_restart(root: LogRoot) -> None:
@@ -426,15 +394,6 @@ while True:
     consumer.sync()
     print(consumer.committed("events"), flush=True)
 """
-
-
-def test_a_log_that_is_made_anew_is_read_from_its_beginning(root: LogRoot) -> None:
-    fill(root, "events", 5)
-    with consumer(root) as reader:
-        reader.ack_range("events", 0, 5)
-        root.delete("events")
-        fill(root, "events", 2)
-        assert drain(reader) == {"events": [0, 1]}
 
 
 @pytest.mark.crash

@@ -13,10 +13,8 @@ from offsets import (
     dead_letters_to,
 )
 from offsets.consuming.batch import ConsumedBatch
+from tests.embedding.consumers import consumer, drain, fill
 from tests.embedding.processes import Process
-from tests.embedding.test_consumer import consumer, drain, fill, root
-
-__all__ = ["root"]
 
 
 def options(**chosen: object) -> ProcessOptions:

@@ -16,8 +16,8 @@ from offsets import (
     list_groups,
     remove_group,
 )
+from tests.embedding.consumers import consumer, drain, fill
 from tests.embedding.logs import BY_HAND
-from tests.embedding.test_consumer import consumer, drain, fill
 
 real_time_ns = time.time_ns
 COUNT = 100

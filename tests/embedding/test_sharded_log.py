@@ -4,8 +4,8 @@ import pytest
 
 from appendlog.sharding import pick_shard
 from offsets import LogRoot, ShardedLog
+from tests.embedding.consumers import consumer
 from tests.embedding.logs import BY_HAND
-from tests.embedding.test_consumer import consumer
 
 
 def test_each_key_has_one_log_and_keeps_its_order(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from offsets import LogRoot
 from tests.appendlog.builders import flip
-from tests.embedding.test_consumer import SMALL_SEGMENTS, consumer, drain, fill
+from tests.embedding.consumers import SMALL_SEGMENTS, consumer, drain, fill
 
 
 def test_a_log_tells_what_it_holds_and_what_was_done(tmp_path: Path) -> None:
