@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.ending import end_consumers
+from amqp_server.broker.subscriptions.start_position import offset_range
 from amqp_server.control.browse import written_place
 from amqp_server.control.messages import ControlError, ErrorKind
 from amqp_server.control.offset_logs import (
@@ -179,8 +180,7 @@ async def _move(
             known = groups.get(group).offsets if group in groups else None
             if known is None:
                 groups.check_room(group)
-            valid = (queue.store.log.log_start_offset, queue.visible_end)
-            check(groups, known or GroupOffsets(group), offset, valid)
+            check(groups, known or GroupOffsets(group), offset, offset_range(queue))
         rows = []
         for (shard, queue), offset in zip(logs, offsets, strict=True):
             before = group_row(queue, shard, group)

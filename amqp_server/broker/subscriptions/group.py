@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_at
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
-from amqp_server.broker.subscriptions.start_position import first_offset
+from amqp_server.broker.subscriptions.start_position import first_offset, offset_range
 from offsets import GroupInUseError, GroupSnapshot
 from offsets.traffic import Traffic
 
@@ -163,7 +163,7 @@ class Group:
             GroupOffsetOutOfRangeError: It is not in the log.
         """
         was_placed = self.offsets.start is not None
-        newly = self.offsets.commit(offset, *self._range(), time.time_ns())
+        newly = self.offsets.commit(offset, *offset_range(self.queue), time.time_ns())
         if was_placed:
             self.subscription.see()
             self.subscription.begin_at(offset)
@@ -187,7 +187,7 @@ class Group:
             GroupOffsetOutOfRangeError: The log does not have it.
         """
         self.check_unused(force=force)
-        self.offsets.seek(offset, *self._range(), time.time_ns())
+        self.offsets.seek(offset, *offset_range(self.queue), time.time_ns())
         self._set_out(offset)
 
     def check_unused(self, *, force: bool = False) -> None:
@@ -245,7 +245,7 @@ class Group:
     def stats(self) -> GroupStats:
         """Return what it has done and has to do. Looks at no file; O(segments + ranges)."""
         offsets, ready = self.offsets, self.subscription.ready
-        log_start, end = self._range()
+        log_start, end = offset_range(self.queue)
         start = max(offsets.settlement.ack_floor, log_start)
         self.subscription.see()
         unsettled = max(end - start - offsets.settlement.settled_above_floor, 0)
@@ -277,18 +277,12 @@ class Group:
         Raises:
             LogFailedError: The log cannot be read.
         """
-        log_start, end = self._range()
+        log_start, end = offset_range(self.queue)
         start = max(self.offsets.settlement.ack_floor, log_start)
         if start >= end:
             return 0.0
         appended_ns = timestamp_ns_at(self.queue.store.log, start)
         return 0.0 if appended_ns is None else max(time.time_ns() - appended_ns, 0) / 1e9
-
-    def _range(self) -> tuple[int, int]:
-        """Return where the log begins, and the end of what may be seen of it."""
-        start = first_offset(self.queue)
-        # What was refused for want of room is gone before it could ever be seen.
-        return start, max(start, self.queue.visible_end)
 
     def _set_out(self, offset: int) -> None:
         """Serve the members from a place on, and nothing of what they had before."""

@@ -122,6 +122,13 @@ def first_offset(queue: Queue) -> int:
     return max(start, queue.settlement.ack_floor) if queue.is_stream else start
 
 
+def offset_range(queue: Queue) -> tuple[int, int]:
+    """Return where a stream begins, and the end of what may be seen of it: `[start, end)`."""
+    start = first_offset(queue)
+    # What was refused for want of room is gone before it could ever be seen.
+    return start, max(start, queue.visible_end)
+
+
 def _at(text: bytes) -> StartPosition | None:
     """Return a moment to the nanosecond: timestamps of AMQP tell seconds only."""
     match = _MOMENT.fullmatch(text)
