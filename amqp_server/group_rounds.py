@@ -43,14 +43,14 @@ class GroupRounds:
             return
         taken = queue.groups.take_dirty(every=every)
         self._taken.append((queue.groups, taken))
+        if taken.groups:
+            # With the queue its groups are to be forgotten, also if it goes while this is written.
+            queue.is_checkpointed = True
         self.removed += [(queue.incarnation, name) for name in taken.removed]
         for group in taken.groups:
             if queue.groups.has(group):
                 self.states.append(group.snapshot())
             await share.breathe()
-        if taken.groups:
-            # With the queue its groups are to be forgotten.
-            queue.is_checkpointed = True
 
     def give_back(self) -> None:
         """Let the next round say all this: it was not written."""

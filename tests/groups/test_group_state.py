@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
+from uuid import UUID
 
 import pytest
 from pamqp.commands import Basic, Channel, Queue
@@ -13,6 +14,8 @@ from pamqp.commands import Basic, Channel, Queue
 from amqp_server.broker.subscriptions.delivery_marks import MARKS_MAX, DeliveryMarks
 from amqp_server.broker.subscriptions.group import Group, GroupStats
 from amqp_server.broker.subscriptions.groups import Groups
+from amqp_server.loop_share import LoopShare
+from appendlog import FileSystem
 from offsets import (
     CheckpointFailedError,
     GroupInUseError,
@@ -20,6 +23,8 @@ from offsets import (
     RegressingCommitError,
     UnknownGroupError,
 )
+from offsets.checkpoint_reading import read_checkpoint
+from offsets.group_checkpoint import GroupCheckpoint
 from tests.faults.inline_server import InlineClient, InlineServer
 from tests.groups.member import SHORT_LIVED, STREAM, Member, join
 
@@ -55,6 +60,11 @@ def member(server: InlineServer, prefetch: int = 5) -> Member:
     answer = join(server, "g", prefetch, {"x-stream-offset": "first"})
     assert isinstance(answer, Member)
     return answer
+
+
+def stored_groups(path: Path) -> dict[tuple[UUID, str], GroupCheckpoint]:
+    """Return what the checkpoint of a server that was stopped has of groups."""
+    return read_checkpoint(path / "data" / "offsets", FileSystem()).group_checkpoints()
 
 
 def stats(server: InlineServer) -> GroupStats:
@@ -195,9 +205,30 @@ def test_the_groups_of_a_deleted_stream_are_forgotten(server: InlineServer, tmp_
     client.call(Queue.Declare(queue=STREAM, durable=True, arguments={**SHORT_LIVED}))
     assert groups_of(server).names() == []
     server.stop()
+    assert stored_groups(tmp_path) == {}
     with InlineServer(tmp_path / "data") as again:
         assert groups_of(again).names() == []
-        assert again.server._checkpoints.take_groups() == {}
+
+
+def test_the_groups_of_a_stream_that_goes_while_they_are_looked_at_are_forgotten(
+    server: InlineServer, tmp_path: Path
+) -> None:
+    groups_of(server).commit("g", 5)
+    broker = server.server.broker
+    queue = broker.vhosts["/"].queues[STREAM]
+    breathe = LoopShare.breathe
+
+    async def delete(share: LoopShare) -> None:
+        if not queue.is_deleted:
+            await broker.delete_queue(queue)
+        await breathe(share)
+
+    with mock.patch.object(LoopShare, "breathe", delete):
+        server.checkpoint()
+    assert queue.is_deleted
+    server.checkpoint()
+    server.stop()
+    assert stored_groups(tmp_path) == {}
 
 
 def test_without_its_place_on_the_disk_there_is_no_group(server: InlineServer) -> None:
