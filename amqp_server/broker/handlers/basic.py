@@ -117,11 +117,11 @@ async def _consume_when_found(
     channel: Channel, queue: Queue, tag: str, method: BasicConsume
 ) -> None:
     """Wait until it is known where in the log the consumer begins."""
-    source = await search_source(queue, method.arguments, channel.broker.write_checkpoint)
-    if source is None:
+    begin = await search_source(queue, method.arguments, channel.broker.write_checkpoint)
+    if begin is None:
         raise NotFound(f"no queue '{queue.name}' in vhost '{queue.virtual_host.name}'")
     if not channel.is_closed:
-        _begin(channel, queue, source, tag, method)
+        _begin(channel, queue, begin(), tag, method)
 
 
 def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: BasicConsume) -> None:

@@ -17,8 +17,11 @@ from amqp_server.broker.subscriptions.start_position import (
     start_offset_now,
 )
 from amqp_server.broker.subscriptions.stream_filter import parse_filter
+from appendlog import LogFailedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from amqp_server.broker.consuming.source import Source
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.joining import MakeDurable
@@ -56,27 +59,39 @@ def find_source(queue: Queue, arguments: Table) -> Source:
     return queue.subscriptions.begin(start, parse_filter(arguments))
 
 
-async def search_source(queue: Queue, arguments: Table, make_durable: MakeDurable) -> Source | None:
-    """Return where a new consumer is to be served; None if the queue was deleted meanwhile.
+async def search_source(
+    queue: Queue, arguments: Table, make_durable: MakeDurable
+) -> Callable[[], Source] | None:
+    """Find where a new consumer is to be served, which may be gone by then.
 
     Args:
         queue: What it named.
         arguments: Of the consumer, checked.
         make_durable: Writes to the disk what checkpoints are to know.
 
+    Returns:
+        What begins to serve from there, for whoever adds the consumer at once; None if the queue
+        was deleted meanwhile.
+
     Raises:
         PreconditionFailed: The consumer cannot join the group that it names.
         LogFailedError: The log cannot be read.
     """
-    if queue.groups is not None and group_name(arguments) is not None:
-        group = await join(queue.groups, arguments, make_durable)
-        return None if queue.is_deleted else group.subscription
-    start = await start_offset(queue, _start(arguments))
+    try:
+        if queue.groups is not None and group_name(arguments) is not None:
+            group = await join(queue.groups, arguments, make_durable)
+            return None if queue.is_deleted else lambda: group.subscription
+        start = await start_offset(queue, _start(arguments))
+    except LogFailedError:
+        if queue.is_deleted:
+            # Its files went while they were looked at.
+            return None
+        raise
     if queue.is_deleted:
         return None
     if browses(arguments):
-        return queue.subscriptions.browse(start)
-    return queue.subscriptions.begin(start, parse_filter(arguments))
+        return lambda: queue.subscriptions.browse(start)
+    return lambda: queue.subscriptions.begin(start, parse_filter(arguments))
 
 
 def _start(arguments: Table) -> StartPosition:
