@@ -40,12 +40,16 @@ class ControlError(Exception):
     Attributes:
         kind: What went wrong.
         reason: One line: what, where, found, expected.
+        details: What of the reason a program may want, by name, such as the valid range.
     """
 
-    def __init__(self, kind: ErrorKind, reason: str) -> None:
+    def __init__(
+        self, kind: ErrorKind, reason: str, details: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+        self.details = dict(details or {})
 
 
 class ClientGoneError(OSError):
@@ -112,7 +116,9 @@ def encode_progress(progress: Mapping[str, object]) -> bytes:
 
 def encode_error(error: ControlError) -> bytes:
     """Return the reply to a request that was not done, as a line."""
-    reply = {"error": error.kind.value, "reason": error.reason}
+    reply: dict[str, object] = {"error": error.kind.value, "reason": error.reason}
+    if error.details:
+        reply["details"] = error.details
     return orjson.dumps(reply, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -136,7 +142,12 @@ def decode_reply(line: bytes) -> Any:  # noqa: ANN401 - what a command returns
         return fields["ok"]
     kind, reason = fields.get("error"), fields.get("reason")
     known = next((each for each in ErrorKind if each == kind), ErrorKind.FAILED)
-    raise ControlError(known, str(reason or "the reply says neither ok nor error"))
+    details = fields.get("details")
+    raise ControlError(
+        known,
+        str(reason or "the reply says neither ok nor error"),
+        details if isinstance(details, dict) else None,
+    )
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.consuming.ending import end_consumers
@@ -25,40 +24,21 @@ from amqp_server.control.offset_logs import (
     groups_of,
     log_name,
 )
+from amqp_server.control.offset_refusals import refusals
 from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, queue_row
 from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Command
 from amqp_server.loop_share import LoopShare
-from appendlog import LogError
-from offsets import (
-    GroupInUseError,
-    GroupOffsetOutOfRangeError,
-    GroupOffsets,
-    InvalidGroupNameError,
-    OffsetsError,
-    RegressingCommitError,
-    TooManyGroupsError,
-    UnknownGroupError,
-    check_group_name,
-)
+from offsets import GroupOffsets, OffsetsError, RegressingCommitError, check_group_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from amqp_server.broker.subscriptions.groups import Groups
     from amqp_server.server import Server
 
 logger = logging.getLogger(__name__)
-
-_KINDS: Final[tuple[tuple[type[OffsetsError], ErrorKind], ...]] = (
-    (InvalidGroupNameError, ErrorKind.INVALID_ARGUMENT),
-    (UnknownGroupError, ErrorKind.NOT_FOUND),
-    (TooManyGroupsError, ErrorKind.LIMIT_REACHED),
-    (GroupInUseError, ErrorKind.IN_USE),
-    (RegressingCommitError, ErrorKind.REGRESSING_COMMIT),
-    (GroupOffsetOutOfRangeError, ErrorKind.OUT_OF_RANGE),
-)
 
 
 async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[Row]:
@@ -83,7 +63,7 @@ async def show(server: Server, vhost: str, queue: str, shards: str, group: str) 
             check_ordinary(log.queue)
         rows = [queue_row(each, shard) for shard, each in logs]
     else:
-        with _refusals():
+        with refusals():
             check_group_name(group)
             check_known(logs, group)
         rows = [group_row(each, shard, group) for shard, each in logs]
@@ -139,7 +119,7 @@ async def delete(
 ) -> list[Row]:
     """Forget a group for good; `force` does it though it has members, which are cancelled."""
     logs = find_logs(server, vhost, queue, shards)
-    with _refusals():
+    with refusals():
         check_group_name(group)
         check_known(logs, group)
         known = [log for log in logs if group in groups_of(log.queue)]
@@ -171,16 +151,18 @@ async def _move(
         ControlError: It cannot be there in one of them; nothing was changed then.
     """
     target = written_place(to, "to")
-    with _refusals():
+    with refusals():
         check_group_name(group)
         offsets = [await target_offset(log.queue, target) for log in logs]
         await _until_placed(logs, group)
-        for (_, queue), offset in zip(logs, offsets, strict=True):
-            groups = groups_of(queue)
+    for log, offset in zip(logs, offsets, strict=True):
+        with refusals(log):
+            groups = groups_of(log.queue)
             known = groups.get(group).offsets if group in groups else None
             if known is None:
                 groups.check_room(group)
-            check(groups, known or GroupOffsets(group), offset, offset_range(queue))
+            check(groups, known or GroupOffsets(group), offset, offset_range(log.queue))
+    with refusals():
         rows = []
         for (shard, queue), offset in zip(logs, offsets, strict=True):
             before = group_row(queue, shard, group)
@@ -217,22 +199,6 @@ async def _make_durable(server: Server, what: str) -> None:
     except OffsetsError as error:
         reason = f"{what}, but a crash could undo it: {error}"
         raise ControlError(ErrorKind.FAILED, reason) from error
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn the errors of groups and logs into replies.
-
-    Raises:
-        ControlError: One of them.
-    """
-    try:
-        yield
-    except OffsetsError as error:
-        kinds = [kind for type_, kind in _KINDS if isinstance(error, type_)]
-        raise ControlError(kinds[0] if kinds else ErrorKind.FAILED, str(error)) from error
-    except LogError as error:
-        raise ControlError(ErrorKind.FAILED, str(error)) from error
 
 
 def _log(what: str, rows: list[Row], group: str) -> None:

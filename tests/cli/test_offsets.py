@@ -303,12 +303,15 @@ def test_the_same_from_python(filled: RunningServer) -> None:
     with pytest.raises(ControlError) as caught:
         offsets.commit("a:b", 7, queue=STREAM)
     assert caught.value.kind == "regressing_commit"
+    assert caught.value.details == {"group": "a:b", "current": 8, "attempted": 7}
     (place,) = offsets.show("a:b", queue=STREAM)
     assert (place.committed, place.lag, place.members, place.shard) == (8, 2, 0, None)
     assert offsets.list_groups(queue=STREAM)[0].group == "a:b"
     with pytest.raises(ControlError) as caught:
         offsets.seek("a:b", 11, queue=STREAM)
     assert caught.value.kind == "out_of_range"
+    valid = {"log_start_offset": 0, "log_end_offset": 10}
+    assert caught.value.details == {"group": "a:b", "offset": 11, **valid}
     with pytest.raises(ControlError) as caught:
         offsets.show("x", queue=STREAM)
     assert caught.value.kind == "not_found"
@@ -324,5 +327,6 @@ def test_the_same_from_python(filled: RunningServer) -> None:
         with pytest.raises(ControlError) as caught:
             offsets.seek("a:b", 0, queue=STREAM)
         assert caught.value.kind == "in_use"
+        assert caught.value.details == {"group": "a:b", "members": 1}
     offsets.delete("a:b", queue=STREAM, force=True)
     assert offsets.list_groups(queue=STREAM) == []

@@ -72,7 +72,11 @@ def test_what_one_shard_refuses_changes_none(
     run(capsys, "commit", "--queue", f"{EXCHANGE}-2", "--group", "g", "--to", "4")
     shards = ("--shards", EXCHANGE)
     complaint = refuse(capsys, 1, "commit", *shards, "--group", "g", "--to", "3")
+    assert f"shard 2, queue '{EXCHANGE}-2': group 'g': " in complaint
     assert "would go back from 4" in complaint
+    with pytest.raises(ControlError) as caught:
+        OffsetsClient(server.storage_path).commit("g", 3, shards=EXCHANGE)
+    assert caught.value.details == {"group": "g", "current": 4, "attempted": 3, "shard": 2}
     assert [row.get("committed") for row in rows(capsys, "list", *shards)] == [None, None, 4]
 
 
