@@ -24,6 +24,7 @@ Row = dict[str, Any]
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _FORMS: Final = "earliest, latest, an offset, -N (messages before the end), a time or an age (1h)"
+_ONE_OF_BOTH: Final = "write one of --queue and --shards"
 COLUMNS: Final = (
     ("COMMITTED", "committed", 12),
     ("POSITION", "position", 12),
@@ -78,13 +79,24 @@ def offsets() -> None:
 
 
 @offsets.command("list", context_settings=_HELP, epilog=EXIT_CODES)
+@click.option("--group", default="", callback=check_utf8, metavar="G", help="This one alone.")
 @_log_options
-def list_all(storage_path: Path, queue: str, shards: str, vhost: str, *, as_json: bool) -> int:
-    """List the groups of a stream, or of all shards of an exchange, by name."""
-    rows = _ask(storage_path, "list", queue, shards, vhost)
+def list_all(
+    storage_path: Path, queue: str, shards: str, vhost: str, group: str, *, as_json: bool
+) -> int:
+    """List the groups of a stream, or of all shards of an exchange, by name.
+
+    Without --queue and --shards those of all streams of the virtual host.
+    """
+    if queue and shards:
+        raise click.UsageError(_ONE_OF_BOTH)
+    names = {"queue": queue, "shards": shards, "vhost": vhost}
+    rows: list[Row] = ask_server(storage_path, "offsets.list", **names)
+    if group:
+        rows = [row for row in rows if row["group"] == group]
     if as_json:
         return _write_json(rows)
-    _write_table(rows, is_sharded=bool(shards))
+    _write_table(rows, is_sharded=bool(shards), is_of_all=not (queue or shards))
     return 0
 
 
@@ -206,7 +218,7 @@ def _ask(
     storage_path: Path, command: str, queue: str, shards: str, vhost: str, **arguments: object
 ) -> list[Row]:
     if bool(queue) == bool(shards):
-        raise click.UsageError("write one of --queue and --shards")
+        raise click.UsageError(_ONE_OF_BOTH)
     try:
         rows: list[Row] = ask_server(
             storage_path,
@@ -239,14 +251,16 @@ def _write_moved(rows: list[Row], *, as_json: bool) -> int:
     return 0
 
 
-def _write_table(rows: Iterable[Row], *, is_sharded: bool) -> None:
+def _write_table(rows: Iterable[Row], *, is_sharded: bool, is_of_all: bool = False) -> None:
     head = f"{'SHARD':>5}" if is_sharded else ""
-    click.echo(head + "".join(f"{title:>{width}}" for title, _, width in COLUMNS) + "  GROUP")
+    titles = "".join(f"{title:>{width}}" for title, _, width in COLUMNS)
+    click.echo(f"{head}{titles}  GROUP{' of QUEUE' if is_of_all else ''}")
     for row in rows:
         cells = "".join(f"{_value(field, row.get(field)):>{width}}" for _, field, width in COLUMNS)
         shard = f"{row['shard']:>5}" if is_sharded else ""
         group = "(the queue itself)" if row["group"] is None else shown(row["group"])
-        click.echo(f"{shard}{cells}  {group}")
+        queue = f" of {_name(row, 'queue')}" if is_of_all else ""
+        click.echo(f"{shard}{cells}  {group}{queue}")
 
 
 def _log(row: Row) -> str:

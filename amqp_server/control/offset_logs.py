@@ -46,6 +46,19 @@ def find_logs(server: Server, vhost: str, queue: str, shards: str) -> list[Group
     return _shards(exchange, host)
 
 
+def find_streams(server: Server, vhost: str) -> list[GroupLog]:
+    """Return all streams of a virtual host, by name.
+
+    Raises:
+        ControlError: There is no such virtual host.
+    """
+    host = server.broker.vhosts.get(vhost)
+    if host is None:
+        raise ControlError(ErrorKind.NOT_FOUND, f"vhost '{vhost}' does not exist")
+    queues = sorted(host.queues.values(), key=lambda queue: queue.name)
+    return [GroupLog(None, queue) for queue in queues if queue.groups is not None]
+
+
 def _shards(exchange: Exchange, host: VirtualHost) -> list[GroupLog]:
     """Return the queues that an exchange spreads its keys over, by shard number.
 

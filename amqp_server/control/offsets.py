@@ -21,6 +21,7 @@ from amqp_server.control.offset_logs import (
     check_known,
     check_ordinary,
     find_logs,
+    find_streams,
     groups_of,
     log_name,
 )
@@ -42,8 +43,20 @@ logger = logging.getLogger(__name__)
 
 
 async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[Row]:
-    """Return all groups of a stream, or of all shards, by name and number of the shard."""
-    logs = find_logs(server, vhost, queue, shards)
+    """Return all groups of a stream, or of all shards, by name and number of the shard.
+
+    Of neither: those of all streams of the virtual host, by stream and name.
+    """
+    if queue or shards:
+        return await _groups_of_all(find_logs(server, vhost, queue, shards))
+    rows: list[Row] = []
+    for log in find_streams(server, vhost):
+        rows += await _groups_of_all([log])
+    return rows
+
+
+async def _groups_of_all(logs: list[GroupLog]) -> list[Row]:
+    """Return all groups that one of the logs knows, by name and log, also where it is unknown."""
     share = LoopShare()
     rows: list[Row] = []
     names = {name for log in logs for name in groups_of(log.queue).names()}

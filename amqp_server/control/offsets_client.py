@@ -90,7 +90,8 @@ class OffsetsClient:
     """Groups of the streams of a running server.
 
     Every method names one stream with `queue`, or with `shards` an exchange of type
-    `x-consistent-hash`, whose queues are then spoken of together, sorted by shard number.
+    `x-consistent-hash`, whose queues are then spoken of together, sorted by shard number; but
+    `list_groups` may name neither.
     Every method raises:
 
     - `UnreachableError`: no server runs on the data directory, or it is another user's;
@@ -108,7 +109,7 @@ class OffsetsClient:
     def list_groups(
         self, *, queue: str = "", shards: str = "", vhost: str = "/"
     ) -> list[GroupPlace]:
-        """Return all groups, by name and shard. Looks at no file."""
+        """Return all groups, by name and shard; of neither: of all streams. Looks at no file."""
         return self._ask("list", vhost=vhost, queue=queue, shards=shards)
 
     def show(

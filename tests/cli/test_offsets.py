@@ -116,6 +116,29 @@ def test_groups_are_listed_by_name(
     assert [row["committed"] for row in found] == [0, 3, 10]
 
 
+def test_the_groups_of_all_streams_are_listed(
+    filled: RunningServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with connect(filled.address) as client:
+        client.open_channel()
+        client.declare("q")
+        client.declare("a stream", arguments={"x-queue-type": "stream"})
+    assert rows(capsys, "list") == []
+    commit(capsys, 3, "b")
+    commit(capsys, 4, "a")
+    run(capsys, "commit", "--queue", "a stream", "--group", "b", "--to", "0")
+    assert run(capsys, "list").splitlines() == [
+        "   COMMITTED    POSITION         END       LAG MEMBERS   DROPPED  GROUP of QUEUE",
+        "           0           0           0         0       0         0  b of a stream",
+        f"           4           4          10         6       0         0  a of {STREAM}",
+        f"           3           3          10         7       0         0  b of {STREAM}",
+    ]
+    found = rows(capsys, "list", "--group", "b")
+    assert [(row["queue"], row["committed"]) for row in found] == [("a stream", 0), (STREAM, 3)]
+    (row,) = rows(capsys, "list", *LOG, "--group", "a")
+    assert row["committed"] == 4
+
+
 def test_an_ordinary_queue_shows_its_own_settlement(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,8 +343,13 @@ def test_the_same_from_python(filled: RunningServer) -> None:
     assert caught.value.kind == "invalid_argument"
     assert caught.value.reason.startswith("to: 'soon' is no place in a log: write an offset")
     with pytest.raises(ControlError) as caught:
-        offsets.list_groups()
+        offsets.show("a:b")
     assert caught.value.kind == "invalid_argument"
+    (place,) = offsets.list_groups()
+    assert (place.queue, place.group, place.committed) == (STREAM, "a:b", 8)
+    with pytest.raises(ControlError) as caught:
+        offsets.list_groups(vhost="nowhere")
+    assert caught.value.kind == "not_found"
     with member(filled, "a:b") as client:
         take(client, 8, 9)
         with pytest.raises(ControlError) as caught:

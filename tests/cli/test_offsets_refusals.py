@@ -161,7 +161,7 @@ def test_a_wrong_command_line_is_exit_code_2(
     server: RunningServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, complaint in (
-        (["list"], "write one of --queue and --shards"),
+        (["show", "--group", "g"], "write one of --queue and --shards"),
         (["list", *LOG, "--shards", "x"], "write one of --queue and --shards"),
         (["seek", *LOG, "--group", "g"], "Missing option '--to'"),
         (["seek", *LOG, "--group", "g", "--to", "soon"], "'soon' is no place in a log"),
