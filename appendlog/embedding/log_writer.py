@@ -259,7 +259,7 @@ class LogWriter:
     def statistics(self) -> WriterStatistics:
         """Return what was done since the log was opened."""
         return WriterStatistics(
-            appended_records=self._batch.next_offset - self._opened_end,
+            appended=self._batch.next_offset - self._opened_end,
             appended_bytes=self._appended_bytes,
             flushed_batches=self._flushed_batches,
             syncs=self._syncs,

@@ -8,14 +8,14 @@ class WriterStatistics:
     """What a writer has done since it was opened.
 
     Attributes:
-        appended_records: Taken by an append.
+        appended: Taken by an append.
         appended_bytes: Of their messages.
         flushed_batches: Writes to the kernel that had records.
         syncs: Of the disk.
         batch_bytes: Messages that are in memory only, now.
     """
 
-    appended_records: int
+    appended: int
     appended_bytes: int
     flushed_batches: int
     syncs: int

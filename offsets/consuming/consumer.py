@@ -263,9 +263,9 @@ class Consumer:
         age = None if self._synced_at is None else time.monotonic() - self._synced_at
         return ConsumerStatistics(
             logs=len(logs),
-            delivered_records=self._delivered,
-            acked_records=self._acked,
-            dropped_records=sum(each.group.dropped_total for each in logs),
+            delivered=self._delivered,
+            acked=self._acked,
+            dropped_total=sum(each.group.dropped_total for each in logs),
             lost_records=sum(each.lost_records for each in logs),
             lag=sum(each.lag for each in logs),
             checkpoint_age_seconds=age,

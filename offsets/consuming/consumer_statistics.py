@@ -24,18 +24,18 @@ class ConsumerStatistics:
 
     Attributes:
         logs: How many it has.
-        delivered_records: Returned by `poll`.
-        acked_records: Settled by acks and commits.
-        dropped_records: Taken away by retention before the group was done with them, ever.
+        delivered: Returned by `poll`.
+        acked: Settled by acks and commits.
+        dropped_total: Taken away by retention before the group was done with them, ever.
         lost_records: Damaged, and skipped for that.
         lag: As `Consumer.lag` says, at the last look.
         checkpoint_age_seconds: Since the last `sync` wrote or found nothing to write; None: never.
     """
 
     logs: int
-    delivered_records: int
-    acked_records: int
-    dropped_records: int
+    delivered: int
+    acked: int
+    dropped_total: int
     lost_records: int
     lag: int
     checkpoint_age_seconds: float | None

@@ -20,7 +20,7 @@ class GroupPlace:
         log: Name of the log.
         committed: All below it is done; None: nothing was ever acked.
         floor: Where it reads on: `committed`, or where it began.
-        dropped_records: Taken away by retention before it was done with them.
+        dropped_total: Taken away by retention before it was done with them.
         updated_at_ns: When it last moved; 0: never.
     """
 
@@ -28,7 +28,7 @@ class GroupPlace:
     log: str
     committed: int | None
     floor: int
-    dropped_records: int
+    dropped_total: int
     updated_at_ns: int
 
 

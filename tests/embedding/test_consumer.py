@@ -107,7 +107,7 @@ def test_what_was_not_acked_comes_again_and_nothing_else(
         rest = sorted({*range(50)} - acked)
         with consumer(root) as reader:
             assert drain(reader, max_records).get("events", []) == rest
-            assert reader.statistics().delivered_records == len(rest)
+            assert reader.statistics().delivered == len(rest)
 
 
 def test_groups_do_not_know_of_each_other(root: LogRoot) -> None:
@@ -268,10 +268,10 @@ def test_what_retention_took_is_counted_once(root: LogRoot) -> None:
         assert reader.dropped_since_last_poll == start - 2
         reader.poll(1)
         assert reader.dropped_since_last_poll == 0
-        assert reader.statistics().dropped_records == start - 2
+        assert reader.statistics().dropped_total == start - 2
     with consumer(root) as reader:
         assert drain(reader) == {"events": list(range(start, 100))}
-        assert reader.statistics().dropped_records == start - 2
+        assert reader.statistics().dropped_total == start - 2
 
 
 def test_records_that_are_damaged_hold_nobody_up(root: LogRoot, tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_what_a_group_has_not_read_is_held_back_and_told(tmp_path: Path) -> None
             assert done.held_back_bytes > 600
             assert done.held_by == ("slow",)
             assert drain(slow) == {"events": list(range(50, 60))}
-            assert slow.statistics().dropped_records == 0
+            assert slow.statistics().dropped_total == 0
 
 
 def test_a_group_holds_from_the_moment_it_is_opened(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_clean_up_by_force_does_not_wait_for_groups(tmp_path: Path) -> None:
             done = root.clean_up(force=True).logs["events"]
             assert (segments_of(root), done.held_back_segments) == (1, 0)
             drain(reader)
-            assert reader.statistics().dropped_records == start_of(root) > 90
+            assert reader.statistics().dropped_total == start_of(root) > 90
 
 
 def test_what_nobody_has_read_goes_too_where_it_is_not_protected(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 from offsets import LogRoot
@@ -13,20 +14,25 @@ def test_a_log_tells_what_it_holds_and_what_was_done(tmp_path: Path) -> None:
         assert list(root.statistics("ev*")) == ["events"]
         found = root.statistics()["events"]
         log = root.log("events").log
-        assert (found.records, found.first_offset, found.recovery_point) == (40, 0, 40)
-        assert (found.end_offset, found.appended_records) == (41, 41)
+        assert (found.records, found.first_offset, found.last_offset) == (40, 0, 39)
+        assert (found.log_start_offset, found.recovery_point) == (0, 40)
+        assert (found.log_end_offset, found.appended) == (41, 41)
         assert 0 < found.batch_bytes < found.appended_bytes
         assert found.body_bytes == sum(len(b"%d" % number) for number in range(40))
         assert found.disk_bytes == log.size_bytes > found.body_bytes
         assert found.segments == len(log.segments) > 5
+        assert found.first_timestamp_ns is not None
+        assert found.last_timestamp_ns is not None
         assert 0 < found.first_timestamp_ns <= found.last_timestamp_ns
         assert found.index_entries >= found.segments - 1
         assert found.index_bytes > 0
         assert (found.syncs, found.removed_bytes, found.cut_bytes) == (1, 0, 0)
-        assert found.damaged_places == 0
+        assert found.damaged_chunks == 0
         root.log("events").remove_below(20)
         found = root.statistics()["events"]
+        assert found.first_offset is not None
         assert 0 < found.first_offset <= 20
+        assert found.log_start_offset == found.first_offset
         assert found.removed_bytes > 600
         assert found.records == 40 - found.first_offset
 
@@ -44,10 +50,12 @@ def test_a_log_tells_of_its_groups(tmp_path: Path) -> None:
             drain(reader)
         groups = root.statistics()["events"].groups
     assert sorted(groups) == ["a", "b"]
-    assert (groups["a"].committed, groups["a"].settled_above) == (10, 5)
+    assert (groups["a"].committed, groups["a"].acked_ahead) == (10, 5)
     assert groups["a"].lag == 40 - start
-    assert groups["b"].dropped_records == start > 10
-    assert groups["a"].idle_seconds >= 0
+    assert groups["b"].dropped_total == start > 10
+    moved_at_ns = groups["a"].updated_at_ns
+    assert moved_at_ns is not None
+    assert 0 <= time.time_ns() - moved_at_ns < 3600 * 10**9
 
 
 def test_damage_and_a_torn_tail_are_counted(tmp_path: Path) -> None:
@@ -62,5 +70,14 @@ def test_damage_and_a_torn_tail_are_counted(tmp_path: Path) -> None:
         log = root.log("events").log
         log.read(0, 1 << 20, 1_000)
         found = root.statistics()["events"]
-        assert found.damaged_places == 1
+        assert found.damaged_chunks == 1
         assert found.cut_bytes == 17
+
+
+def test_a_log_without_records_has_no_first_and_no_last(tmp_path: Path) -> None:
+    with LogRoot.open(tmp_path, SMALL_SEGMENTS) as root:
+        root.append("events", b"in memory")
+        found = root.statistics()["events"]
+        assert (found.records, found.log_start_offset, found.log_end_offset) == (0, 0, 1)
+        assert (found.first_offset, found.last_offset) == (None, None)
+        assert (found.first_timestamp_ns, found.last_timestamp_ns) == (None, None)

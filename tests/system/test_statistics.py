@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -234,7 +235,12 @@ def test_the_library_tells_the_same_of_its_logs(
         root.append_batch("q", [b"x"] * 100)
         writer.sync()
         told = writer.log_statistics().as_json()
+        whole = asdict(root.statistics()["q"])
     assert (told["records"], told["first_offset"], told["last_offset"]) == (100, 0, 99)
-    assert of_the_log(shown(capsys, tmp_path)) == list(told.values())
+    assert of_the_log(shown(capsys, tmp_path)) == list(told.values()) == of_the_log(whole)
+    stored = shown(capsys, tmp_path)
+    for name in ("log_start_offset", "recovery_point"):
+        assert stored[name] == whole[name]
     with ThreadedServer(tmp_path):
+        assert asked(tmp_path)["log_end_offset"] == whole["log_end_offset"]
         assert of_the_log(asked(tmp_path)) == list(told.values())
