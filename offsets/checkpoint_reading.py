@@ -10,6 +10,7 @@ whole. If it is not, the generation before it is replayed first; the rounds that
 in the newest one then go on top, because its beginning was the other's end.
 """
 
+import errno
 import logging
 import os
 import re
@@ -26,6 +27,9 @@ from offsets.group_entries import GroupEntries
 from offsets.round_frame import UnknownVersionError
 
 logger: Final = logging.getLogger(__name__)
+
+_LOOKS_MAX: Final = 100
+"""How often the directory is listed again because files went meanwhile: never so often for long."""
 
 _FILE_NAME: Final = re.compile(r"checkpoint-([0-9]{20})\.log")
 
@@ -75,20 +79,19 @@ def read_checkpoint(directory: Path, filesystem: FileSystem) -> CheckpointRecove
         filesystem: The file operations.
 
     Raises:
-        CheckpointFailedError: The directory cannot be listed.
+        CheckpointFailedError: The directory cannot be listed, or files are removed faster than
+            they can be read.
         UnsupportedCheckpointError: A file is of another version; nothing may be written then.
     """
-    generations = checkpoint_generations(directory, filesystem)
-    recovery = CheckpointRecovery(generation=generations[-1] if generations else 0)
-    files: list[_CheckpointFile] = []
-    for generation in reversed(generations):
-        path = checkpoint_path(directory, generation)
-        file = _read_file(path, generation, filesystem)
-        if file is None:
-            continue
-        files.append(file)
-        if file.begins_with_base:
+    for _ in range(_LOOKS_MAX):
+        generations = checkpoint_generations(directory, filesystem)
+        files = _read_files(directory, generations, filesystem)
+        if files is not None:
             break
+    else:
+        path = checkpoint_path(directory, generations[-1])
+        raise CheckpointFailedError(path, FileNotFoundError(errno.ENOENT, "removed while read"))
+    recovery = CheckpointRecovery(generation=generations[-1] if generations else 0)
     for file in reversed(files):
         file.replay(recovery)
     last = files[0] if files else None
@@ -111,6 +114,27 @@ def checkpoint_generations(directory: Path, filesystem: FileSystem) -> list[int]
     return sorted(int(match[1]) for name in names if (match := _FILE_NAME.fullmatch(name)))
 
 
+def _read_files(
+    directory: Path, generations: list[int], filesystem: FileSystem
+) -> "list[_CheckpointFile] | None":
+    """Return what is needed of the files, the newest first; None to look again.
+
+    Files that are gone were compacted away since the directory was listed, and a newer one that is
+    not in the list has all of it. If no older one is whole by itself, they all went.
+    """
+    files: list[_CheckpointFile] = []
+    is_overtaken = False
+    for generation in reversed(generations):
+        file = _read_file(checkpoint_path(directory, generation), generation, filesystem)
+        if file is None:
+            is_overtaken = True
+            continue
+        files.append(file)
+        if file.begins_with_base:
+            return files
+    return None if is_overtaken else files
+
+
 def _read_file(path: Path, generation: int, filesystem: FileSystem) -> "_CheckpointFile | None":
     try:
         descriptor = filesystem.open(path, os.O_RDONLY)
@@ -119,7 +143,6 @@ def _read_file(path: Path, generation: int, filesystem: FileSystem) -> "_Checkpo
         finally:
             filesystem.close(descriptor)
     except FileNotFoundError:
-        # Compacted away since the directory was listed: a newer one has all of it.
         return None
     except OSError as error:
         logger.warning("unreadable checkpoint path=%s cause=%s", path, error)
