@@ -1,7 +1,8 @@
 """Which logs a directory has: the same definitions that a server keeps of its queues.
 
 So that a server, the commands and Spark find an embedded log by its name, it is a stream to them,
-in the virtual host `/` unless another one is named.
+in the virtual host `/` unless another one is named. A server's queues of other types are no logs
+here: what is settled in them is not what groups say, so retention would take what nobody had.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ LOGS_MAX: Final = 100_000
 """How many logs a virtual host may have; as many as a server's has queues."""
 
 _QUEUES: Final = "queues"
+_QUEUE_TYPE: Final = "x-queue-type"
+_STREAM: Final = "stream"
 _VHOSTS: Final = "vhosts"
 _NAME_BYTES_MAX: Final = 255
 
@@ -68,8 +71,8 @@ class LogCatalog:
         """Return the logs there are now, by name, in its order.
 
         Costs the listing of a directory, and reading the definitions that are new since the last
-        time or have nothing on the disk yet. What is no definition of a log is passed over:
-        `amqp-server verify` tells of it.
+        time or have nothing on the disk yet. Queues that are no streams are passed over, and so is
+        what is no definition: `amqp-server verify` tells of it.
 
         Args:
             pattern: `*`, `?` and `[...]` as in a shell, upper and lower case told apart.
@@ -96,7 +99,8 @@ class LogCatalog:
         """Return the log of a name, making its definition durable where there is none.
 
         Raises:
-            InvalidLogNameError: It is empty, longer than 255 bytes of UTF-8 or no UTF-8.
+            InvalidLogNameError: It is empty, longer than 255 bytes of UTF-8 or no UTF-8; or it is
+                that of a queue that is no stream, or whose definition cannot be read.
             DocumentWriteError: The disk refused.
             OSError: The definitions cannot be read.
         """
@@ -107,6 +111,9 @@ class LogCatalog:
         if len(self._known) >= LOGS_MAX:
             raise InvalidLogNameError(name, f"would be one more than {LOGS_MAX} logs")
         metadata = self._root / "metadata"
+        if self._filesystem.exists(document_path(metadata, _QUEUES, self._vhost, name)):
+            # Another definition in its place would be the end of its messages.
+            raise InvalidLogNameError(name, "is that of a queue that is no stream, or is damaged")
         incarnation = uuid4()
         if not self._filesystem.exists(document_path(metadata, _VHOSTS, "", self._vhost)):
             # A queue without its virtual host would belong to none.
@@ -114,7 +121,7 @@ class LogCatalog:
         body = {
             "incarnation": str(incarnation),
             "auto_delete": False,
-            "arguments": {"x-queue-type": "stream"},
+            "arguments": {_QUEUE_TYPE: _STREAM},
         }
         write_document(metadata, Document(_QUEUES, self._vhost, name, body), self._files)
         return self._place(name, incarnation)
@@ -134,10 +141,12 @@ class LogCatalog:
             content = self._filesystem.read_file(path, DOCUMENT_BYTES_MAX + 1)
             document = decode_document(content)
             incarnation = UUID(document.body["incarnation"])
+            is_stream = document.body["arguments"].get(_QUEUE_TYPE) == _STREAM
         except (OSError, DocumentFormatError, KeyError, TypeError, ValueError, AttributeError):
             return None
         # A copy under another name is not a second log.
-        if document.vhost != self._vhost or encode_name(document.name) != path.stem:
+        is_here = document.vhost == self._vhost and encode_name(document.name) == path.stem
+        if not (is_stream and is_here):
             return None
         return self._place(document.name, incarnation)
 

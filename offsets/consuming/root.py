@@ -118,7 +118,7 @@ class LogRoot:
             name: 1 to 255 bytes of UTF-8: `../x`, `a/b` and `CON` are safe.
 
         Raises:
-            InvalidLogNameError: The name is not such.
+            InvalidLogNameError: The name is not such, or a queue has it that is no stream.
             LogError: The log cannot be opened.
             DocumentWriteError: The log is new, and the disk refused its definition.
         """

@@ -1,5 +1,6 @@
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,3 +166,35 @@ def test_a_server_has_the_logs_as_streams(tmp_path: Path) -> None:
     assert records(tmp_path, "events") == [b"%d" % number for number in range(6)]
     with LogRoot.open(tmp_path, BY_HAND) as root:
         assert root.append("events", b"6") == 6
+
+
+def test_a_queue_of_a_server_that_is_no_stream_is_left_alone(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("stream", arguments={"x-queue-type": "stream"})
+        client.declare("classic")
+        for queue in ("stream", "classic"):
+            client.publish(b"0", queue)
+            client.expect_confirmed()
+    keep_nothing = replace(BY_HAND, retain_bytes=1)
+    with LogRoot.open(tmp_path, keep_nothing) as root:
+        assert root.names() == ["stream"]
+        root.log("stream").roll()
+        assert list(root.clean_up(force=True).logs) == ["stream"]
+        with pytest.raises(InvalidLogNameError, match="no stream"):
+            root.append("classic", b"1")
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel()
+        kept = client.get("classic")
+        assert kept is not None
+        assert kept.body == b"0"
+
+
+def test_the_name_of_a_log_whose_definition_is_damaged_is_taken(tmp_path: Path) -> None:
+    with LogRoot.open(tmp_path, BY_HAND) as root:
+        root.append("events", b"0")
+    path = next((tmp_path / "metadata" / "queues").rglob("*.json"))
+    path.write_bytes(b"{")
+    with LogRoot.open(tmp_path, BY_HAND) as root, pytest.raises(InvalidLogNameError):
+        root.append("events", b"1")
+    assert path.read_bytes() == b"{"
