@@ -44,10 +44,11 @@ def lock_file(path: Path) -> int:
 
 
 def unlock_file(descriptor: int) -> None:
-    """Give a file up that `lock_file` has locked."""
+    """Give a file up that `lock_file` has locked; in the child of a fork the parent keeps it."""
     # Only courtesy to people who look into the file: a full disk must not stop a release.
     with contextlib.suppress(OSError):
-        os.ftruncate(descriptor, 0)
+        if _read_pid(descriptor) == os.getpid():
+            os.ftruncate(descriptor, 0)
     os.close(descriptor)
 
 

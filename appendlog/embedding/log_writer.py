@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from appendlog.embedding.batch import Batch
+from appendlog.embedding.forks import abandon_in_children
 from appendlog.embedding.options import BATCH_BYTES_MAX, EmbeddedOptions
 from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import AppendedRange, Headers, Record, message_prefix
@@ -57,10 +58,7 @@ class LogWriter:
         self._options: Final = options
         self._batch_bytes: Final = min(options.batch_bytes, options.sync_bytes or BATCH_BYTES_MAX)
         self._batch = Batch(log.identity.salt, log.log_end_offset, options.chunk_bytes)
-        # Whoever needs more than one takes the removal's first, then the disk's.
-        self._batch_lock = threading.Lock()
-        self._disk_lock = threading.Lock()
-        self._removal_lock = threading.Lock()
+        self._make_locks()
         self._last_ns = log.last_timestamp_ns
         self._is_closed = False
         self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
@@ -68,6 +66,7 @@ class LogWriter:
         self._flushed_batches = self._syncs = 0
         self._opened_end = log.log_end_offset
         self._periodic: Periodic | None = None
+        abandon_in_children(self)
 
     @classmethod
     def open(
@@ -283,6 +282,12 @@ class LogWriter:
                 self._is_closed = True
                 self.log.close()
 
+    def abandon(self) -> None:
+        """Count as closed; what is in memory is the parent's. For the child of a fork."""
+        self._is_closed = True
+        # A thread that the child does not have may hold them.
+        self._make_locks()
+
     def delete(self) -> None:
         """Remove the log with all that is in it; the writer is not used afterwards.
 
@@ -305,6 +310,12 @@ class LogWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _make_locks(self) -> None:
+        # Whoever needs more than one takes the removal's first, then the disk's.
+        self._batch_lock = threading.Lock()
+        self._disk_lock = threading.Lock()
+        self._removal_lock = threading.Lock()
 
     def _prefix(self, key: bytes, headers: Headers | None) -> bytes:
         if headers is not None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from appendlog import FileSystem
+from appendlog import FileSystem, LogClosedError
+from appendlog.embedding.forks import abandon_in_children
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
 from offsets.consuming.claims import Claim
@@ -102,6 +103,7 @@ class Consumer:
         except BaseException:
             self._release()
             raise
+        abandon_in_children(self)
 
     @property
     def logs(self) -> list[str]:
@@ -125,11 +127,13 @@ class Consumer:
             None when there was nothing until the timeout, or `stop` was called.
 
         Raises:
+            LogClosedError: The consumer is closed.
             ValueError: `max_records` or `max_bytes` is below 1.
             GroupLockedError: A log has appeared, and another consumer of the group has it.
             LogError: A log cannot be read.
             CheckpointFailedError: It was time for a sync, which failed: it is tried again.
         """
+        self._check()
         deadline = time.monotonic() + timeout_seconds
         self._take_dropped()
         while True:
@@ -220,7 +224,9 @@ class Consumer:
         Raises:
             CheckpointFailedError: The disk refused; nothing is lost in memory, try again.
             StorageLockedError: Another process is in the middle of a round, and stays there.
+            LogClosedError: The consumer is closed.
         """
+        self._check()
         changed = [each for each in self._logs.values() if each.group.changed]
         if changed:
             self._checkpoints.write([each.snapshot() for each in changed])
@@ -284,6 +290,10 @@ class Consumer:
         finally:
             self._release()
 
+    def abandon(self) -> None:
+        """Count as closed, and leave the logs to the parent. For the child of a fork."""
+        self._release()
+
     def __enter__(self) -> Self:
         return self
 
@@ -294,6 +304,10 @@ class Consumer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _check(self) -> None:
+        if self._is_closed:
+            raise LogClosedError(self._root)
 
     def _log(self, name: str) -> ConsumedLog:
         try:

@@ -30,6 +30,7 @@ from appendlog import (
     LogError,
     LogWriter,
 )
+from appendlog.embedding.forks import abandon_in_children
 from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import Headers
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
@@ -76,6 +77,7 @@ class LogRoot:
         if options.retention_interval_seconds and options.removes:
             retention = Periodic(self.clean_up, options.retention_interval_seconds, "log-retention")
             self._periodic.append(retention)
+        abandon_in_children(self)
 
     @classmethod
     def open(
@@ -258,6 +260,13 @@ class LogRoot:
         self._claim.release()
         if failed is not None:
             raise failed
+
+    def abandon(self) -> None:
+        """Count as closed, and leave the directory to the parent. For the child of a fork."""
+        self._is_closed = True
+        # A thread that the child does not have may hold them.
+        self._lock, self._cleaning = threading.Lock(), threading.Lock()
+        self._claim.release()
 
     def __enter__(self) -> Self:
         return self
