@@ -8,7 +8,6 @@ checkpoint may lag, never lead: what is not durable in the log is not seen, so i
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,7 @@ from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
 from offsets.consuming.position import Position
 from offsets.consuming.processing import Handler, Process, ProcessOptions, ProcessStatistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
+from offsets.consuming.stop_signal import StopSignal
 from offsets.consuming.workers import check_worker, is_of_worker
 from offsets.errors import LogNotFoundError
 from offsets.group_offsets import check_group_name
@@ -87,7 +87,7 @@ class Consumer:
         self._worker = worker
         self._sync_interval_seconds = sync_interval_seconds
         self._discovery_interval_seconds = discovery_interval_seconds
-        self._stopping = threading.Event()
+        self._stopping = StopSignal()
         self._is_closed = False
         self._logs: dict[str, ConsumedLog] = {}
         self._turn = 0
