@@ -4,18 +4,26 @@ Everything that arrives in one turn of the event loop only marks what it touched
 end of the turn each marked queue writes its journal and dispatches once, and each marked
 channel confirms once. This is where the batches come from, and why a lone publisher never
 waits for a timer: its turn ends as soon as its input is drained.
+
+Who reads a log without taking from it may be one of thousands, and all of them may have something
+to read at once: they are marked as patient, and get a part of each turn, at its end.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
+
+PATIENT_SECONDS: Final = 0.005
+"""What patient tasks get of one turn; one of them always runs."""
 
 
 class TurnTask(Protocol):
@@ -50,11 +58,22 @@ class Turn:
         self._call_later = call_later
         # A dict, for its order: first marked, first run.
         self._marked: dict[TurnTask, None] = {}
+        self._patient: OrderedDict[TurnTask, None] = OrderedDict()
         self._is_scheduled = False
 
     def mark(self, task: TurnTask) -> None:
         """Run `task` at the end of this turn; marking twice runs it once."""
         self._marked[task] = None
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run)
+
+    def mark_patient(self, task: TurnTask) -> None:
+        """Run `task` behind all others at the end of this turn, or of one that has time for it.
+
+        Those that wait are run in the order of their marks; marking twice runs it once.
+        """
+        self._patient[task] = None
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
@@ -70,8 +89,26 @@ class Turn:
         tasks, self._marked = self._marked, {}
         self._is_scheduled = False
         for task in tasks:
-            try:
-                task.run_turn()
-            except Exception:
-                # A mistake of ours in one queue must not cost the others their turn.
-                logger.exception("turn failed task=%r", task)
+            _run_one(task)
+        if self._patient:
+            self._run_patient()
+
+    def _run_patient(self) -> None:
+        end_seconds = perf_counter() + PATIENT_SECONDS
+        # What is marked meanwhile runs in the next turn.
+        for _ in range(len(self._patient)):
+            task, _ = self._patient.popitem(last=False)
+            _run_one(task)
+            if perf_counter() >= end_seconds:
+                break
+        if self._patient and not self._is_scheduled:
+            self._is_scheduled = True
+            self._call_soon(self._run)
+
+
+def _run_one(task: TurnTask) -> None:
+    try:
+        task.run_turn()
+    except Exception:
+        # A mistake of ours in one queue must not cost the others their turn.
+        logger.exception("turn failed task=%r", task)

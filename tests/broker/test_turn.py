@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from amqp_server.broker.turn import Turn
+from amqp_server.broker.turn import PATIENT_SECONDS, Turn
 
 
 class Timer:
@@ -119,3 +119,47 @@ def test_what_is_marked_for_later_runs_at_the_end_of_the_turn_in_which_its_time_
 
     loop.run_once()
     assert ran == ["kept"]
+
+
+def test_what_is_patient_runs_behind_all_others_and_in_their_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_seconds = 0.0
+    monkeypatch.setattr("amqp_server.broker.turn.perf_counter", lambda: now_seconds)
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+
+    class Slow(Task):
+        def run_turn(self) -> None:
+            nonlocal now_seconds
+            now_seconds += PATIENT_SECONDS / 2
+            super().run_turn()
+
+    readers = [Slow(f"reader {number}", ran) for number in range(5)]
+    for reader in readers:
+        turn.mark_patient(reader)
+    turn.mark(Task("queue", ran))
+    readers[0].marks = [lambda: turn.mark_patient(readers[0])]
+    loop.run_once()
+    assert ran == ["queue", "reader 0", "reader 1"]
+    turn.mark(Task("other queue", ran))
+    turn.mark_patient(readers[2])
+    loop.run_once()
+    assert ran[3:] == ["other queue", "reader 2", "reader 3"]
+    loop.run_once()
+    assert ran[6:] == ["reader 4", "reader 0"]
+    assert loop.called == []
+
+
+def test_a_patient_task_that_fails_costs_the_others_nothing() -> None:
+    loop, ran = Loop(), list[str]()
+    turn = Turn(loop.call_soon, loop.call_later)
+
+    class Failing(Task):
+        def run_turn(self) -> None:
+            raise ValueError(self.name)
+
+    turn.mark_patient(Failing("bad", ran))
+    turn.mark_patient(Task("good", ran))
+    loop.run_once()
+    assert ran == ["good"]
