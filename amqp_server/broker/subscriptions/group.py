@@ -199,16 +199,25 @@ class Group:
         if self.members and not force:
             raise GroupInUseError(self.name, self.where, self.members)
 
-    def drop_below(self, log_start: int) -> None:
-        """Go on to where the log begins now: retention does not wait for groups."""
+    def drop_below(self, log_start: int, *, is_logged: bool = True) -> int:
+        """Go on to where the log begins now: retention does not wait for groups.
+
+        Args:
+            log_start: See above.
+            is_logged: Whether the server's log is to tell of what is dropped.
+
+        Returns:
+            How many messages the group was not done with.
+        """
         dropped = self.offsets.drop_below(log_start)
-        if dropped:
+        if dropped and is_logged:
             logger.warning(
                 "group passed by retention queue=%s vhost=%s group=%s dropped=%d log_start=%d",
                 *(self.queue.name, self.queue.virtual_host.name, self.name, dropped, log_start),
             )
         self.subscription.begin_at(log_start)
         self.note_dirty()
+        return dropped
 
     def lost(self, start: int, end: int) -> None:
         """Go on behind offsets that the log does not have, for retention or for damage."""

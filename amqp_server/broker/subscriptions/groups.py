@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import logging
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from amqp_server.broker.subscriptions.group import Group
 from amqp_server.broker.subscriptions.start_position import first_offset
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.turn import Turn
     from offsets import GroupCheckpoint
+
+
+logger = logging.getLogger(__name__)
+
+NAMED_MAX: Final = 10
+"""Groups that the server's log names when retention has passed them by."""
 
 
 class GroupsRound(NamedTuple):
@@ -189,9 +196,23 @@ class Groups:
             group.stop()
 
     def drop_below(self, log_start: int) -> None:
-        """Let all go on to where the log begins now."""
+        """Let all go on to where the log begins now.
+
+        Of thousands that lose something the log names a few: a line for each would keep the loop.
+        """
+        named = others = dropped = 0
         for group in self._all.values():
-            group.drop_below(log_start)
+            is_named = named < NAMED_MAX
+            count = group.drop_below(log_start, is_logged=is_named)
+            if count and is_named:
+                named += 1
+            elif count:
+                others, dropped = others + 1, dropped + count
+        if others:
+            logger.warning(
+                "groups passed by retention queue=%s vhost=%s groups=%d dropped=%d log_start=%d",
+                *(self._queue.name, self._queue.virtual_host.name, others, dropped, log_start),
+            )
 
     def take_dirty(self, *, every: bool = False) -> GroupsRound:
         """Return what the next round of checkpoints has to say, and expect it to be written.
