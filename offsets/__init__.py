@@ -16,7 +16,7 @@ from offsets.consuming.processing import (
     dead_letters_to,
 )
 from offsets.consuming.root import LogRoot
-from offsets.consuming.root_statistics import GroupStatistics, LogStatistics
+from offsets.consuming.root_statistics import GroupStatistics, RootLogStatistics
 from offsets.consuming.sharded_log import ShardedLog
 from offsets.errors import (
     CheckpointFailedError,
@@ -74,7 +74,6 @@ __all__ = [
     "LogNotFoundError",
     "LogPlace",
     "LogRoot",
-    "LogStatistics",
     "OffsetsError",
     "OnError",
     "Position",
@@ -90,6 +89,7 @@ __all__ = [
     "RedoTransaction",
     "RedoUnknownError",
     "RegressingCommitError",
+    "RootLogStatistics",
     "Settlement",
     "ShardedLog",
     "TooManyGroupsError",

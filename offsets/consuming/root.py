@@ -36,7 +36,7 @@ from appendlog.embedding.records import Headers
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
 from offsets.consuming.claims import Claim
 from offsets.consuming.clean_up import CleanUp, LogCleanUp, LogUse, held_back, removal_ends
-from offsets.consuming.root_statistics import LogStatistics, log_statistics
+from offsets.consuming.root_statistics import RootLogStatistics, root_log_statistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError
 from offsets.group_checkpoint import GroupCheckpoint
@@ -201,7 +201,7 @@ class LogRoot:
                 done[name] = self._remove(writers[name], log, ends[name], held)
             return CleanUp({n: d for n, d in done.items() if d != LogCleanUp(n)})
 
-    def statistics(self, pattern: str = "*") -> dict[str, LogStatistics]:
+    def statistics(self, pattern: str = "*") -> dict[str, RootLogStatistics]:
         """Return what is known of each log, and of each group in it; opens those that are not open.
 
         Raises:
@@ -213,7 +213,7 @@ class LogRoot:
         for state in SharedCheckpoints(self.path, self._filesystem).load().values():
             groups.setdefault(state.incarnation, []).append(state)
         return {
-            name: log_statistics(writer, groups.get(writer.log.identity.incarnation, ()))
+            name: root_log_statistics(writer, groups.get(writer.log.identity.incarnation, ()))
             for name, writer in writers.items()
         }
 

@@ -30,7 +30,7 @@ class GroupStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class LogStatistics:
+class RootLogStatistics:
     """One log. What `amqp-server stats` shows of it, too, has the same name and meaning there.
 
     Attributes:
@@ -81,7 +81,7 @@ class LogStatistics:
     groups: dict[str, GroupStatistics] = field(default_factory=dict)
 
 
-def log_statistics(writer: LogWriter, groups: Iterable[GroupCheckpoint]) -> LogStatistics:
+def root_log_statistics(writer: LogWriter, groups: Iterable[GroupCheckpoint]) -> RootLogStatistics:
     """Return what is known of a log.
 
     Args:
@@ -91,7 +91,7 @@ def log_statistics(writer: LogWriter, groups: Iterable[GroupCheckpoint]) -> LogS
     log, done, recovery = writer.log, writer.statistics(), writer.recovery
     index = log.index_statistics()
     start, end = log.log_start_offset, log.recovery_point
-    return LogStatistics(
+    return RootLogStatistics(
         **asdict(writer.log_statistics()),
         body_bytes=sum(each.body_bytes for each in log.summaries()),
         log_start_offset=start,

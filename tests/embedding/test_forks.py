@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from appendlog import LogFollower
+import pytest
+
+from appendlog import LogClosedError, LogFollower
 from offsets import Consumer, LogCatalog, LogRoot
-from tests.embedding.logs import read_on
+from tests.embedding.logs import BY_HAND, read_on
 from tests.embedding.processes import Process
 
 FORKING = """
@@ -62,3 +64,17 @@ def test_a_child_has_nothing_of_it_open_and_the_parent_everything(tmp_path: Path
         assert [each.payload for each in read_on(follower)] == [b"0", b"1"]
     with Consumer(tmp_path, "g") as consumer:
         assert consumer.committed("events") == 1
+
+
+def test_what_is_abandoned_takes_nothing_and_gives_its_locks_up(tmp_path: Path) -> None:
+    logs = LogRoot.open(tmp_path, BY_HAND)
+    log = logs.log("events")
+    consumer = Consumer(tmp_path, "g")
+    for each in (consumer, log, logs):
+        each.abandon()
+        each.close()
+    for use in (lambda: log.append(b"0"), lambda: logs.log("others"), consumer.poll):
+        with pytest.raises(LogClosedError):
+            use()
+    with LogRoot.open(tmp_path, BY_HAND), Consumer(tmp_path, "g"):
+        pass

@@ -1,6 +1,4 @@
 import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +24,7 @@ from appendlog.embedding.records import message_prefix
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.segments.chunk_walk import walk
 from tests.embedding.logs import BY_HAND, IDENTITY, open_writer, payloads, read_on
+from tests.embedding.waiting import until
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
@@ -291,9 +290,3 @@ def test_an_append_is_on_the_disk_soon_though_nobody_asks_for_it(tmp_path: Path)
             writer.append(b"%d" % number)
             until(lambda: len(payloads(tmp_path)) == number + 1)  # noqa: B023 - at once
     assert writer.statistics().syncs == 3
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for another thread or process; the test's own time limit ends it."""
-    while not is_so():
-        time.sleep(0.005)

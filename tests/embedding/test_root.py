@@ -13,6 +13,7 @@ from offsets.consuming.catalog import LogCatalog
 from tests.amqp_client import connect
 from tests.embedding.logs import BY_HAND, read_on
 from tests.embedding.processes import Process
+from tests.embedding.waiting import until
 from tests.threaded_server import ThreadedServer
 
 NASTY_NAMES = ["../x", "a/b", "CON", "%", "Orders", "orders", "ä" * 127, "events-0000", " "]
@@ -150,8 +151,7 @@ def test_what_is_appended_to_any_log_is_synced_by_the_clock(tmp_path: Path) -> N
         logs = [root.log("a"), root.log("b")]
         for log in logs:
             log.append(b"x")
-        while any(log.recovery_point == 0 for log in logs):
-            pass
+        until(lambda: all(log.recovery_point for log in logs))
 
 
 def test_a_server_has_the_logs_as_streams(tmp_path: Path) -> None:
