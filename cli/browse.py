@@ -20,6 +20,7 @@ from amqp_server.control.queue_client import QueueClient
 from amqp_server.maintenance.stored_browse import stored_browse
 from amqp_server.maintenance.stored_queues import load_stored_queues
 from amqp_server.offset_text import HOW_WRITTEN, parse_offset_text
+from cli.control import check_utf8
 from cli.data_directory import (
     EXIT_FAILED,
     EXIT_REFUSED,
@@ -29,6 +30,7 @@ from cli.data_directory import (
     refusals,
     shown,
 )
+from cli.parameters import CountType
 from cli.places import FilterType, OffsetTextType
 from cli.verify import find_queue
 
@@ -51,15 +53,17 @@ Row = dict[str, Any]
         "Exit codes: 0 shown, 2 refused or not found, 1 anything else."
     ),
 )
-@click.option("--queue", required=True, help="Name of a queue of any type.")
-@click.option("--vhost", default="/", show_default=True, help="Its virtual host.")
+@click.option("--queue", required=True, callback=check_utf8, help="Name of a queue of any type.")
+@click.option(
+    "--vhost", default="/", show_default=True, callback=check_utf8, help="Its virtual host."
+)
 @click.option(
     "--from", "start", type=OffsetTextType(), default="first", show_default=True, help="Begin here."
 )
 @click.option("--until", type=OffsetTextType(), help="End before this.  [default: the end]")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=CountType(min=1),
     default=LIMIT_DEFAULT,
     show_default=True,
     help="Messages at most.",
@@ -74,7 +78,7 @@ Row = dict[str, Any]
 )
 @click.option(
     "--body-bytes",
-    type=click.IntRange(min=0),
+    type=CountType(min=0),
     help=f"Bytes of each body.  [default: {PREVIEW_BYTES}; all with --json]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line, one a message.")
@@ -168,7 +172,7 @@ def _write_json(rows: Iterator[Row]) -> None:
 def _write_table(rows: Iterator[Row]) -> None:
     """Write rows in columns; the last column, the body, is not cut once more."""
     is_first = True
-    while chosen := list(itertools.islice(rows, ALIGNED_ROWS)):
+    while (chosen := list(itertools.islice(rows, ALIGNED_ROWS))) or is_first:
         cells = [_cells(row) for row in chosen]
         if is_first:
             cells.insert(
@@ -181,7 +185,8 @@ def _write_table(rows: Iterator[Row]) -> None:
             columns = [text.ljust(width) for text, width in zip(texts, widths[1:-2], strict=True)]
             line = [offset.rjust(widths[0]), *columns, size.rjust(widths[-2]), body]
             click.echo("  ".join(line).rstrip())
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: it was closed before the start
+            sys.stdout.flush()
 
 
 def _cells(row: Row) -> list[str]:

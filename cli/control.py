@@ -51,14 +51,14 @@ def ask_server(storage_path: Path, command: str, **arguments: object) -> Any:  #
         raise RequestFailedError(error.reason, EXIT_FAILED, error.kind) from error
 
 
-def check_utf8(_ctx: click.Context, _param: click.Parameter, name: str) -> str:
+def check_utf8(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
     """Refuse what cannot be a name, before the server is asked.
 
     Raises:
         click.BadParameter: It is not UTF-8.
     """
     try:
-        name.encode()
+        (name or "").encode()
     except UnicodeEncodeError:
         raise click.BadParameter(f"{name!a} is not UTF-8") from None
     return name

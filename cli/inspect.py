@@ -20,6 +20,7 @@ from amqp_server.maintenance.settlement_view import checkpoint_rows, redo_rows, 
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.values import text_json
 from appendlog.segments.segment import SegmentName, segment_names
+from cli.control import check_utf8
 from cli.data_directory import (
     HELP,
     CommandFailedError,
@@ -28,6 +29,7 @@ from cli.data_directory import (
     refusals,
     shown,
 )
+from cli.parameters import CountType
 from cli.verify import find_queue
 
 KINDS: Final = (
@@ -66,11 +68,13 @@ Row = dict[str, Any]
     type=click.Choice(KINDS),
     help="What of it.  [default: by the kind of PATH; records of a queue]",
 )
-@click.option("--queue", help="Look at the log of this queue.")
-@click.option("--vhost", default="/", show_default=True, help="Its virtual host.")
-@click.option("--from", "start", type=click.IntRange(min=0), help="First offset of the records.")
+@click.option("--queue", callback=check_utf8, help="Look at the log of this queue.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), help="Rows at most.  [default: 100; all with --json]"
+    "--vhost", default="/", show_default=True, callback=check_utf8, help="Its virtual host."
+)
+@click.option("--from", "start", type=CountType(min=0), help="First offset of the records.")
+@click.option(
+    "--limit", type=CountType(min=1), help="Rows at most.  [default: 100; all with --json]"
 )
 @click.option("--body", is_flag=True, help="Show whole bodies, not their beginnings.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")

@@ -1,5 +1,6 @@
 """The command `amqp-server`: starts the broker, or one of the tools beside it."""
 
+import errno
 import logging
 import os
 import sys
@@ -32,7 +33,9 @@ PROGRAM: Final = "amqp-server"
 logger: Final = logging.getLogger(__name__)
 EXIT_REFUSED: Final = 2
 EXIT_INTERRUPTED: Final = 130
+EXIT_OUTPUT_FAILED: Final = 1
 EXIT_NO_READER: Final = 141
+_OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class ServerGroup(GroupedOptions):
@@ -337,8 +340,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None takes those of the process.
 
     Returns:
-        Exit code: 0 after a clean stop, 2 when refused, 130 when interrupted, 141 when nobody
-        reads what is written any more (`| head`).
+        Exit code: 0 after a clean stop, 2 when refused, 1 when standard output cannot be
+        written, 130 when interrupted, 141 when nobody reads what is written any more (`| head`).
     """
     stdout = sys.stdout
     try:
@@ -366,13 +369,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return EXIT_NO_READER
         raise
     except BrokenPipeError:
-        # The interpreter flushes once more at its end, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_output()
         return EXIT_NO_READER
+    except OSError as error:
+        # A file that cannot be written is named in it; standard output has no name.
+        if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+            raise
+        _let_go_of_output()
+        return _refuse(f"standard output: {error.strerror}", EXIT_OUTPUT_FAILED)
     return outcome if isinstance(outcome, int) else 0
 
 
+def _let_go_of_output() -> None:
+    """Point standard output at nothing: the interpreter's last flush would complain again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _one_line(error: click.ClickException) -> str:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError) and error.ctx is not None:
+        group = error.ctx.command
+        names = group.list_commands(error.ctx) if isinstance(group, click.Group) else []
+        return f"write what to do: {', '.join(names[:-1])} or {names[-1]}"
     if isinstance(error, click.MissingParameter):
         return error.format_message()
     if isinstance(error, click.BadParameter) and error.ctx and error.param:

@@ -38,16 +38,19 @@ COLUMNS: Final = (
 def _log_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that name a stream, or an exchange of shards."""
     options = (
-        click.option("--queue", default="", callback=check_utf8, metavar="Q", help="The stream."),
+        click.option(
+            "--queue", default="", show_default=False, callback=check_utf8, help="The stream."
+        ),
         click.option(
             "--shards",
             default="",
+            show_default=False,
             callback=check_utf8,
             metavar="EXCHANGE",
             help="All shards of an exchange of type x-consistent-hash instead.",
         ),
         click.option(
-            "--vhost", default="/", show_default=True, callback=check_utf8, help="Where it is."
+            "--vhost", default="/", show_default=True, callback=check_utf8, help="Its virtual host."
         ),
         click.option("--json", "as_json", is_flag=True, help="Write a JSON array of objects."),
         storage_path_option,
@@ -58,7 +61,7 @@ def _log_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 group_option = click.option(
-    "--group", required=True, callback=check_utf8, metavar="G", help="Its name."
+    "--group", required=True, callback=check_utf8, help="Name of the group."
 )
 to_option = click.option("--to", required=True, type=OffsetTextType(), help=f"Where to: {_FORMS}.")
 
@@ -104,7 +107,9 @@ def list_all(
     context_settings=_HELP,
     epilog=f"Example: amqp-server offsets show --queue events --group billing. {EXIT_CODES}",
 )
-@click.option("--group", default="", callback=check_utf8, metavar="G", help="Its name.")
+@click.option(
+    "--group", default="", show_default=False, callback=check_utf8, help="Name of the group."
+)
 @_log_options
 def show(
     storage_path: Path, queue: str, shards: str, vhost: str, group: str, *, as_json: bool

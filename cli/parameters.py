@@ -1,6 +1,7 @@
 """How durations and sizes are written on the command line: `500ms`, `5s`, `16MiB`, `1024`."""
 
 import re
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from types import MappingProxyType
@@ -38,6 +39,23 @@ BYTES_PER_UNIT: Final[Mapping[str, int]] = MappingProxyType(
 )
 
 _SIZE_UNITS: Final = {unit.lower(): number for unit, number in BYTES_PER_UNIT.items()}
+
+
+class CountType(click.IntRange):
+    """A whole number within bounds; more than the machine can count is as much as it can."""
+
+    name = "integer"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Read a count.
+
+        Raises:
+            click.BadParameter: It is no whole number, or out of bounds.
+        """
+        # click's types say that a value is a number already; it is text from a command line.
+        return min(int(super().convert(value, param, ctx)), sys.maxsize)  # type: ignore[arg-type]
 
 
 class DurationType(click.ParamType[float]):

@@ -13,10 +13,10 @@ from amqp_server.control.messages import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from amqp_server.offset_text import HOW_WRITTEN
 from cli.control import (
-    EXIT_CODES,
     EXIT_FAILED,
     EXIT_REFUSED,
     RequestFailedError,
+    check_utf8,
     shown,
     storage_path_option,
 )
@@ -28,19 +28,44 @@ REFUSED: Final = frozenset((ErrorKind.NOT_FOUND, ErrorKind.INVALID_ARGUMENT))
 Progress = dict[str, Any]
 
 
+def _check_target(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+    """Refuse an empty name: a variable that is not set must not mean the same queue.
+
+    Raises:
+        click.BadParameter: It is empty, or not UTF-8.
+    """
+    if name == "":
+        raise click.BadParameter("'' is no name of a queue; without --to it is the same queue")
+    return check_utf8(ctx, param, name)
+
+
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
         f"A place: {HOW_WRITTEN}. Examples: amqp-server replay --queue orders --from 1h --dry-run; "
         "amqp-server replay --queue orders --from 1200 --until 1300 --to orders-again. "
-        f"{EXIT_CODES}"
+        "Exit codes: 0 done, 1 it had to stop or was refused, 2 it could not begin: no server, "
+        "queue or such place."
     ),
 )
-@click.option("--queue", required=True, help="The queue that the messages were in.")
-@click.option("--vhost", default="/", show_default=True, help="Virtual host of both queues.")
+@click.option(
+    "--queue", required=True, callback=check_utf8, help="The queue that the messages were in."
+)
+@click.option(
+    "--vhost",
+    default="/",
+    show_default=True,
+    callback=check_utf8,
+    help="Virtual host of both queues.",
+)
 @click.option("--from", "start", type=OffsetTextType(), required=True, help="Begin here.")
 @click.option("--until", type=OffsetTextType(), help="End before this.  [default: the end now]")
-@click.option("--to", metavar="QUEUE", help="The queue that gets them.  [default: the same one]")
+@click.option(
+    "--to",
+    metavar="QUEUE",
+    callback=_check_target,
+    help="The queue that gets them.  [default: the same one]",
+)
 @click.option(
     "--filter", "filters", type=FilterType(), multiple=True, help="Only messages with this header."
 )

@@ -15,30 +15,23 @@ from cli.control import (
     EXIT_FAILED,
     RequestFailedError,
     ask_server,
+    check_utf8,
     shown,
     storage_path_option,
 )
+from cli.parameters import CountType
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _DECIMAL_DIGITS_MAX: Final = 19
 """Of an argument that counts as a number: 64 bits have no more."""
 
 vhost_option = click.option(
-    "--vhost", default="/", show_default=True, help="Virtual host of the exchange."
+    "--vhost",
+    default="/",
+    show_default=True,
+    callback=check_utf8,
+    help="Virtual host of the exchange.",
 )
-
-
-def _check_utf8(_ctx: click.Context, _param: click.Parameter, name: str | None) -> str | None:
-    """Refuse what cannot be a name, before the server is asked.
-
-    Raises:
-        click.BadParameter: It is not UTF-8.
-    """
-    try:
-        (name or "").encode()
-    except UnicodeEncodeError:
-        raise click.BadParameter(f"{name!a} is not UTF-8") from None
-    return name
 
 
 def _read_arguments(
@@ -94,8 +87,8 @@ def shards() -> None:
         f"x-single-active-consumer=true. {EXIT_CODES}"
     ),
 )
-@click.argument("exchange", callback=_check_utf8)
-@click.option("--shards", "count", type=click.IntRange(min=1), required=True, help="How many.")
+@click.argument("exchange", callback=check_utf8)
+@click.option("--shards", "count", type=CountType(min=1), required=True, help="How many.")
 @click.option(
     "--type",
     "kind",
@@ -165,8 +158,12 @@ def _created(exchange: str, done: dict[str, Any]) -> str:
 
 
 @shards.command("list", context_settings=_HELP, epilog=EXIT_CODES)
-@click.argument("exchange", required=False, callback=_check_utf8)
-@click.option("--vhost", help="Only this virtual host.  [default: all; / with EXCHANGE]")
+@click.argument("exchange", required=False, callback=check_utf8)
+@click.option(
+    "--vhost",
+    callback=check_utf8,
+    help="Only this virtual host.  [default: all; / with EXCHANGE]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @storage_path_option
 def list_all(exchange: str | None, vhost: str | None, storage_path: Path, *, as_json: bool) -> int:
@@ -219,7 +216,7 @@ def _name(row: dict[str, Any], field: str) -> str:
 
 
 @shards.command(context_settings=_HELP, epilog=EXIT_CODES)
-@click.argument("exchange", callback=_check_utf8)
+@click.argument("exchange", callback=check_utf8)
 @click.option("--if-empty", is_flag=True, help="Only if no shard holds a message.")
 @click.option("--yes", is_flag=True, help="Do not ask; needed where nobody can be asked.")
 @vhost_option

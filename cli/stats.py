@@ -14,6 +14,7 @@ from amqp_server.control.messages import ErrorKind
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
 from amqp_server.maintenance.values import time_text
+from cli.control import check_utf8
 from cli.data_directory import (
     EXIT_FAILED,
     EXIT_REFUSED,
@@ -24,6 +25,7 @@ from cli.data_directory import (
     shown,
     shown_bytes,
 )
+from cli.parameters import CountType
 from metadata.reading_lock import is_served
 
 PAGE_QUEUES: Final = 500
@@ -48,12 +50,18 @@ Row = dict[str, Any]
         "amqp-server stats --json. Exit codes: 0 shown, 2 refused or not found, 1 anything else."
     ),
 )
-@click.option("--queue", help="Only this queue, with everything that is known of it.")
-@click.option("--vhost", help="Only queues of this virtual host.  [default: all; / with --queue]")
-@click.option("--match", help="Only queues with this in their names.")
+@click.option(
+    "--queue", callback=check_utf8, help="Only this queue, with everything that is known of it."
+)
+@click.option(
+    "--vhost",
+    callback=check_utf8,
+    help="Only queues of this virtual host.  [default: all; / with --queue]",
+)
+@click.option("--match", callback=check_utf8, help="Only queues with this in their names.")
 @click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Order.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), help="Queues at most.  [default: 100; all with --json]"
+    "--limit", type=CountType(min=1), help="Queues at most.  [default: 100; all with --json]"
 )
 @click.option(
     "--watch",

@@ -1,0 +1,15 @@
+"""What the installed command calls: Ctrl-C is no traceback while the rest is still imported."""
+
+from typing import Final
+
+EXIT_INTERRUPTED: Final = 130
+
+
+def main() -> int:
+    """Run the command line of the process; see `cli.main.main`."""
+    try:
+        from cli.main import main as run_command
+
+        return run_command()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
