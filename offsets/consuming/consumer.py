@@ -85,6 +85,7 @@ class Consumer:
         self._root = Path(root)
         self._pattern = pattern
         self._worker = worker
+        self._start = start
         self._sync_interval_seconds = sync_interval_seconds
         self._discovery_interval_seconds = discovery_interval_seconds
         self._stopping = StopSignal()
@@ -206,6 +207,17 @@ class Consumer:
         """
         chosen = self._logs.values() if log is None else [self._log(log)]
         return {each.name: each.seek(position) for each in chosen}
+
+    def reset(self, log: str | None = None) -> dict[str, int]:
+        """Begin anew, in one log or in all, where the group would without a place; return where.
+
+        That is `start`. All acks are forgotten, as a `seek` there does.
+
+        Raises:
+            LogNotFoundError: It is no log of this consumer.
+            LogError: A log cannot be read.
+        """
+        return self.seek(self._start, log)
 
     def lag(self) -> Lag:
         """Look again at every log, and return how far the group is behind in it.
