@@ -33,6 +33,7 @@ from appendlog import (
 from appendlog.embedding.forks import abandon_in_children
 from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import Headers
+from appendlog.reclaim.leases import Leases
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
 from offsets.consuming.claims import Claim
 from offsets.consuming.clean_up import CleanUp, LogCleanUp, LogUse, held_back, removal_ends
@@ -65,6 +66,7 @@ class LogRoot:
         self._claim = claim
         self._catalog = catalog
         self._known_ends = known_ends
+        self._leases = Leases(path, filesystem)
         self._filesystem = filesystem
         self._lock = threading.Lock()
         self._cleaning = threading.Lock()
@@ -195,10 +197,13 @@ class LogRoot:
             total = self.options.retain_total_bytes
             wanted = removal_ends(logs, policy, total, now_ns, ignores_groups=True)
             ends = removal_ends(logs, policy, total, now_ns, ignores_groups=force)
+            leased = self._leases.low_offsets(now_ns)
             done = {}
             for name, log in logs.items():
                 held = held_back(name, log, ends[name], wanted[name])
-                done[name] = self._remove(writers[name], log, ends[name], held)
+                # What an export reads stays until it is through, or dead for two minutes.
+                low_offset = leased.get(writers[name].log.identity.incarnation, ends[name])
+                done[name] = self._remove(writers[name], log, min(ends[name], low_offset), held)
             return CleanUp({n: d for n, d in done.items() if d != LogCleanUp(n)})
 
     def statistics(self, pattern: str = "*") -> dict[str, RootLogStatistics]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import EmbeddedOptions
+from appendlog.reclaim.leases import HeldLease
 from offsets import (
     Consumer,
     GroupLockedError,
@@ -233,3 +234,15 @@ def test_what_is_not_retained_by_an_option_is_by_no_thread(tmp_path: Path) -> No
     assert not BY_HAND.removes
     with LogRoot.open(tmp_path, BY_HAND) as root:
         assert root._periodic == []
+
+
+def test_what_an_export_reads_stays_until_it_is_through(tmp_path: Path) -> None:
+    with opened(tmp_path, retain_bytes=1) as root:
+        fill(root, "events", COUNT)
+        before = segments_of(root)
+        identity = root.log("events").log.identity
+        lease = HeldLease.take(tmp_path, "/", "events", identity.incarnation, 0)
+        assert root.clean_up(force=True).removed_segments == 0
+        assert segments_of(root) == before
+        lease.end()
+        assert root.clean_up(force=True).removed_segments == before - 1
