@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pamqp.commands import Basic, Tx
 
+from amqp_server.control.offsets_client import OffsetsClient
 from cli.main import main
 from tests.amqp_client import connect
 from tests.conftest import StartServer
@@ -69,6 +70,35 @@ def test_sealed_segments_are_linked_and_what_is_done_to_the_copy_is_not_done_to_
     assert [path.read_bytes() for path in segments_of(storage, "a")] == contents
     back_up(capsys, storage, tmp_path / "other", "--copy")
     assert {path.stat().st_nlink for path in segments_of(tmp_path / "other", "a")} == {1}
+
+
+def test_the_groups_of_a_stream_go_on_in_the_copy_where_they_were(
+    tmp_path: Path, start_server: StartServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = start_server("--offset-checkpoint-interval", "0")
+    target = tmp_path / "copy"
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        bounds = {"x-max-length-bytes": 100_000, "x-stream-max-segment-size-bytes": 65_536}
+        client.declare("s", arguments={"x-queue-type": "stream", **bounds})
+        for _ in range(40):
+            client.publish(bytes(10_000), "s")
+            client.expect_confirmed()
+    offsets = OffsetsClient(server.storage_path)
+    # Each has a round written, which shortens the stream.
+    offsets.commit("behind", 17, queue="s")
+    offsets.commit("done", "latest", queue="s")
+    assert main(["checkpoint", "--storage-path", str(server.storage_path)]) == 0
+    capsys.readouterr()
+    places = offsets.list_groups(queue="s")
+    back_up(capsys, server.storage_path, target)
+    assert main(["verify", "--storage-path", str(target)]) == 0
+    start_server(storage_path=target)
+    found = OffsetsClient(target).list_groups(queue="s")
+    assert [(each.group, each.start, each.dropped_total) for each in found] == [
+        (each.group, each.start, each.dropped_total) for each in places
+    ]
+    assert [(each.start, each.dropped_total) for each in found] == [(36, 19), (40, 0)]
 
 
 @contextmanager
