@@ -39,7 +39,10 @@ def check_group_name(name: str) -> None:
 
     Raises:
         InvalidGroupNameError: It cannot.
+        TypeError: It is no text.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"group name {name!r} is no text")
     try:
         octets = name.encode()
     except UnicodeEncodeError:

@@ -20,7 +20,7 @@ from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
 from offsets.consuming.claims import Claim
 from offsets.consuming.consumed_log import ConsumedLog
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
-from offsets.consuming.position import Position
+from offsets.consuming.position import Position, check_position
 from offsets.consuming.processing import Handler, Process, ProcessOptions, ProcessStatistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.consuming.stop_signal import StopSignal
@@ -80,6 +80,7 @@ class Consumer:
     ) -> None:
         check_group_name(group)
         check_worker(worker)
+        check_position(start)
         self.group: Final = group
         self.dropped_since_last_poll = 0
         self._root = Path(root)
@@ -135,6 +136,8 @@ class Consumer:
             CheckpointFailedError: It was time for a sync, which failed: it is tried again.
         """
         self._check()
+        if max_records < 1 or max_bytes < 1:
+            raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
         deadline = time.monotonic() + timeout_seconds
         self._take_dropped()
         while True:
@@ -205,6 +208,7 @@ class Consumer:
             LogNotFoundError: It is no log of this consumer.
             LogError: A log cannot be read.
         """
+        check_position(position)
         chosen = self._logs.values() if log is None else [self._log(log)]
         return {each.name: each.seek(position) for each in chosen}
 

@@ -78,6 +78,19 @@ class Position:
         return cls(f"last {count}", lambda log: _within(log, log.log_end_offset - count))
 
 
+def check_position(position: object) -> None:
+    """Check that something is a position.
+
+    Raises:
+        TypeError: It is not; the message shows some.
+    """
+    if not isinstance(position, Position):
+        raise TypeError(
+            f"{position!r} is no Position: one as Position.EARLIEST or Position.at_offset(5) is "
+            "expected"
+        )
+
+
 def _within(log: Readable, offset: int) -> int:
     return min(max(offset, log.log_start_offset), log.log_end_offset)
 

@@ -75,6 +75,8 @@ class ProcessOptions:
             raise ValueError(f"max_retries {self.max_retries} is negative")
         if self.retry_delay_seconds < 0:
             raise ValueError(f"retry_delay_seconds {self.retry_delay_seconds} is negative")
+        if not (isinstance(self.on_error, OnError) or callable(self.on_error)):
+            raise TypeError(f"on_error {self.on_error!r} is neither an OnError nor a function")
 
 
 @dataclass(slots=True)
