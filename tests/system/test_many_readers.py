@@ -9,6 +9,7 @@ from amqp_server.broker.storing.cold_windows import HELD_BYTES_MAX
 from amqp_server.control.client import ask
 from tests.amqp_client import PERSISTENT, AmqpClient, AnyPublish, connect
 from tests.conftest import StartServer
+from tests.servers import RunningServer
 
 MESSAGES = 20_000
 BODY_BYTES = 400
@@ -34,6 +35,13 @@ def publish(client: AmqpClient) -> None:
         client.send_raw(b"".join(octets.replace(body_of(0), body_of(at)) for at in numbers))
         client.published[1] += len(numbers)
     client.expect_confirmed()
+
+
+def stats(server: RunningServer) -> dict[str, Any]:
+    names = {"vhost": "/", "queue": "events"}
+    (found,) = ask(server.storage_path, "queues.stats", **names, after="", limit=1)["queues"]
+    assert isinstance(found, dict)
+    return found
 
 
 class Readers:
@@ -85,11 +93,25 @@ def test_a_thousand_consumers_read_at_places_of_their_own(start_server: StartSer
             readers.append(Readers(client, places))
         for each in readers:
             each.read()
-        (found,) = ask(
-            server.storage_path, "queues.stats", vhost="/", queue="events", after="", limit=1
-        )["queues"]
+        found = stats(server)
         assert found["segments"] > 128
         assert found["window_bytes"] <= HELD_BYTES_MAX
         assert 0 < found["windows_read"] < CONNECTIONS * CONSUMERS, "they share what was read"
         growth_bytes = server.resident_bytes - before_bytes
         assert growth_bytes < GROWTH_BYTES_MAX
+
+
+def test_a_segment_is_mapped_once_for_all_who_read_it(start_server: StartServer) -> None:
+    """Nothing is copied for a consumer of its own, and nothing is mapped for it."""
+    server = start_server("--ring-size", "1024", "--segment-bytes", "1048576")
+    with connect(server.address) as publisher, connect(server.address) as client:
+        publisher.open_channel(confirms=True)
+        publisher.declare("events", arguments={"x-queue-type": "stream"})
+        publish(publisher)
+        before = stats(server)
+        assert before["segments"] > 5
+        assert before["segments_mapped"] == 0
+        client.open_channel()
+        step = (MESSAGES - EACH) // CONSUMERS
+        Readers(client, [at * step for at in range(CONSUMERS)]).read()
+        assert 0 < stats(server)["segments_mapped"] < before["segments"], "each that is sealed"
