@@ -119,6 +119,10 @@ class ConsumedLog:
                 return None
         return None
 
+    def go_back(self, offset: int) -> None:
+        """Read on at `offset`, if it was read before; what the group is done with stays so."""
+        self.position = max(min(self.position, offset), self.group.start or 0)
+
     def settle(self, start: int, end: int) -> int:
         """Take acks of `[start, end)`, and return how many were new.
 

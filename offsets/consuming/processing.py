@@ -164,23 +164,36 @@ class Process:
                     if options.until_idle:
                         break
                     consumer.pause(options.poll_interval_seconds)
-                elif not all(self._handle(each) for each in self._units(batch)):
+                elif not self._hand_over(batch):
                     break
         finally:
             consumer.sync()
         return self._statistics
 
+    def _hand_over(self, batch: ConsumedBatch) -> bool:
+        """Return whether the run goes on; what was not done with comes again in the next one."""
+        units = self._units(batch)
+        done = 0
+        try:
+            while done < len(units) and self._handle(units[done]):
+                done += 1
+                if self._consumer.is_stopping:
+                    break
+        finally:
+            if done < len(units):
+                self._consumer.give_back(units[done])
+        return done == len(units)
+
     def _units(self, batch: ConsumedBatch) -> Sequence[ConsumedBatch]:
         return batch.singles() if self._options.is_single else [batch]
 
     def _handle(self, batch: ConsumedBatch) -> bool:
-        """Return whether the run goes on."""
+        """Return whether the batch is done with."""
         options, statistics = self._options, self._statistics
         for attempt in range(options.max_retries + 1):
             if attempt:
                 statistics.retries += 1
                 if self._consumer.pause(options.retry_delay_seconds):
-                    # It comes again in the next run.
                     return False
             try:
                 self._handler(batch)
@@ -194,10 +207,11 @@ class Process:
                     error,
                 )
             else:
-                return self._done(batch)
+                self._done(batch)
+                return True
         return self._give_up(batch, failure)
 
-    def _done(self, batch: ConsumedBatch) -> bool:
+    def _done(self, batch: ConsumedBatch) -> None:
         statistics = self._statistics
         if self._options.auto_ack:
             self._consumer.ack_batch(batch)
@@ -206,7 +220,6 @@ class Process:
         statistics.payload_bytes += sum(map(len, batch.messages))
         if self._options.on_batch is not None:
             self._options.on_batch(batch)
-        return not self._consumer.is_stopping
 
     def _give_up(self, batch: ConsumedBatch, error: Exception) -> bool:
         on_error = self._options.on_error
@@ -217,4 +230,4 @@ class Process:
             return False
         self._consumer.ack_batch(batch)
         self._statistics.skipped_records += len(batch)
-        return not self._consumer.is_stopping
+        return True

@@ -119,6 +119,48 @@ def test_a_function_decides_by_what_failed(root: LogRoot) -> None:
     assert (statistics.records, statistics.skipped_records) == (2, 1)
 
 
+@pytest.mark.parametrize("is_single", [False, True])
+def test_what_a_run_did_not_finish_comes_again_in_the_next_one(
+    root: LogRoot, is_single: bool
+) -> None:
+    """The same consumer went on behind the batch that had failed."""
+    fill(root, "events", 5)
+    chosen = options(batch_size=3, is_single=is_single, max_retries=0)
+    with consumer(root) as reader:
+        assert reader.process(Failing(b"1"), chosen).error is not None
+        handler = Failing()
+        assert reader.process(handler, chosen).error is None
+        first = [b"1", b"2"] if is_single else [b"0", b"1", b"2"]
+        assert [each for batch in handler.given for each in batch] == [*first, b"3", b"4"]
+        assert reader.lag().total == 0
+
+
+def test_what_an_interrupt_ended_comes_again_in_the_next_run(root: LogRoot) -> None:
+    fill(root, "events", 4)
+
+    def interrupted(batch: ConsumedBatch) -> None:
+        if batch.offsets == [2]:
+            raise KeyboardInterrupt
+
+    chosen = options(batch_size=4, is_single=True)
+    with consumer(root) as reader:
+        with pytest.raises(KeyboardInterrupt):
+            reader.process(interrupted, chosen)
+        handler = Failing()
+        reader.process(handler, chosen)
+    assert handler.given == [[b"2"], [b"3"]]
+
+
+def test_single_records_that_a_stop_left_come_again(root: LogRoot) -> None:
+    fill(root, "events", 4)
+    with consumer(root) as reader:
+        statistics = reader.process(lambda _: reader.stop(), options(is_single=True))
+        assert statistics.records == 1
+        assert reader.lag().total == 3
+    with consumer(root) as reader:
+        assert drain(reader) == {"events": [1, 2, 3]}
+
+
 def test_single_records_are_acked_one_by_one(root: LogRoot) -> None:
     fill(root, "events", 5)
     with consumer(root) as reader:
