@@ -77,6 +77,14 @@ class MetadataStore:
         """
         return self._rounds.submit(document_path(self._root, kind, vhost, name), None)
 
+    def pending(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
+        """Return what to await until the last change of a document is durable; None: it is.
+
+        Raises:
+            DocumentWriteError: When awaited: the disk refused the change.
+        """
+        return self._rounds.pending(document_path(self._root, kind, vhost, name))
+
     async def clear_vhost(self, encoded_vhost: str) -> None:
         """Remove every document that belongs to a virtual host, readable or not.
 

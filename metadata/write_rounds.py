@@ -35,6 +35,7 @@ class WriteRounds:
         self._workers = workers
         self._waiting: dict[Path, _Change] = {}
         self._durable_directories: set[Path] = set()
+        self._at_work: dict[Path, _Change] = {}
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, path: Path, content: bytes | None) -> Coroutine[None, None, None]:
@@ -58,6 +59,19 @@ class WriteRounds:
             self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
         return _outcome(done)
 
+    def pending(self, path: Path) -> Coroutine[None, None, None] | None:
+        """Return what to await until the last change of a file is durable; None: there is none.
+
+        Raises:
+            DocumentWriteError: When awaited: the disk refused the change.
+        """
+        change = self._waiting.get(path) or self._at_work.get(path)
+        if change is None:
+            return None
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        change.waiters.append(done)
+        return _outcome(done)
+
     def forget_directory(self, directory: Path) -> None:
         """Hear that a directory was removed: the next change in it makes it anew."""
         self._durable_directories.discard(directory)
@@ -72,7 +86,8 @@ class WriteRounds:
         try:
             while self._waiting:
                 paths = list(self._waiting)[:ROUND_CHANGES_MAX]
-                changes = [self._waiting.pop(path) for path in paths]
+                self._at_work = {path: self._waiting.pop(path) for path in paths}
+                changes = list(self._at_work.values())
                 await self._workers.run(self._apply_round, changes)
                 for change in changes:
                     change.finish()
@@ -84,6 +99,7 @@ class WriteRounds:
             logger.exception("metadata round failed changes=%d", len(changes))
             self._abandon(changes, error)
         finally:
+            self._at_work = {}
             self._task = None
 
     def _abandon(self, changes: list[_Change], error: BaseException) -> None:

@@ -17,7 +17,7 @@ from metadata.document import Document
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 
-    from amqp_server.broker.binding import Binding, Destination
+    from amqp_server.broker.binding import Binding, BindingIdentity, Destination
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
@@ -138,6 +138,21 @@ class Definitions:
             (BINDINGS, binding.identity.document_name) for binding in bindings if binding.is_durable
         ]
         return all_done([self._store.delete(kind, vhost, name) for kind, name in names])
+
+    def pending_queue(self, vhost: str, name: str) -> Awaitable[None] | None:
+        """Return what to await before a queue that is not there is gone from the disk as well.
+
+        None when it is: somebody else's deletion of it may still be under way.
+        """
+        return self._store.pending(QUEUES, vhost, name)
+
+    def pending_exchange(self, vhost: str, name: str) -> Awaitable[None] | None:
+        """Return the same as `pending_queue` for an exchange."""
+        return self._store.pending(EXCHANGES, vhost, name)
+
+    def pending_binding(self, vhost: str, identity: BindingIdentity) -> Awaitable[None] | None:
+        """Return the same as `pending_queue` for a binding."""
+        return self._store.pending(BINDINGS, vhost, identity.document_name)
 
     def remove_document(self, document: Document) -> Coroutine[None, None, None]:
         """Remove what was saved of an entity that does not exist."""

@@ -1,7 +1,7 @@
 """A queue that is deleted is gone at once: nothing that comes beside it sees half of it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -62,6 +62,47 @@ def test_two_clients_may_delete_one_exchange_in_the_same_turn(tmp_path: Path) ->
 
         first.expect(Exchange.DeleteOk)
         second.expect(Exchange.DeleteOk)
+
+
+def test_nobody_hears_that_a_queue_is_gone_before_the_disk_has_it(tmp_path: Path) -> None:
+    """Its last consumer left, a client deleted it too and was answered; a crash brought it back."""
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address) as consumer,
+        connect(server.address) as client,
+    ):
+        consumer.open_channel()
+        client.open_channel()
+        consumer.declare("q", auto_delete=True)
+        consumer.consume("q")
+        document = tmp_path / "metadata" / "queues" / "%2f" / "q.json"
+        assert document.exists()
+        definitions = server.server.broker.definitions
+        files = definitions._store._files
+        remove = files.remove
+        begun, asked, may_go = threading.Event(), threading.Event(), threading.Event()
+
+        def remove_slowly(path: Path) -> None:
+            begun.set()
+            assert may_go.wait(SECONDS_MAX)
+            remove(path)
+
+        pending_queue = definitions.pending_queue
+
+        def pending(vhost: str, name: str) -> Awaitable[None] | None:
+            asked.set()
+            return pending_queue(vhost, name)
+
+        server.call(lambda: setattr(files, "remove", remove_slowly))
+        server.call(lambda: setattr(definitions, "pending_queue", pending))
+        consumer.close()
+        assert begun.wait(SECONDS_MAX)
+        client.send(Queue.Delete(queue="q"))
+        assert asked.wait(SECONDS_MAX)
+        releasing = threading.Timer(0, may_go.set)
+        server.call(releasing.start)
+        client.expect(Queue.DeleteOk)
+        assert not document.exists()
 
 
 def test_a_queue_deleted_if_empty_takes_no_message_with_it(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pamqp.commands import Basic, Channel
 from amqp_server import server as server_module
 from appendlog import FileSystem
 from offsets import QueueCheckpoint, WrittenRound
+from offsets.group_checkpoint import GroupState
 from tests.amqp_client import connect
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
@@ -28,14 +29,18 @@ def test_the_last_checkpoint_is_not_written_beside_another(tmp_path: Path) -> No
         entered, beside = threading.Event(), threading.Event()
 
         def write_slowly(
-            states: Sequence[QueueCheckpoint], removed: Sequence[UUID] = (), clean: bool = False
+            states: Sequence[QueueCheckpoint],
+            removed: Sequence[UUID] = (),
+            clean: bool = False,
+            groups: Sequence[GroupState] = (),
+            removed_groups: Sequence[tuple[UUID, str]] = (),
         ) -> WrittenRound:
             if entered.is_set():
                 beside.set()
             elif not clean:
                 entered.set()
                 overlapped.append(beside.wait(BESIDE_SECONDS))
-            return write_round(states, removed, clean)
+            return write_round(states, removed, clean, groups, removed_groups)
 
         overlapped: list[bool] = []
         with connect(server.address) as client:

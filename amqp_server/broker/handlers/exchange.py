@@ -100,7 +100,7 @@ def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None]
         )
     exchange = vhost.exchanges.get(name)
     if exchange is None:
-        return answer(channel, reply)
+        return answer(channel, reply, channel.broker.definitions.pending_exchange(vhost.name, name))
     if method.if_unused and exchange.bindings:
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
     return answer(channel, reply, channel.broker.delete_exchange(vhost, exchange))

@@ -147,8 +147,10 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
     key = method.routing_key
     if not method.queue and not key:
         key = queue.name
-    if binding_identity(exchange, queue, key, method.arguments) not in exchange.bindings:
-        return answer(channel, QueueUnbindOk())
+    identity = binding_identity(exchange, queue, key, method.arguments)
+    if identity not in exchange.bindings:
+        pending = channel.broker.definitions.pending_binding(vhost.name, identity)
+        return answer(channel, QueueUnbindOk(), pending)
     check_not_locked(channel, queue)
     binding = vhost.unbind(exchange, queue, key, method.arguments)
     assert binding is not None, "it is among the exchange's"
@@ -175,7 +177,8 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     if queue is None:
         ok = None if method.no_wait else QueueDeleteOk(message_count=0)
         if not vhost.damaged.is_queue(name):
-            return answer(channel, ok)
+            # Whoever deletes it may still wait for the disk: this answer must not be sooner.
+            return answer(channel, ok, channel.broker.definitions.pending_queue(vhost.name, name))
         if method.if_empty:
             raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
         # As RabbitMQ does with a queue that has crashed.
