@@ -14,71 +14,26 @@ from amqp_server import __version__
 from amqp_server.config import LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from appendlog import Compression
-from cli.commands import COMMANDS, missing_library
+from cli.commands import missing_library
 from cli.logs import configure_logging
-from cli.option_groups import GroupedOptions
 from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
+from cli.server_group import PROGRAM, ServerGroup
 from cli.settings import (
     ServerOption,
     build_config,
     describe_place,
-    note_subcommand,
     read_config_file,
     runs_subcommand,
     unknown_variables,
 )
 from cli.version import describe_version
 
-PROGRAM: Final = "amqp-server"
 logger: Final = logging.getLogger(__name__)
 EXIT_REFUSED: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_OUTPUT_FAILED: Final = 1
 EXIT_NO_READER: Final = 141
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-
-class ServerGroup(GroupedOptions):
-    """The broker itself, with subcommands that own their options.
-
-    An option of the server before a subcommand would be ignored, so it is refused.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the subcommands, in the order of the help page."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a subcommand; None when there is none of that name."""
-        lazy = COMMANDS.get(cmd_name)
-        return lazy.load() if lazy else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options, after a look at whether a subcommand follows them.
-
-        Raises:
-            click.UsageError: An option of the server stands before a subcommand.
-        """
-        given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
-        if rest and rest[0] in COMMANDS:
-            note_subcommand(ctx, rest[0])
-            self._refuse_server_options(given, rest[0])
-        return super().parse_args(ctx, args)
-
-    def _refuse_server_options(self, given: dict[str, Any], command: str) -> None:
-        for param in self.params:
-            if isinstance(param, ServerOption) and param.name in given:
-                option = f"--{param.key}"
-                raise click.UsageError(
-                    f"{option} before '{command}' is an option of the server, which does not "
-                    f"start: write '{command}' first if it is meant for that "
-                    f"({PROGRAM} {command} {option} ...)"
-                )
 
 
 def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
