@@ -1,6 +1,5 @@
 """What of other queues holds for streams as well, and what does not."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,6 @@ import pytest
 from pamqp.base import Frame
 from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
 
-from amqp_server.broker.subscriptions.subscription import Subscription
-from amqp_server.broker.subscriptions.subscriptions import Subscriptions
-from appendlog import Log
 from tests.amqp_client import AmqpClient, connect
 from tests.conformance.streams import offset_of
 from tests.faults.faulty_filesystem import FaultyFileSystem
@@ -136,44 +132,3 @@ def test_a_stream_is_deleted_under_its_consumers(client: AmqpClient) -> None:
         client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, channel)
     client.declare("s", arguments=STREAM)
     assert client.ready_count("s") == 0
-
-
-@pytest.mark.parametrize("ends", ["the client", "the stream"])
-def test_a_place_that_is_found_too_late_leaves_nothing_behind(
-    tmp_path: Path, ends: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def search(self: Log, timestamp_ns: int) -> int:
-        begun.set()
-        assert may_end.wait(10)
-        return 0
-
-    def begin(*arguments: Any) -> Subscription:  # noqa: ANN401 - as they come
-        made.set()
-        return begin_really(*arguments)
-
-    made, begin_really = threading.Event(), Subscriptions.begin
-    monkeypatch.setattr(Subscriptions, "begin", begin)
-    monkeypatch.setattr(Log, "first_offset_at", search)
-    with ThreadedServer(tmp_path) as server, connect(server.address) as other:
-        other.open_channel(confirms=True)
-        other.declare("s", arguments=STREAM)
-        publish(other, 3)
-        queue = server.server.broker.vhosts["/"].queues["s"]
-        with connect(server.address) as client:
-            client.open_channel()
-            client.call(Basic.Qos(0, 5), Basic.QosOk)
-            client.send(Basic.Consume(queue="s", arguments={"x-stream-offset": "1h"}))
-            assert begun.wait(10)
-            if ends == "the stream":
-                other.call(Queue.Delete(queue="s"), Queue.DeleteOk)
-                may_end.set()
-                assert "no queue 's'" in client.expect_channel_close(404).reply_text
-            else:
-                client.socket.close()
-                server.wait_until(lambda: len(server.server.connections) == 1)
-                may_end.set()
-                assert made.wait(10)
-        other.call(Basic.Qos(0, 5), Basic.QosOk)
-        assert len(queue.subscriptions) == 0
