@@ -136,9 +136,13 @@ def test_a_stream_that_is_shortened_while_its_server_dies_keeps_its_offsets(
             client.consume("s", prefetch=100, arguments={"x-stream-offset": "first"}, channel=2)
             first = offset_of(client.expect_delivery(2))
             assert first >= count - kept
-            for offset in range(first + 1, count):
+            seen = first
+            while seen < count - 1:
                 message = client.expect_delivery(2)
-                assert offset_of(message) == offset
+                offset = offset_of(message)
+                # It may be shortened once more meanwhile: the reader goes on behind that.
+                assert seen < offset < count
                 assert message.body.rstrip(b"\0") == b"%d" % offset
+                seen = offset
             server.kill()
         server.restart()
