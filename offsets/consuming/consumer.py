@@ -180,10 +180,10 @@ class Consumer:
     def give_back(self, batch: ConsumedBatch) -> None:
         """Read a batch, and what follows it, once more: what of it is not acked comes again.
 
-        Raises:
-            LogNotFoundError: Its log is gone, or was never this consumer's.
+        Of a log that is gone nothing does.
         """
-        self._log(batch.log).go_back(batch.offsets[0])
+        if batch.log in self._logs:
+            self._logs[batch.log].go_back(batch.offsets[0])
 
     def commit(self, log: str, offset: int) -> int:
         """Say that all below `offset` is done; return how many were not yet.
