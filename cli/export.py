@@ -18,12 +18,12 @@ from appendlog.spark.errors import (
     ExportError,
     SparkFailedError,
 )
-from appendlog.spark.export import ExportReport, OnProgress, run_export
-from appendlog.spark.lease import ExportLease, lease_for_export
-from appendlog.spark.output import OutputDirectory
-from appendlog.spark.planning import ExportPlan, plan_export
-from appendlog.spark.queues import find_queue
-from appendlog.spark.session import spark_session
+from appendlog.spark.exporting.export import ExportReport, OnProgress, run_export
+from appendlog.spark.exporting.export_plan import ExportPlan, plan_export
+from appendlog.spark.exporting.lease import ExportLease, lease_for_export
+from appendlog.spark.exporting.output import OutputDirectory
+from appendlog.spark.planning.queues import find_queue
+from appendlog.spark.running.session import spark_session
 from cli.parameters import format_size
 
 EXIT_FAILED: Final = 1

@@ -37,7 +37,7 @@ class CarrierDelay(NamedTuple):
 def why_no_spark() -> str | None:
     """Return what is missing for Spark and how to install it, in one line; None if nothing is."""
     from appendlog.spark.errors import JavaError
-    from appendlog.spark.java import check_java
+    from appendlog.spark.running.java import check_java
 
     for library in ("pyspark", "pyarrow"):
         if find_spec(library) is None:
@@ -59,7 +59,7 @@ def query_delays(out: Path, log_path: Path) -> list[CarrierDelay]:
     Raises:
         ExportError: Spark did not start.
     """
-    from appendlog.spark.session import spark_session
+    from appendlog.spark.running.session import spark_session
 
     with spark_session("local[*]", log_path) as session:
         session.read.parquet(str(out)).createOrReplaceTempView("exported")

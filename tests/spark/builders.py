@@ -11,7 +11,7 @@ from appendlog import Log, LogOptions, encode_chunk, encode_message
 from appendlog.files.descriptors import Descriptors
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import PERSISTENT
-from appendlog.spark.queues import QueueLog
+from appendlog.spark.planning.queues import QueueLog
 from metadata.document import Document, encode_document
 from metadata.names import log_directory
 from metadata.paths import document_path

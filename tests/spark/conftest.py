@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from appendlog.spark.session import spark_session
+from appendlog.spark.running.session import spark_session
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from amqp_server.protocol.field_values import DecimalValue, FieldValue, Table
 from amqp_server.protocol.properties import decode_properties
 from appendlog.layout.message import decode_message
 from appendlog.reader import LogReader
-from appendlog.spark.queues import QueueLog
+from appendlog.spark.planning.queues import QueueLog
 
 Row = dict[str, Any]
 

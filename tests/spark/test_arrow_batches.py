@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.properties import Properties
 from appendlog.layout.message import encode_message
-from appendlog.spark.arrow_batches import BatchBuilder, MalformedMessageError
-from appendlog.spark.schema import ARROW_SCHEMA
+from appendlog.spark.decoding.arrow_batches import BatchBuilder, MalformedMessageError
+from appendlog.spark.schema.columns import ROWS
 from tests.spark.builders import all_kinds_of_messages, plain_messages
 from tests.spark.plain_reader import table_rows
 
@@ -16,7 +16,7 @@ def build(messages: list[bytes]) -> pa.RecordBatch:
     builder = BatchBuilder("/", "orders")
     batch = builder.build(range(len(messages)), [1_999] * len(messages), messages)
     batch.validate(full=True)
-    assert batch.schema == ARROW_SCHEMA
+    assert batch.schema == ROWS.arrow
     return batch
 
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import appendlog
-from appendlog.spark.export import run_export
-from appendlog.spark.output import OutputDirectory
-from appendlog.spark.planning import plan_export
-from appendlog.spark.queues import find_queue
+from appendlog.spark.exporting.export import run_export
+from appendlog.spark.exporting.export_plan import plan_export
+from appendlog.spark.exporting.output import OutputDirectory
+from appendlog.spark.planning.queues import find_queue
 from tests.servers import RunningServer
 from tests.spark.builders import plain_messages, store_queue
 from tests.spark.plain_reader import expected_rows, written_rows

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from appendlog import EmbeddedOptions
-from appendlog.spark.export import run_export
-from appendlog.spark.output import OutputDirectory
-from appendlog.spark.planning import plan_export
-from appendlog.spark.queues import find_queue
+from appendlog.spark.exporting.export import run_export
+from appendlog.spark.exporting.export_plan import plan_export
+from appendlog.spark.exporting.output import OutputDirectory
+from appendlog.spark.planning.queues import find_queue
 from offsets import LogRoot
 
 pytestmark = pytest.mark.spark

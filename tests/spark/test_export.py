@@ -7,18 +7,18 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from appendlog.spark import export as export_module
 from appendlog.spark.errors import (
     CorruptLogError,
     DataLossError,
     OutputError,
     SparkFailedError,
 )
-from appendlog.spark.export import ExportReport, run_export
-from appendlog.spark.output import OutputDirectory
-from appendlog.spark.part_writer import PartTask
-from appendlog.spark.planning import ExportPlan, plan_export
-from appendlog.spark.schema import COLUMNS, SPARK_SCHEMA
+from appendlog.spark.exporting import export as export_module
+from appendlog.spark.exporting.export import ExportReport, run_export
+from appendlog.spark.exporting.export_plan import ExportPlan, plan_export
+from appendlog.spark.exporting.output import OutputDirectory
+from appendlog.spark.exporting.part_writer import PartTask
+from appendlog.spark.schema.columns import COLUMNS, ROWS
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.plain_reader import Row, expected_rows, written_rows
 
@@ -82,7 +82,7 @@ def test_spark_reads_row_for_row_what_a_plain_reader_finds(
     frame = spark.read.parquet(str(out))
     expected = expected_rows(stored.location)
     assert spark_rows(frame) == expected
-    assert frame.drop("queue").schema == frame.sparkSession.createDataFrame([], SPARK_SCHEMA).schema
+    assert frame.drop("queue").schema == frame.sparkSession.createDataFrame([], ROWS.ddl).schema
     assert {row.queue for row in frame.select("queue").distinct().collect()} == {"orders"}
     assert len(stored.segments()) > 3
     assert report is not None

@@ -7,9 +7,10 @@ import pytest
 from crc32c import crc32c
 
 from appendlog import encode_chunk
-from appendlog.spark import part_writer
-from appendlog.spark.part_writer import PartResult, PartTask, write_part
-from appendlog.spark.planning import plan_export
+from appendlog.spark.decoding import log_batches
+from appendlog.spark.exporting import part_writer
+from appendlog.spark.exporting.export_plan import plan_export
+from appendlog.spark.exporting.part_writer import PartResult, PartTask, write_part
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.plain_reader import expected_rows, file_rows
 
@@ -49,7 +50,7 @@ def test_files_hold_what_a_plain_reader_finds(stored: StoredQueue, target: Path)
 def test_bodies_larger_than_a_batch_are_whole(
     stored: StoredQueue, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_writer, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(log_batches, "BATCH_BYTES", 1000)
     monkeypatch.setattr(part_writer, "ROW_GROUP_BYTES", 5000)
     sizes = [0, 10_000, 3, 999, 1000, 1001, 0, 70_000]
     stored.append([plain_messages(1, at, size)[0] for at, size in enumerate(sizes)], step=3)
@@ -62,7 +63,7 @@ def test_bodies_larger_than_a_batch_are_whole(
 def test_a_large_part_has_several_row_groups_and_the_same_ones_each_time(
     stored: StoredQueue, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_writer, "BATCH_RECORDS", 16)
+    monkeypatch.setattr(log_batches, "BATCH_RECORDS", 16)
     monkeypatch.setattr(part_writer, "ROW_GROUP_ROWS", 40)
     stored.append(plain_messages(100), step=5)
     first, second = (write_all(stored, target, 1 << 20) for _ in range(2))

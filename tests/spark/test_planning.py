@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
-from appendlog.spark.planning import ExportPlan, plan_export, subtract
+from appendlog.spark.exporting.export_plan import ExportPlan, plan_export, subtract
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.properties import decode_properties as decode_as_the_server
-from appendlog.spark.properties import PROPERTY_COLUMNS, decode_properties
+from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, decode_properties
 from tests.spark.plain_reader import clean
 
 NAMES = [name for name in PROPERTY_COLUMNS if name != "headers"]

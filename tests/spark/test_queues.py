@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from appendlog.spark.errors import QueueNotFoundError, StorageNotFoundError
-from appendlog.spark.queues import find_queue
+from appendlog.spark.planning.queues import find_queue
 from metadata.paths import document_path
 from tests.spark.builders import store_queue
 

@@ -1,4 +1,4 @@
-"""The columns of an export: names, Spark types, Arrow types.
+"""The columns of rows: names, Spark types, Arrow types.
 
 Names and meaning are Kafka's where Kafka has them (key, value, topic, partition, offset,
 timestamp, timestampType, headers), so that jobs move over unchanged. The schema only ever
@@ -9,7 +9,9 @@ large_string, microseconds in UTC, no dictionaries), so the same batches can fee
 data source. Everything is nullable: absent is null, never empty.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -67,7 +69,36 @@ COLUMNS: Final = (
     Column("headers", "MAP<STRING,STRING>", pa.map_(_STRING, _STRING), False),
 )
 
-SPARK_SCHEMA: Final = ", ".join(f"`{column.name}` {column.spark_type}" for column in COLUMNS)
-"""For `spark.read.schema(...)`."""
 
-ARROW_SCHEMA: Final = pa.schema([pa.field(c.name, c.arrow_type) for c in COLUMNS])
+@dataclass(frozen=True, slots=True)
+class RowSchema:
+    """The columns of some rows, in order; picklable.
+
+    Attributes:
+        columns: At least one, names differ.
+    """
+
+    columns: tuple[Column, ...]
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """Return the schema of record batches: equal to what Spark makes of `ddl`."""
+        return pa.schema([pa.field(c.name, c.arrow_type) for c in self.columns])
+
+    @property
+    def ddl(self) -> str:
+        """Return the columns as Spark's DDL."""
+        return ", ".join(f"`{column.name}` {column.spark_type}" for column in self.columns)
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        return [column.name for column in self.columns]
+
+    def only(self, names: Collection[str]) -> Self:
+        """Return a schema of those columns whose names are among `names`, in this one's order."""
+        return type(self)(tuple(column for column in self.columns if column.name in names))
+
+
+ROWS: Final = RowSchema(COLUMNS)
+"""What a row has unless less was asked for."""

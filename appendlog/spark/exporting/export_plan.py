@@ -15,7 +15,7 @@ from typing import Final
 
 from appendlog.reader import LogReader, Split
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
-from appendlog.spark.queues import QueueLog
+from appendlog.spark.planning.queues import QueueLog
 
 PART_BYTES: Final = 64 << 20
 """Size of a split of the log that becomes one file."""

@@ -1,4 +1,4 @@
-"""Messages of a log as an Arrow record batch of `schema.ARROW_SCHEMA`.
+"""Messages of a log as an Arrow record batch of a `RowSchema`.
 
 Publishers repeat themselves: everything before the body (flags, route, properties) is
 mostly the same bytes again. So a batch decodes each different such prefix once, makes
@@ -6,9 +6,9 @@ columns of those few rows, and spreads them over the messages with one `take`. O
 the body off is done per message.
 
 Two bounds keep the 32-bit positions inside an Arrow column safe, whatever the messages are:
-`BATCH_BYTES` (a batch ends once it holds that much, so it is at most that and one message,
-which a log bounds to 1 GiB), and `headers.HEADERS_BYTES_MAX` for text that may be longer than
-the bytes it was made of.
+`log_batches.BATCH_BYTES` (a batch ends once it holds that much, so it is at most that and one
+message, which a log bounds to 1 GiB), and `headers.HEADERS_BYTES_MAX` for text that may be
+longer than the bytes it was made of.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from appendlog.spark.properties import PROPERTY_COLUMNS, PropertyValue, decode_properties
-from appendlog.spark.schema import ARROW_SCHEMA, COLUMNS, PARTITION, TIMESTAMP_TYPE
-
-BATCH_RECORDS: Final = 8192
-BATCH_BYTES: Final = 8 << 20
+from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, PropertyValue, decode_properties
+from appendlog.spark.schema.columns import COLUMNS, PARTITION, ROWS, TIMESTAMP_TYPE, RowSchema
 
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
 _TYPES: Final = {column.name: column.arrow_type for column in COLUMNS}
@@ -45,14 +42,16 @@ class BatchBuilder:
     Args:
         vhost: Virtual host of the queue.
         queue: Name of the queue.
+        schema: Columns of the batches.
 
     Attributes:
         undecodable: Messages so far whose headers or properties are null because their bytes
             do not add up.
     """
 
-    def __init__(self, vhost: str, queue: str) -> None:
+    def __init__(self, vhost: str, queue: str, schema: RowSchema = ROWS) -> None:
         self.undecodable = 0
+        self._schema = schema
         self._vhost = _clean(vhost)
         self._queue = _clean(queue)
 
@@ -85,7 +84,7 @@ class BatchBuilder:
         for name, constant in constants.items():
             columns[name] = pa.repeat(pa.scalar(constant, _TYPES[name]), count)
         return pa.RecordBatch.from_arrays(
-            [columns[column.name] for column in COLUMNS], schema=ARROW_SCHEMA
+            [columns[name] for name in self._schema.names], schema=self._schema.arrow
         )
 
     def _prefix_columns(self, prefixes: Sequence[bytes], rows: list[int]) -> dict[str, pa.Array]:
@@ -108,7 +107,8 @@ class BatchBuilder:
         if unreadable:
             self.undecodable += sum(row in unreadable for row in rows)
         columns: dict[str, Sequence[PropertyValue]]
-        columns = dict(zip(PROPERTY_COLUMNS, zip(*values, strict=True), strict=True))
+        by_property = zip(*values, strict=True) if values else ((),) * len(PROPERTY_COLUMNS)
+        columns = dict(zip(PROPERTY_COLUMNS, by_property, strict=True))
         columns |= {"exchange": exchanges, "key": keys}
         del columns["headers"]
         arrays = {name: pa.array(column, _TYPES[name]) for name, column in columns.items()}

@@ -18,10 +18,10 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from appendlog.spark.errors import CorruptLogError, DataLossError, OutputError, SparkFailedError
-from appendlog.spark.output import FinishedPart, OutputDirectory
-from appendlog.spark.part_writer import PartResult, PartTask, write_parts
-from appendlog.spark.planning import ExportPlan
-from appendlog.spark.session import reason
+from appendlog.spark.exporting.export_plan import ExportPlan
+from appendlog.spark.exporting.output import FinishedPart, OutputDirectory
+from appendlog.spark.exporting.part_writer import PartResult, PartTask, write_parts
+from appendlog.spark.running.session import reason
 
 POLL_SECONDS: Final = 0.2
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from appendlog.errors import LogError
 from appendlog.reclaim.leases import HeldLease
-from appendlog.spark.export import OnProgress
-from appendlog.spark.queues import QueueLog
+from appendlog.spark.exporting.export import OnProgress
+from appendlog.spark.planning.queues import QueueLog
 
 
 class ExportLease:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import appendlog
 from appendlog.spark.errors import MasterError, SparkFailedError
-from appendlog.spark.java import check_java
+from appendlog.spark.running.java import check_java
 
 APPLICATION: Final = "amqp-server export"
 LOCAL: Final = "local"

@@ -21,16 +21,12 @@ import pyarrow.parquet as pq
 
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
 from appendlog.reader import LogReader, Split
-from appendlog.spark.arrow_batches import (
-    BATCH_BYTES,
-    BATCH_RECORDS,
-    BatchBuilder,
-    MalformedMessageError,
-)
-from appendlog.spark.output import file_metadata, part_name
-from appendlog.spark.planning import open_reader
-from appendlog.spark.queues import QueueLog
-from appendlog.spark.schema import ARROW_SCHEMA, COLUMNS
+from appendlog.spark.decoding.arrow_batches import MalformedMessageError
+from appendlog.spark.decoding.log_batches import log_batches
+from appendlog.spark.exporting.export_plan import open_reader
+from appendlog.spark.exporting.output import file_metadata, part_name
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import COLUMNS, ROWS
 
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -87,11 +83,12 @@ class PartResult:
     is_removed: bool = False
 
     def add_gap(self, start: int, end: int) -> None:
-        """Count offsets that the log does not have; nothing when the range is empty."""
-        if start < end:
-            self.missing += end - start
-            if len(self.gaps) < GAPS_MAX:
-                self.gaps.append((start, end))
+        """Count offsets that the log does not have; joined with the gap before if they meet."""
+        self.missing += end - start
+        if self.gaps and self.gaps[-1][1] == start:
+            self.gaps[-1] = (self.gaps[-1][0], end)
+        elif len(self.gaps) < GAPS_MAX:
+            self.gaps.append((start, end))
 
 
 def write_part(task: PartTask) -> PartResult:
@@ -135,7 +132,7 @@ def _write(reader: LogReader, task: PartTask, path: Path, result: PartResult) ->
     with path.open("xb") as file:
         with pq.ParquetWriter(
             file,
-            ARROW_SCHEMA,
+            ROWS.arrow,
             compression="zstd",
             compression_level=1,
             use_dictionary=_DICTIONARIES,
@@ -149,27 +146,13 @@ def _write(reader: LogReader, task: PartTask, path: Path, result: PartResult) ->
 
 
 def _batches(reader: LogReader, task: PartTask, result: PartResult) -> Iterator[pa.RecordBatch]:
-    builder = BatchBuilder(task.log.vhost, task.log.queue)
-    expected = result.start_offset
-    for read in reader.read_split(task.split, BATCH_RECORDS, BATCH_BYTES):
-        expected = _note_gaps(read.offsets, expected, result)
-        if read.offsets:
-            yield builder.build(read.offsets, read.timestamps_ns, read.messages)
-            result.rows += len(read.offsets)
-    result.add_gap(expected, result.end_offset)
-    result.undecodable = builder.undecodable
-
-
-def _note_gaps(offsets: list[int], expected: int, result: PartResult) -> int:
-    """Count what is missing from `expected` on; return the offset behind the last one."""
-    if not offsets:
-        return expected
-    if offsets[0] == expected and offsets[-1] - expected + 1 == len(offsets):
-        return offsets[-1] + 1
-    for offset in offsets:
-        result.add_gap(expected, offset)
-        expected = offset + 1
-    return expected
+    for batch in log_batches(reader, task.log, task.split):
+        for start, end in batch.missing:
+            result.add_gap(start, end)
+        result.rows += batch.rows.num_rows
+        result.undecodable += batch.undecodable
+        if batch.rows.num_rows:
+            yield batch.rows
 
 
 def _row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.queues import QueueLog
-from appendlog.spark.schema import SCHEMA_VERSION
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import SCHEMA_VERSION
 from metadata.names import encode_name
 
 WORK_DIRECTORY: Final = "_amqplog"

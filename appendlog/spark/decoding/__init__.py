@@ -1,0 +1,1 @@
+"""Records of a log to Arrow record batches."""

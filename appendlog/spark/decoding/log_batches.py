@@ -1,0 +1,92 @@
+"""A split of a log as Arrow record batches, with an account of what is not in them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from appendlog.reader import LogReader, Split
+from appendlog.segments.read_result import Records
+from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import ROWS, RowSchema
+
+BATCH_RECORDS: Final = 8192
+BATCH_BYTES: Final = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """The rows of the offsets `[start_offset, end_offset)`.
+
+    The batches of a split tile it: each begins where the one before ends.
+
+    Attributes:
+        rows: Of the schema asked for; may be empty.
+        start_offset: Inclusive.
+        end_offset: Exclusive.
+        missing: Ranges of offsets in it that have no row, in order.
+        lost: Ranges that were damaged and skipped, in order: missing too.
+        undecodable: Rows with null headers or properties, because their bytes do not add up.
+    """
+
+    rows: pa.RecordBatch
+    start_offset: int
+    end_offset: int
+    missing: Sequence[tuple[int, int]]
+    lost: Sequence[tuple[int, int]]
+    undecodable: int
+
+
+def log_batches(
+    reader: LogReader, log: QueueLog, split: Split, schema: RowSchema = ROWS
+) -> Iterator[LogBatch]:
+    """Read and decode a split; a batch has at most `BATCH_RECORDS` rows.
+
+    Its messages are `BATCH_BYTES` at most, or that and one message if one is larger.
+
+    Args:
+        reader: Of the log.
+        log: Whose it is.
+        split: Of it.
+        schema: Columns to make; others cost nothing.
+
+    Raises:
+        OffsetOutOfRangeError: Retention removed the segment since the planning.
+        CorruptRecordError: Damage, unless the reader skips it.
+        MalformedMessageError: A record is no message.
+    """
+    builder = BatchBuilder(log.vhost, log.queue, schema)
+    start = split.start_offset
+    for read in reader.read_split(split, BATCH_RECORDS, BATCH_BYTES):
+        undecodable = builder.undecodable
+        rows = builder.build(read.offsets, read.timestamps_ns, read.messages)
+        yield LogBatch(
+            rows,
+            start,
+            read.next_offset,
+            missing_offsets(read.parts, start, read.next_offset),
+            read.lost,
+            builder.undecodable - undecodable,
+        )
+        start = read.next_offset
+    if start < split.end_offset:
+        missing = [(start, split.end_offset)]
+        yield LogBatch(builder.build([], [], []), start, split.end_offset, missing, [], 0)
+
+
+def missing_offsets(parts: Sequence[Records], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the ranges of `[start, end)` in which there is no record, in order."""
+    missing: list[tuple[int, int]] = []
+    for part in parts:
+        first, last = part.offsets[0], part.offsets[-1]
+        is_dense = last - first + 1 == len(part)
+        for offset in (first,) if is_dense else part.offsets:
+            if start < offset:
+                missing.append((start, offset))
+            start = offset + 1
+        start = last + 1
+    if start < end:
+        missing.append((start, end))
+    return missing

@@ -1,0 +1,1 @@
+"""The export: from a plan to files that are committed."""

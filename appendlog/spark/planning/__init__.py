@@ -1,0 +1,1 @@
+"""Which logs, which offsets of them, cut into what pieces."""

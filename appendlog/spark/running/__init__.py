@@ -1,0 +1,1 @@
+"""Spark itself: starting it, and giving it what its workers need."""

@@ -1,0 +1,1 @@
+"""The rows: which columns, of which types, under which names."""
