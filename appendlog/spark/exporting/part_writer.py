@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
 from appendlog.reader import LogReader, Split
@@ -25,18 +24,14 @@ from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.log_batches import log_batches
 from appendlog.spark.exporting.export_plan import open_reader
 from appendlog.spark.exporting.output import file_metadata, part_name
+from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.planning.queues import QueueLog
-from appendlog.spark.schema.columns import COLUMNS, ROWS
+from appendlog.spark.schema.columns import ROWS
 
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
 GAPS_MAX: Final = 100
 """Gaps that are listed; more are only counted."""
-
-_HEADERS_LEAVES: Final = ["headers.key_value.key", "headers.key_value.value"]
-_DICTIONARIES: Final = [column.name for column in COLUMNS if column.is_repetitive] + _HEADERS_LEAVES
-# Numbers that mostly grow.
-_DELTAS: Final = dict.fromkeys(("offset", "timestamp", "message_timestamp"), "DELTA_BINARY_PACKED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +125,14 @@ def write_parts(tasks: Iterable[PartTask]) -> Iterator[PartResult]:
 
 def _write(reader: LogReader, task: PartTask, path: Path, result: PartResult) -> None:
     with path.open("xb") as file:
-        with pq.ParquetWriter(
-            file,
-            ROWS.arrow,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=_DICTIONARIES,
-            column_encoding=_DELTAS,
-        ) as writer:
+        writer = ParquetFormat().open(file, ROWS.arrow)
+        try:
             for group in _row_groups(_batches(reader, task, result)):
-                writer.write_table(group, row_group_size=group.num_rows)
-            writer.add_key_value_metadata(file_metadata(task.log) | _summary(result))
+                writer.write(group)
+        except BaseException:
+            writer.discard()
+            raise
+        writer.close(file_metadata(task.log) | _summary(result))
         file.flush()
         os.fsync(file.fileno())
 

@@ -30,7 +30,7 @@ class Column(NamedTuple):
         spark_type: As in Spark's DDL.
         arrow_type: As Spark translates `spark_type`.
         is_repetitive: Few different values: worth a dictionary in Parquet. Of a map the parts
-            decide, see `part_writer`.
+            decide, see `parquet_format`.
     """
 
     name: str
