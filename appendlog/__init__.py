@@ -37,10 +37,11 @@ from appendlog.layout.records import COMPILED, cut_messages, encode_chunk, walk_
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log import Log
 from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
-from appendlog.reader import LogReader, Split
+from appendlog.reader import LogReader
 from appendlog.reclaim.retention import RetentionPolicy
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.read_result import ReadResult, Records
+from appendlog.split_reader import Split, SplitReader
 
 __all__ = [
     "COMPILED",
@@ -83,6 +84,7 @@ __all__ = [
     "RetentionPolicy",
     "SegmentSummary",
     "Split",
+    "SplitReader",
     "StoredRecord",
     "ThreadFlusher",
     "UnsupportedFormatError",

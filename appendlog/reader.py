@@ -6,9 +6,7 @@ exactly and can be read anywhere, in any order; a split is plain data and pickla
 """
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -28,41 +26,20 @@ from appendlog.layout.summary import SegmentSummary
 from appendlog.options import INDEX_INTERVAL_BYTES
 from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import DurableEnd, promises_nothing, read_durable_end
+from appendlog.segments.looked_up import LookedUpSegments
 from appendlog.segments.mapped_indexes import MappedIndexes
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_indexes import SegmentIndexes
-from appendlog.segments.segment_reader import ReadRequest, SegmentReader
+from appendlog.segments.segment_reader import SegmentReader
 from appendlog.segments.time_search import first_offset_at
+from appendlog.split_reader import BATCH_BYTES, BATCH_RECORDS, Split, SplitReader
 
 SPLIT_BYTES: Final = 16 << 20
-BATCH_RECORDS: Final = 8192
-BATCH_BYTES: Final = 4 << 20
 
 _MAGIC_OCTETS: Final = SEGMENT_MAGIC.to_bytes(4, "little")
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A piece of one segment: the offsets `[start_offset, end_offset)`.
-
-    Attributes:
-        segment_base_offset: Which segment.
-        generation: Which compaction of it.
-        start_position: A chunk start at or before `start_offset`; a hint that is checked.
-        end_position: Where `end_offset` stands, as far as the index tells; a hint.
-        start_offset: Inclusive.
-        end_offset: Exclusive.
-    """
-
-    segment_base_offset: int
-    generation: int
-    start_position: int
-    end_position: int
-    start_offset: int
-    end_offset: int
 
 
 class LogReader:
@@ -95,7 +72,8 @@ class LogReader:
         self._descriptors = Descriptors(capacity=4)
         self._places: SegmentIndexes
         self._skip_damage = skip_damage
-        self._segments: list[Segment] = []
+        self._segments: Sequence[Segment] = ()
+        self._names: list[SegmentName] = []
         self._durable: DurableEnd | None = None
         names = newest_generations(directory, self._filesystem)
         if names:
@@ -143,11 +121,15 @@ class LogReader:
             if not self.log_start_offset <= offset <= self.log_end_offset:
                 raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
         splits: list[Split] = []
-        for at, segment in enumerate(self._segments):
-            stop = self._segments[at + 1].base_offset if at + 1 < len(self._segments) else last
-            low, high = max(first, segment.base_offset), min(last, stop)
+        for at, name in enumerate(self._names):
+            is_last = at + 1 == len(self._names)
+            stop = last if is_last else self._names[at + 1].base_offset
+            low, high = max(first, name.base_offset), min(last, stop)
             if low < high:
-                splits += self._cut(segment, low, high, split_bytes)
+                try:
+                    splits += self._cut(self._segments[at], low, high, split_bytes)
+                except FileNotFoundError as error:
+                    raise OffsetOutOfRangeError(low, stop, max(stop, last)) from error
         return splits
 
     def read_split(
@@ -164,41 +146,8 @@ class LogReader:
             OffsetOutOfRangeError: Retention removed the segment since the planning.
             CorruptRecordError: Damage, unless it is to be skipped.
         """
-        segment = self._segment(split)
-        reader = self._segment_reader()
-        offset, position = split.start_offset, split.start_position
-        likely_end = split.end_position
-        if segment.name.generation != split.generation:
-            position = likely_end = 0
-        is_checked = False
-        while offset < split.end_offset:
-            batch = ReadResult(next_offset=offset)
-            try:
-                if not is_checked:
-                    position = reader.checked(segment, position, offset)
-                    is_checked = True
-                position = reader.read(
-                    ReadRequest(
-                        segment,
-                        position,
-                        split.end_offset,
-                        batch_records,
-                        batch_bytes,
-                        batch,
-                        likely_end=likely_end,
-                        max_windows=1,
-                    )
-                )
-            except FileNotFoundError:
-                # Compacted, or removed by retention; what is left of it is read on from here.
-                segment = self._successor(segment)
-                position, likely_end, is_checked = 0, 0, False
-                continue
-            if position >= segment.data_bytes:
-                batch.next_offset = split.end_offset
-            offset = batch.next_offset
-            if batch.parts or batch.lost:
-                yield batch
+        reader = SplitReader(self.directory, self._filesystem, self._on_damage, self._descriptors)
+        return reader.read(split, batch_records, batch_bytes)
 
     def read(self, start: int | None = None, end: int | None = None) -> Iterator[ReadResult]:
         """Return the records of `[start, end)` in batches; see `plan_splits`, `read_split`."""
@@ -221,20 +170,24 @@ class LogReader:
         )
 
     def _load(self, names: list[SegmentName]) -> None:
-        header = self._first_header(names)
-        if header is None:
-            if len(names) == 1 and self._is_beginning(names[0]):
-                return
-            raise LogError(f"{self.directory}: {len(names)} segments, none with a readable header")
         if self.identity is None:
-            self._begin(header.identity)
-        durable = read_durable_end(self._filesystem, self.directory, header.identity.incarnation)
+            header = self._first_header(names)
+            if header is not None:
+                self._begin(header.identity)
+            elif len(names) == 1 and self._is_beginning(names[0]):
+                return
+            else:
+                count = len(names)
+                raise LogError(f"{self.directory}: {count} segments, none with a readable header")
+        assert self.identity is not None
+        durable = read_durable_end(self._filesystem, self.directory, self.identity.incarnation)
         self._durable = durable
         if durable is not None:
             names = [name for name in names if name.base_offset <= durable.segment_base_offset]
-        self._segments = [self._look_at(name, is_last=name is names[-1]) for name in names]
-        for before, after in pairwise(self._segments):
-            before.summary.end_offset = max(before.summary.end_offset, after.base_offset)
+        self._names = names
+        self._segments = LookedUpSegments(
+            names, lambda name: self._look_newest(name, is_last=name is names[-1])
+        )
         self.log_start_offset = names[0].base_offset if names else 0
         if self._segments:
             self.log_end_offset = self._find_end(self._segments[-1], durable)
@@ -251,13 +204,24 @@ class LogReader:
             is_owner=False,
         )
 
+    def _look_newest(self, name: SegmentName, *, is_last: bool) -> Segment:
+        """Look at a segment, or at what a compaction has made of it since it was listed."""
+        try:
+            return self._look_at(name, is_last=is_last)
+        except FileNotFoundError:
+            for newer in newest_generations(self.directory, self._filesystem):
+                if newer.base_offset == name.base_offset and newer != name:
+                    return self._look_at(newer, is_last=is_last)
+            raise
+
     def _look_at(self, name: SegmentName, *, is_last: bool) -> Segment:
         # Compacted ones are sealed too when an `end` from before speaks of them.
         segment = self._sealed(name) if not is_last or name.generation else None
         return segment or self._unsealed(name)
 
     def _first_header(self, names: list[SegmentName]) -> SegmentHeader | None:
-        for name in names:
+        # The last one first: it is looked at in any case.
+        for name in reversed(names):
             path = self.directory / name.file_name
             data = self._filesystem.read_file(path, SEGMENT_HEADER_BYTES_MAX)
             header = decode_segment_header(data, path)
@@ -324,32 +288,28 @@ class LogReader:
             if entry.offset <= low:
                 position = entry.position
             elif entry.offset >= high:
-                splits.append(Split(*segment.name, position, entry.position, start, high))
+                splits.append(self._split(segment, position, entry.position, start, high))
                 return splits
             elif entry.position - position >= split_bytes:
-                splits.append(Split(*segment.name, position, entry.position, start, entry.offset))
+                splits.append(self._split(segment, position, entry.position, start, entry.offset))
                 start, position = entry.offset, entry.position
-        splits.append(Split(*segment.name, position, segment.data_bytes, start, high))
+        splits.append(self._split(segment, position, segment.data_bytes, start, high))
         return splits
 
-    def _segment(self, split: Split) -> Segment:
-        for segment in self._segments:
-            if (
-                segment.base_offset == split.segment_base_offset
-                and segment.name.generation >= split.generation
-            ):
-                return segment
-        raise OffsetOutOfRangeError(split.start_offset, self.log_start_offset, self.log_end_offset)
-
-    def _successor(self, gone: Segment) -> Segment:
-        """Return the next generation of a segment whose file is not there any more."""
-        for name in newest_generations(self.directory, self._filesystem):
-            if name.base_offset == gone.base_offset and name.generation > gone.name.generation:
-                segment = self._sealed(name)
-                if segment is not None:
-                    self._segments[self._segments.index(gone)] = segment
-                    return segment
-        raise OffsetOutOfRangeError(gone.base_offset, self.log_start_offset, self.log_end_offset)
+    def _split(
+        self, segment: Segment, position: int, end_position: int, start: int, end: int
+    ) -> Split:
+        assert self.identity is not None
+        return Split(
+            *segment.name,
+            position,
+            end_position,
+            start,
+            end,
+            segment.header_bytes,
+            segment.data_bytes,
+            self.identity.salt,
+        )
 
     def _segment_reader(self) -> SegmentReader:
         assert self.identity is not None

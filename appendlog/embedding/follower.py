@@ -108,6 +108,7 @@ class LogFollower(LogReader):
         for _ in range(_LOOKS_MAX):
             try:
                 super()._load(names)
+                self._segments = list(self._segments)  # it reads on: all are looked at once
             except FileNotFoundError:
                 # Removed between the listing and the look: the listing is old.
                 names = newest_generations(self.directory, self._filesystem)

@@ -35,7 +35,9 @@ def first_offset_at(
     Raises:
         OSError: A file cannot be read.
     """
-    first = bisect_left(segments[:-1], timestamp_ns, key=_last_timestamp_ns)
+    first = bisect_left(
+        range(len(segments) - 1), timestamp_ns, key=lambda at: _last_timestamp_ns(segments[at])
+    )
     for at in range(first, len(segments)):
         stop = segments[at + 1].base_offset if at + 1 < len(segments) else end
         found = _in_segment(segments[at], timestamp_ns, stop, indexes, reader)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import CorruptRecordError, LogError, LogReader, OffsetOutOfRangeError
+from appendlog import CorruptRecordError, LogError, LogReader, OffsetOutOfRangeError, SplitReader
 from tests.appendlog.builders import IDENTITY, append, chunk, expected, message, open_log
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -99,18 +99,45 @@ def test_splits_tile_any_range_exactly(tmp_path: Path, split_bytes: int, is_inde
     reader.close()
 
 
+class OpenCountingFileSystem(FaultyFileSystem):
+    """Notes which files are opened, and counts what is read of them."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.opened: set[str] = set()
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        self.opened.add(path.name)
+        return super().open(path, flags, mode)
+
+
 def test_a_small_range_reads_an_index_and_little_more(tmp_path: Path) -> None:
-    log, _ = open_log(tmp_path, segment_bytes=100_000)
+    log, _ = open_log(tmp_path, segment_bytes=30_000)
     append(log, 0, 6_000, sync=False, step=20)
     log.close()
-    plan = LogReader(tmp_path).plan_splits(3_010, 3_020)
-    (split,) = plan
-    filesystem = FaultyFileSystem(tmp_path)
+    segments = sorted(path.name for path in tmp_path.glob("*.log"))
+    assert len(segments) > 5
+    filesystem = OpenCountingFileSystem(tmp_path)
     reader = LogReader(tmp_path, filesystem)
-    opened = filesystem.read_bytes
-    batches = list(reader.read_split(split))
+    (split,) = reader.plan_splits(3_010, 3_020)
+    reader.close()
+    here = max(name for name in segments if name <= f"{3_010:020d}.log")
+    assert filesystem.opened <= {"end", here, here.replace(".log", ".index"), segments[-1]}
+    filesystem = OpenCountingFileSystem(tmp_path)
+    batches = list(SplitReader(tmp_path, filesystem).read(split))
     assert [offset for batch in batches for offset in batch.offsets] == list(range(3_010, 3_020))
-    assert filesystem.read_bytes - opened < 3 * len(chunk(0, 20))
+    assert filesystem.opened == {here}
+    assert filesystem.read_bytes < 3 * len(chunk(0, 20))
+
+
+def test_segments_that_retention_removed_meanwhile_are_out_of_range(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=700)
+    append(log, 0, 30)
+    with LogReader(tmp_path) as reader:
+        log.remove_settled(10)
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            reader.plan_splits(0, 30)
+        assert caught.value.log_start_offset <= log.log_start_offset
 
 
 def test_a_range_outside_the_log_is_refused(tmp_path: Path) -> None:

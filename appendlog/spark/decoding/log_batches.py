@@ -6,11 +6,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from appendlog.reader import LogReader, Split
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.arrow_batches import BatchBuilder
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS, RowSchema
+from appendlog.split_reader import Split, SplitReader
 
 BATCH_RECORDS: Final = 8192
 BATCH_BYTES: Final = 8 << 20
@@ -40,7 +40,7 @@ class LogBatch:
 
 
 def log_batches(
-    reader: LogReader, log: QueueLog, split: Split, schema: RowSchema = ROWS
+    reader: SplitReader, log: QueueLog, split: Split, schema: RowSchema = ROWS
 ) -> Iterator[LogBatch]:
     """Read and decode a split; a batch has at most `BATCH_RECORDS` rows.
 
@@ -59,7 +59,7 @@ def log_batches(
     """
     builder = BatchBuilder(log.vhost, log.queue, schema)
     start = split.start_offset
-    for read in reader.read_split(split, BATCH_RECORDS, BATCH_BYTES):
+    for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES):
         undecodable = builder.undecodable
         rows = builder.build(read.offsets, read.timestamps_ns, read.messages)
         yield LogBatch(

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from appendlog.reader import LogReader, Split
+from appendlog.reader import LogReader
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.split_reader import Split
 
 PART_BYTES: Final = 64 << 20
 """Size of a split of the log that becomes one file."""

@@ -19,14 +19,13 @@ from typing import Final
 import pyarrow as pa
 
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
-from appendlog.reader import LogReader, Split
 from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.log_batches import log_batches
-from appendlog.spark.exporting.export_plan import open_reader
 from appendlog.spark.exporting.output import file_metadata, part_name
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS
+from appendlog.split_reader import Split, SplitReader
 
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
@@ -98,7 +97,7 @@ def write_part(task: PartTask) -> PartResult:
     # Unique: a second attempt, or a speculative copy, never meets the first.
     name = part_name(split.start_offset, split.end_offset)
     path = task.directory / f"{uuid.uuid4().hex}-{name}"
-    reader = open_reader(task.log.directory)
+    reader = SplitReader(task.log.directory)
     try:
         _write(reader, task, path, result)
     except (OffsetOutOfRangeError, FileNotFoundError):
@@ -123,7 +122,7 @@ def write_parts(tasks: Iterable[PartTask]) -> Iterator[PartResult]:
     return map(write_part, tasks)
 
 
-def _write(reader: LogReader, task: PartTask, path: Path, result: PartResult) -> None:
+def _write(reader: SplitReader, task: PartTask, path: Path, result: PartResult) -> None:
     with path.open("xb") as file:
         writer = ParquetFormat().open(file, ROWS.arrow)
         try:
@@ -137,7 +136,7 @@ def _write(reader: LogReader, task: PartTask, path: Path, result: PartResult) ->
         os.fsync(file.fileno())
 
 
-def _batches(reader: LogReader, task: PartTask, result: PartResult) -> Iterator[pa.RecordBatch]:
+def _batches(reader: SplitReader, task: PartTask, result: PartResult) -> Iterator[pa.RecordBatch]:
     for batch in log_batches(reader, task.log, task.split):
         for start, end in batch.missing:
             result.add_gap(start, end)

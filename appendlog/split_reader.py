@@ -1,0 +1,189 @@
+"""Reading pieces of a log that were planned elsewhere, opening only the files that they are in.
+
+A plan is made once, by a `LogReader`, which knows the log's ends. Who carries out a part of it,
+perhaps in another process on another machine, needs no more than the part says: a `Split`.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.layout.summary import SegmentSummary
+from appendlog.recovery.generations import newest_generations
+from appendlog.segments.read_result import ReadResult
+from appendlog.segments.sealed import read_footer
+from appendlog.segments.segment import Segment, SegmentName
+from appendlog.segments.segment_reader import ReadRequest, SegmentReader
+
+BATCH_RECORDS: Final = 8192
+BATCH_BYTES: Final = 4 << 20
+
+OnDamage = Callable[[Path, int, int, str], None]
+"""Called with (path, position, next offset, reason) at a damaged place; may raise to stop there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A piece of one segment: the offsets `[start_offset, end_offset)`. Plain data, picklable.
+
+    Attributes:
+        segment_base_offset: Which segment.
+        generation: Which compaction of it.
+        start_position: A chunk start at or before `start_offset`; a hint that is checked.
+        end_position: Where `end_offset` stands, as far as the index tells; a hint.
+        start_offset: Inclusive.
+        end_offset: Exclusive.
+        first_position: Where the first chunk of the segment stands.
+        data_bytes: Where its chunks ended, or what of them was on the disk for good, when
+            this was planned; nothing behind it is read.
+        salt: Of the log.
+    """
+
+    segment_base_offset: int
+    generation: int
+    start_position: int
+    end_position: int
+    start_offset: int
+    end_offset: int
+    first_position: int
+    data_bytes: int
+    salt: int
+
+
+def refuse_damage(path: Path, position: int, offset: int, reason: str) -> None:
+    """Stop at damage.
+
+    Raises:
+        CorruptRecordError: Always.
+    """
+    raise CorruptRecordError(path, position, offset, reason)
+
+
+class SplitReader:
+    """Reads splits of one log.
+
+    Args:
+        directory: Of the log.
+        filesystem: The operating system's by default.
+        on_damage: Stops by default. One that returns has the damage skipped, and
+            `ReadResult.lost` tells which offsets that cost.
+        descriptors: Open files; a set of its own by default.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        filesystem: FileSystem | None = None,
+        on_damage: OnDamage = refuse_damage,
+        descriptors: Descriptors | None = None,
+    ) -> None:
+        self._directory = directory
+        self._filesystem = filesystem or FileSystem()
+        self._on_damage = on_damage
+        self._descriptors = descriptors or Descriptors(capacity=1)
+
+    def close(self) -> None:
+        """Close the file that is still open; it is opened again when needed."""
+        self._descriptors.close()
+
+    def read(
+        self, split: Split, batch_records: int = BATCH_RECORDS, batch_bytes: int = BATCH_BYTES
+    ) -> Iterator[ReadResult]:
+        """Return the records of a split, in batches; an empty batch is never returned.
+
+        Args:
+            split: Of this log.
+            batch_records: At most this many in a batch, >= 1.
+            batch_bytes: A batch ends once its messages reach this, >= 1.
+
+        Raises:
+            OffsetOutOfRangeError: Retention removed the segment since the planning.
+            CorruptRecordError: Damage, unless it is to be skipped.
+            OSError: A file cannot be read.
+        """
+        segment = self._planned(split)
+        reader = self._segment_reader(split)
+        position, likely_end, is_checked = split.start_position, split.end_position, False
+        offset = split.start_offset
+        while offset < split.end_offset:
+            batch = ReadResult(next_offset=offset)
+            try:
+                if not is_checked:
+                    position = reader.checked(segment, position, offset)
+                    is_checked = True
+                position = reader.read(
+                    ReadRequest(
+                        segment,
+                        position,
+                        split.end_offset,
+                        batch_records,
+                        batch_bytes,
+                        batch,
+                        likely_end=likely_end,
+                        max_windows=1,
+                    )
+                )
+            except FileNotFoundError:
+                # Compacted, or removed by retention; what is left of it is read on from here.
+                segment = self._successor(split, segment)
+                position, likely_end, is_checked = 0, 0, False
+                continue
+            if position >= segment.data_bytes:
+                batch.next_offset = split.end_offset
+            _clip(batch, split.end_offset)
+            offset = batch.next_offset
+            if batch.parts or batch.lost:
+                yield batch
+
+    def _planned(self, split: Split) -> Segment:
+        name = SegmentName(split.segment_base_offset, split.generation)
+        segment = Segment(
+            self._directory,
+            name,
+            split.first_position,
+            SegmentSummary(name.base_offset, split.end_offset, 0),
+        )
+        segment.size_bytes = segment.data_bytes = split.data_bytes
+        return segment
+
+    def _successor(self, split: Split, gone: Segment) -> Segment:
+        """Return the next generation of a segment whose file is not there any more."""
+        names = newest_generations(self._directory, self._filesystem)
+        for name in names:
+            if name.base_offset == gone.base_offset and name.generation > gone.name.generation:
+                segment = self._compacted(split, name)
+                if segment is not None:
+                    return segment
+        log_start_offset = names[0].base_offset if names else split.end_offset
+        raise OffsetOutOfRangeError(
+            split.start_offset, log_start_offset, max(log_start_offset, split.end_offset)
+        )
+
+    def _compacted(self, split: Split, name: SegmentName) -> Segment | None:
+        path = self._directory / name.file_name
+        with self._descriptors.borrow(self._filesystem, path, os.O_RDONLY) as descriptor:
+            size = self._filesystem.size(descriptor)
+            footer = read_footer(self._filesystem, descriptor, split.salt, name.base_offset)
+        if footer is None:
+            return None
+        summary, chunk = footer
+        segment = Segment(self._directory, name, split.first_position, summary)
+        segment.size_bytes, segment.data_bytes = size, size - len(chunk)
+        segment.is_sealed = True
+        return segment
+
+    def _segment_reader(self, split: Split) -> SegmentReader:
+        return SegmentReader(
+            self._filesystem, self._descriptors, split.salt, os.O_RDONLY, self._on_damage
+        )
+
+
+def _clip(batch: ReadResult, end_offset: int) -> None:
+    """Take off a batch what damage reaches past its split: the next split tells of that."""
+    batch.next_offset = min(batch.next_offset, end_offset)
+    batch.lost = [(start, min(end, end_offset)) for start, end in batch.lost if start < end_offset]
