@@ -1,0 +1,211 @@
+"""An output in a directory: every step is on the disk before it counts as done.
+
+A file is written under a temporary name, synced, and then linked (`create`: fails where the
+name is taken) or renamed (`open_new`) to its name; the directory is synced after it. So a name
+never stands for half a file, not even after a power cut.
+"""
+
+import fcntl
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+from appendlog.files.filesystem import FileSystem
+from appendlog.spark.exporting.store import OutputStore, StoredFile
+
+TEMPORARY_PREFIX: Final = "_tmp-"
+"""Names of unfinished files; Spark and Arrow see no file whose name begins with `_`."""
+
+_TRIES: Final = 16
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT
+_FILE_MODE: Final = 0o666
+_FOLDER_MODE: Final = 0o777
+"""As every other program writes: who may read an output is up to the umask."""
+
+_T = TypeVar("_T")
+
+
+class OutputFiles(FileSystem):
+    """The operations on files, and the one that only outputs need."""
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name, if that is free.
+
+        Raises:
+            FileExistsError: `target` is taken.
+        """
+        target.hardlink_to(source)
+
+
+class LocalStore(OutputStore):
+    """A directory; see `OutputStore`.
+
+    Args:
+        root: The directory, absolute; made when the first file is written.
+        files: Operations on files.
+    """
+
+    def __init__(self, root: Path, files: OutputFiles | None = None) -> None:
+        self.root: Final = root
+        self.url = str(root)
+        self._files: Final = files or OutputFiles()
+
+    def read(self, path: str) -> bytes:
+        """See `OutputStore.read`."""
+        return self._path(path).read_bytes()
+
+    def create(self, path: str, data: bytes) -> None:
+        """See `OutputStore.create`."""
+        target = self._path(path)
+        temporary = self._write_beside(target, data)
+        try:
+            self._files.link(temporary, target)
+        finally:
+            self._files.unlink(temporary)
+        self._sync(target.parent)
+
+    def list(self, folder: str) -> list[StoredFile]:
+        """See `OutputStore.list`."""
+        found: list[StoredFile] = []
+        pending = [self._path(folder) if folder else self.root]
+        while pending:
+            directory = pending.pop()
+            # Files and folders may go while they are listed: then they are not there.
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(Path(entry.path))
+                        continue
+                    with suppress(FileNotFoundError):
+                        path = Path(entry.path).relative_to(self.root).as_posix()
+                        found.append(StoredFile(path, entry.stat().st_size))
+        return sorted(found)
+
+    def move(self, source: str, target: str) -> None:
+        """See `OutputStore.move`."""
+        old, new = self._path(source), self._path(target)
+        try:
+            self._with_parent(new, lambda: self._rename(old, new))
+        except FileNotFoundError:
+            if not new.exists():
+                raise
+        self._sync(new.parent)
+        self._remove_empty(old.parent)
+
+    def delete(self, path: str) -> None:
+        """See `OutputStore.delete`."""
+        target = self._path(path)
+        with suppress(FileNotFoundError):
+            self._files.unlink(target)
+        self._remove_empty(target.parent)
+
+    @contextmanager
+    def open_new(self, path: str) -> Iterator[BinaryIO]:
+        """See `OutputStore.open_new`."""
+        target = self._path(path)
+        temporary = _temporary(target)
+        descriptor = self._open_new(temporary)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                self._files.fsync(file.fileno())
+            self._files.rename(temporary, target)
+        except BaseException:
+            with suppress(OSError):
+                self._files.unlink(temporary)
+            raise
+        self._files.sync_directory(target.parent)
+
+    def open_read(self, path: str) -> BinaryIO:
+        """See `OutputStore.open_read`."""
+        return self._path(path).open("rb")
+
+    @contextmanager
+    def locked(self, path: str) -> Iterator[bool]:
+        """See `OutputStore.locked`: an advisory lock, which dies with its process."""
+        lock = self._path(path)
+        descriptor = self._with_parent(
+            lock, lambda: self._files.open(lock, _LOCK_FLAGS, _FILE_MODE)
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield True
+        finally:
+            self._files.close(descriptor)
+
+    def _path(self, path: str) -> Path:
+        parts = path.split("/")
+        assert not {"", ".", ".."} & set(parts), path
+        return self.root.joinpath(*parts)
+
+    def _write_beside(self, target: Path, data: bytes) -> Path:
+        temporary = _temporary(target)
+        descriptor = self._open_new(temporary)
+        try:
+            self._files.write_all(descriptor, [data], 0, sync=False)
+            self._files.fsync(descriptor)
+        except BaseException:
+            with suppress(OSError):
+                self._files.unlink(temporary)
+            raise
+        finally:
+            self._files.close(descriptor)
+        return temporary
+
+    def _open_new(self, path: Path) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        return self._with_parent(path, lambda: self._files.open(path, flags, _FILE_MODE))
+
+    def _rename(self, source: Path, target: Path) -> None:
+        if not target.parent.is_dir():
+            raise FileNotFoundError(target.parent)
+        self._files.rename(source, target)
+
+    def _with_parent(self, path: Path, do: Callable[[], _T]) -> _T:
+        """Do something in the directory of a path, which another process may just remove."""
+        for _ in range(_TRIES):
+            self._make(path.parent)
+            try:
+                return do()
+            except FileNotFoundError:
+                if path.parent.is_dir():
+                    raise
+        return do()
+
+    def _make(self, directory: Path) -> None:
+        """Make a directory and those above it; each name is on the disk before the next."""
+        missing: list[Path] = []
+        while not directory.is_dir():
+            missing.append(directory)
+            directory = directory.parent
+        for each in reversed(missing):
+            # FileNotFoundError: another process has removed the parent; the caller tries again.
+            with suppress(FileExistsError, FileNotFoundError):
+                self._files.mkdir(each, _FOLDER_MODE)
+                self._files.sync_directory(each.parent)
+
+    def _sync(self, directory: Path) -> None:
+        """Put a name on the disk, and those of the directories it is in, up to the root.
+
+        One that was there may be in memory only: another process may have just made it.
+        """
+        self._files.sync_directory(directory)
+        while directory != self.root:
+            directory = directory.parent
+            self._files.sync_directory(directory)
+
+    def _remove_empty(self, directory: Path) -> None:
+        while directory != self.root:
+            try:
+                self._files.rmdir(directory)
+            except OSError:
+                return
+            directory = directory.parent
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}")
