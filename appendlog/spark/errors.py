@@ -40,6 +40,10 @@ class RangeError(ExportError):
     """The offsets asked for make no range of this log."""
 
 
+class SettlementError(ExportError):
+    """What is settled in a queue was asked for, and cannot be known."""
+
+
 class DataLossError(ExportError):
     """Offsets that were to be exported are not in the log any more.
 
