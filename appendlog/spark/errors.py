@@ -36,6 +36,33 @@ class QueueNotFoundError(ExportError):
         self.near = near
 
 
+class NoQueueMatchesError(ExportError):
+    """No durable queue matches a pattern, now.
+
+    Attributes:
+        vhost: Virtual host.
+        pattern: What was asked for.
+    """
+
+    def __init__(self, vhost: str, pattern: str, some: Sequence[str], count: int) -> None:
+        advice = f"it has {count} durable queues"
+        if some:
+            advice += f", such as {', '.join(some)}"
+        super().__init__(
+            f"no queue of virtual host {vhost!r} matches {pattern!r} as a whole: {advice}"
+        )
+        self.vhost = vhost
+        self.pattern = pattern
+
+
+class SubscriptionError(ExportError):
+    """What should say which queues to read does not."""
+
+
+class BoundError(ExportError):
+    """What should say where to begin or to end does not."""
+
+
 class RangeError(ExportError):
     """The offsets asked for make no range of this log."""
 

@@ -45,7 +45,7 @@ def test_some_names_are_told_when_none_is_near(tmp_path: Path) -> None:
 
 def test_the_right_virtual_host_is_told(tmp_path: Path) -> None:
     declare(tmp_path, "orders", vhost="shop")
-    with pytest.raises(QueueNotFoundError, match="--vhost shop"):
+    with pytest.raises(QueueNotFoundError, match="it is in virtual host shop"):
         find_queue(tmp_path, "/", "orders")
     with pytest.raises(QueueNotFoundError, match="queues in shop"):
         find_queue(tmp_path, "/", "other")

@@ -10,11 +10,11 @@ writing changes nothing.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from appendlog.reader import LogReader
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
+from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.split_reader import Split
 
@@ -23,7 +23,6 @@ PART_BYTES: Final = 64 << 20
 PART_BYTES_MIN: Final = 8 << 20
 PARTS_MIN: Final = 16
 """A smaller log is cut finer, down to `PART_BYTES_MIN`, so that all cores have work."""
-_OPEN_TRIES: Final = 5
 
 Range = tuple[int, int]
 
@@ -83,19 +82,6 @@ def plan_export(
         return _plan(reader, log, covered, since, until, part_bytes)
     finally:
         reader.close()
-
-
-def open_reader(directory: Path) -> LogReader:
-    """Open a log that a broker may be writing to.
-
-    Retention may remove a segment between listing and opening it; then look again.
-    """
-    for _ in range(_OPEN_TRIES):
-        try:
-            return LogReader(directory)
-        except FileNotFoundError:
-            continue
-    return LogReader(directory)
 
 
 def _plan(

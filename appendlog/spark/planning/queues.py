@@ -50,24 +50,56 @@ def find_queue(storage_path: Path, vhost: str, queue: str) -> QueueLog:
         StorageNotFoundError: There is no data directory, or the definition is unreadable.
         QueueNotFoundError: No such queue; names the nearest ones that exist.
     """
-    root = storage_path / "metadata"
-    if not storage_path.is_dir():
-        raise StorageNotFoundError(
-            storage_path, "no such data directory: give the one of the server with --storage-path"
-        )
-    if not root.is_dir():
-        raise StorageNotFoundError(
-            storage_path, "not a data directory of amqp-server: no metadata folder in it"
-        )
+    root = _metadata(storage_path)
     path = document_path(root, QUEUES, vhost, queue)
     document = _read(path)
     if document is None and path.exists():
         raise StorageNotFoundError(path, "the definition of the queue is not readable")
     if document is None:
         raise _not_found(root, vhost, queue)
+    return _log(storage_path, document)
+
+
+def list_queues(storage_path: Path, vhost: str) -> list[QueueLog]:
+    """Return the logs of all durable queues of a virtual host, by name.
+
+    Passes over what is no definition: `amqp-server verify` tells of it.
+
+    Args:
+        storage_path: The data directory.
+        vhost: Virtual host; one that does not exist has no queues.
+
+    Raises:
+        StorageNotFoundError: There is no data directory.
+    """
+    root = _metadata(storage_path)
+    documents = []
+    for path in (root / QUEUES / encode_name(vhost)).glob(f"*{DOCUMENT_SUFFIX}"):
+        document = _read(path)
+        # A copy under another name is no second queue.
+        if document is not None and path == document_path(root, QUEUES, vhost, document.name):
+            documents.append(document)
+    return [_log(storage_path, each) for each in sorted(documents, key=lambda each: each.name)]
+
+
+def _metadata(storage_path: Path) -> Path:
+    """Return where the definitions are."""
+    if not storage_path.is_dir():
+        raise StorageNotFoundError(
+            storage_path, "no such data directory: give the one of the server"
+        )
+    root = storage_path / "metadata"
+    if not root.is_dir():
+        raise StorageNotFoundError(
+            storage_path, "not a data directory of amqp-server: no metadata folder in it"
+        )
+    return root
+
+
+def _log(storage_path: Path, document: Document) -> QueueLog:
     incarnation = UUID(document.body["incarnation"])
-    directory = log_directory(storage_path, vhost, queue, incarnation)
-    return QueueLog(vhost, queue, incarnation, directory)
+    directory = log_directory(storage_path, document.vhost, document.name, incarnation)
+    return QueueLog(document.vhost, document.name, incarnation, directory)
 
 
 def _not_found(root: Path, vhost: str, queue: str) -> QueueNotFoundError:
@@ -76,7 +108,7 @@ def _not_found(root: Path, vhost: str, queue: str) -> QueueNotFoundError:
     near = difflib.get_close_matches(queue, here, NEAR_MAX, cutoff=0.4) or here[:NEAR_MAX]
     elsewhere = sorted(d.vhost for d in documents if d.name == queue)
     if elsewhere:
-        advice = "it is in " + ", ".join(f"--vhost {name}" for name in elsewhere[:NEAR_MAX])
+        advice = f"it is in virtual host {', '.join(elsewhere[:NEAR_MAX])}"
     elif near:
         advice = f"nearest of {len(here)}: {', '.join(near)}"
     elif documents:
