@@ -1,6 +1,7 @@
 """Data directories with a queue in them, written without a server."""
 
 import uuid
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from appendlog import Log, LogOptions, encode_chunk, encode_message
 from appendlog.files.descriptors import Descriptors
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import PERSISTENT
+from appendlog.segments.read_result import Records
 from appendlog.spark.planning.queues import QueueLog
 from metadata.document import Document, encode_document
 from metadata.names import log_directory
@@ -86,6 +88,25 @@ def plain_message(number: int, body_bytes: int = 40) -> bytes:
 def plain_messages(count: int, first: int = 0, body_bytes: int = 40) -> list[bytes]:
     """Return numbered messages."""
     return [plain_message(number, body_bytes) for number in range(first, first + count)]
+
+
+def records_of(
+    messages: Sequence[bytes],
+    offsets: Sequence[int] | None = None,
+    timestamps_ns: Sequence[int] | None = None,
+) -> Records:
+    """Return messages as a read of a log gives them, with other bytes around each."""
+    buffer, positions = bytearray(b"\xa5"), array("I")
+    for message in messages:
+        positions.append(len(buffer))
+        buffer += message + b"\xa5"
+    return Records(
+        bytes(buffer),
+        range(len(messages)) if offsets is None else offsets,
+        positions,
+        array("I", map(len, messages)),
+        array("q", [1_999] * len(messages) if timestamps_ns is None else timestamps_ns),
+    )
 
 
 HEADER_KINDS = {

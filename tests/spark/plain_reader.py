@@ -68,6 +68,7 @@ def _row(log: QueueLog, offset: int, timestamp_ns: int, message: bytes) -> Row:
         "app_id": clean(properties.app_id),
         "cluster_id": clean(properties.cluster_id),
         "headers": None if properties.headers is None else header_texts(properties.headers),
+        "envelope": message[: len(message) - len(view.body)],
     }
 
 

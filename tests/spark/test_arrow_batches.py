@@ -7,16 +7,15 @@ from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.properties import Properties
 from appendlog.layout.message import encode_message
 from appendlog.spark.decoding.arrow_batches import BatchBuilder, MalformedMessageError
-from appendlog.spark.schema.columns import ROWS
-from tests.spark.builders import all_kinds_of_messages, plain_messages
+from appendlog.spark.schema.columns import EXPORT_ROWS, KNOWN_ROWS, ROWS, RowSchema
+from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
 from tests.spark.plain_reader import table_rows
 
 
-def build(messages: list[bytes]) -> pa.RecordBatch:
-    builder = BatchBuilder("/", "orders")
-    batch = builder.build(range(len(messages)), [1_999] * len(messages), messages)
+def build(messages: list[bytes], schema: RowSchema = KNOWN_ROWS) -> pa.RecordBatch:
+    batch = BatchBuilder("/", "orders", schema).build([records_of(messages)])
     batch.validate(full=True)
-    assert batch.schema == ROWS.arrow
+    assert batch.schema == schema.arrow
     return batch
 
 
@@ -64,14 +63,60 @@ def test_no_headers_and_empty_headers_are_different() -> None:
 
 
 def test_timestamps_are_rounded_down_to_microseconds() -> None:
-    assert table_rows(build(plain_messages(1)))[0]["timestamp"] == 1
+    records = records_of(plain_messages(3), timestamps_ns=[1_999, -1, 0])
+    rows = table_rows(BatchBuilder("/", "orders", KNOWN_ROWS).build([records]))
+    assert [row["timestamp"] for row in rows] == [1, -1, 0]
+    assert [row["timestamp_ns"] for row in rows] == [1_999, -1, 0]
+
+
+def test_envelope_and_value_are_the_message_byte_for_byte() -> None:
+    messages = [*all_kinds_of_messages(), encode_message(15, b"", b"", b"\x80\x00\x09", b"x")]
+    rows = table_rows(build(messages))
+    assert [row["envelope"] + row["value"] for row in rows] == messages
+    assert not {"envelope", "timestamp_ns"} & set(ROWS.names)
+    assert EXPORT_ROWS.names[-1] == "envelope"
+
+
+@given(
+    st.lists(st.sampled_from(KNOWN_ROWS.names), min_size=1, unique=True),
+    st.lists(MESSAGES, max_size=5),
+)
+def test_a_column_is_the_same_whatever_else_is_asked_for(
+    names: list[str], messages: list[bytes]
+) -> None:
+    everything = table_rows(build(messages))
+    schema = KNOWN_ROWS.only(names)
+    assert table_rows(build(messages, schema)) == [
+        {name: row[name] for name in schema.names} for row in everything
+    ]
+
+
+def test_where_nothing_of_the_messages_is_asked_for_they_are_not_looked_at() -> None:
+    names = {"offset", "timestamp", "topic", "partition", "timestampType", "vhost"}
+    batch = build([b"", b"no message"], KNOWN_ROWS.only(names))
+    assert batch.column("offset").to_pylist() == [0, 1]
+    with pytest.raises(MalformedMessageError):
+        build([b"", b"no message"], KNOWN_ROWS.only({"value"}))
+
+
+def test_what_cannot_be_read_counts_where_it_is_asked_for() -> None:
+    table = encode_message(1, b"", b"k", b"\xa0\x00\x04text\x00\x00\x00\x02zz", b"")
+    properties = encode_message(1, b"", b"k", b"\x80\x00\x09", b"")
+    counts = []
+    for names in ({"key", "value"}, {"content_type"}, {"headers"}, set(ROWS.names)):
+        builder = BatchBuilder("/", "orders", ROWS.only(names))
+        rows = table_rows(builder.build([records_of([table, properties, table])]))
+        assert {row.get("headers") for row in rows} == {None}
+        assert {row.get("content_type") for row in rows} <= {"text", None}
+        counts.append(builder.undecodable)
+    assert counts == [0, 1, 3, 3]
 
 
 def test_messages_with_unreadable_properties_are_counted_and_kept() -> None:
     builder = BatchBuilder("/", "orders")
     broken = encode_message(1, b"e", b"k", b"\x80\x00\x09", b"body")
     messages = [broken, *plain_messages(2), broken]
-    rows = table_rows(builder.build(range(4), [0] * 4, messages))
+    rows = table_rows(builder.build([records_of(messages)]))
     assert builder.undecodable == 2
     assert [row["content_type"] for row in rows] == [None, "text/plain", "text/plain", None]
     assert rows[0]["value"] == b"body"
@@ -81,12 +126,12 @@ def test_messages_with_unreadable_properties_are_counted_and_kept() -> None:
 def test_a_message_that_ends_inside_its_route_names_its_offset(size: int) -> None:
     message = plain_messages(1)[0][:size]
     with pytest.raises(MalformedMessageError) as caught:
-        BatchBuilder("/", "orders").build([41], [0], [message])
+        BatchBuilder("/", "orders").build([records_of([message], [41])])
     assert caught.value.offset == 41
 
 
 def test_names_that_are_not_utf8_are_made_so() -> None:
-    batch = BatchBuilder("\udcff", "\udcfe").build([0], [0], plain_messages(1))
+    batch = BatchBuilder("\udcff", "\udcfe").build([records_of(plain_messages(1))])
     batch.validate(full=True)
     assert (batch.column("vhost")[0].as_py(), batch.column("topic")[0].as_py()) == (
         "\ufffd",

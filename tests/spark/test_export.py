@@ -18,7 +18,7 @@ from appendlog.spark.exporting.export import ExportReport, run_export
 from appendlog.spark.exporting.export_plan import ExportPlan, plan_export
 from appendlog.spark.exporting.output import OutputDirectory
 from appendlog.spark.exporting.part_writer import PartTask
-from appendlog.spark.schema.columns import COLUMNS, ROWS
+from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.plain_reader import Row, expected_rows, written_rows
 
@@ -65,11 +65,11 @@ def spark_rows(frame: DataFrame) -> list[Row]:
     """Return the rows as the plain reader gives them, in the order of offsets."""
     columns = [
         f.unix_micros(column.name).alias(column.name) if column.name in TIMESTAMPS else column.name
-        for column in COLUMNS
+        for column in EXPORT_ROWS.columns
     ]
     rows = [row.asDict() for row in frame.select(*columns).collect()]
     for row in rows:
-        row["value"] = bytes(row["value"])
+        row["value"], row["envelope"] = bytes(row["value"]), bytes(row["envelope"])
     return sorted(rows, key=lambda row: int(row["offset"]))
 
 
@@ -82,7 +82,9 @@ def test_spark_reads_row_for_row_what_a_plain_reader_finds(
     frame = spark.read.parquet(str(out))
     expected = expected_rows(stored.location)
     assert spark_rows(frame) == expected
-    assert frame.drop("queue").schema == frame.sparkSession.createDataFrame([], ROWS.ddl).schema
+    assert (
+        frame.drop("queue").schema == frame.sparkSession.createDataFrame([], EXPORT_ROWS.ddl).schema
+    )
     assert {row.queue for row in frame.select("queue").distinct().collect()} == {"orders"}
     assert len(stored.segments()) > 3
     assert report is not None

@@ -9,20 +9,19 @@ import pytest
 
 from appendlog.spark.decoding.arrow_batches import BatchBuilder
 from appendlog.spark.exporting.parquet_format import ParquetFormat
-from appendlog.spark.schema.columns import ROWS
-from tests.spark.builders import all_kinds_of_messages, plain_messages
+from appendlog.spark.schema.columns import EXPORT_ROWS
+from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
 
 SKIPPABLE = ("key", "offset", "timestamp", "exchange", "type", "priority")
-UNIQUE = ("value", "message_id", "correlation_id", "headers.key_value.value")
+UNIQUE = ("value", "envelope", "message_id", "correlation_id", "headers.key_value.value")
 
 
 @pytest.fixture(scope="module")
 def rows() -> pa.Table:
     messages = all_kinds_of_messages() + plain_messages(200)
-    numbers = range(len(messages))
-    batch = BatchBuilder("/", "orders", ROWS).build(
-        list(numbers), [n * 1000 for n in numbers], messages
-    )
+    times_ns = [number * 1000 for number in range(len(messages))]
+    records = records_of(messages, timestamps_ns=times_ns)
+    batch = BatchBuilder("/", "orders", EXPORT_ROWS).build([records])
     return pa.Table.from_batches([batch])
 
 

@@ -1,9 +1,9 @@
-"""Messages of a log as an Arrow record batch of a `RowSchema`.
+"""The reference decoder: messages of a log as an Arrow record batch of a `RowSchema`.
 
-Publishers repeat themselves: everything before the body (flags, route, properties) is
-mostly the same bytes again. So a batch decodes each different such prefix once, makes
-columns of those few rows, and spreads them over the messages with one `take`. Only cutting
-the body off is done per message.
+Publishers repeat themselves: everything before the body (the envelope: flags, route,
+properties) is mostly the same bytes again. So a batch decodes each different envelope once,
+makes columns of those few rows, and spreads them over the messages with one `take`. Only
+cutting the body off is done per message.
 
 Two bounds keep the 32-bit positions inside an Arrow column safe, whatever the messages are:
 `log_batches.BATCH_BYTES` (a batch ends once it holds that much, so it is at most that and one
@@ -12,16 +12,20 @@ longer than the bytes it was made of.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from appendlog.layout.headers import MalformedHeadersError, decode_headers
+from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, PropertyValue, decode_properties
-from appendlog.spark.schema.columns import COLUMNS, PARTITION, ROWS, TIMESTAMP_TYPE, RowSchema
+from appendlog.spark.schema.columns import PARTITION, ROWS, TIMESTAMP_TYPE, RowSchema
 
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
-_TYPES: Final = {column.name: column.arrow_type for column in COLUMNS}
+_ROUTE: Final = frozenset({"exchange", "key"})
+_FROM_ENVELOPE: Final = _ROUTE | {"envelope"} | set(PROPERTY_COLUMNS)
+_FROM_MESSAGE: Final = _FROM_ENVELOPE | {"value"}
 
 
 class MalformedMessageError(ValueError):
@@ -37,12 +41,12 @@ class MalformedMessageError(ValueError):
 
 
 class BatchBuilder:
-    """Makes record batches of one queue's messages.
+    """Makes record batches of one queue's messages. See `decoder.Decoder`.
 
     Args:
         vhost: Virtual host of the queue.
         queue: Name of the queue.
-        schema: Columns of the batches.
+        schema: Columns of the batches; no others are made.
 
     Attributes:
         undecodable: Messages so far whose headers or properties are null because their bytes
@@ -52,71 +56,104 @@ class BatchBuilder:
     def __init__(self, vhost: str, queue: str, schema: RowSchema = ROWS) -> None:
         self.undecodable = 0
         self._schema = schema
-        self._vhost = _clean(vhost)
-        self._queue = _clean(queue)
+        self._types = {column.name: column.arrow_type for column in schema.columns}
+        self._constants: dict[str, str | int] = {
+            "topic": _clean(queue),
+            "vhost": _clean(vhost),
+            "partition": PARTITION,
+            "timestampType": TIMESTAMP_TYPE,
+        }
 
-    def build(
-        self, offsets: Sequence[int], timestamps_ns: Sequence[int], messages: Sequence[bytes]
-    ) -> pa.RecordBatch:
-        """Return one batch, a row per message, in their order.
-
-        Args:
-            offsets: Of the messages.
-            timestamps_ns: Append times; rounded down to microseconds.
-            messages: As `appendlog.layout.message` draws them; bounded as said above. Not kept.
+    def build(self, parts: Sequence[Records]) -> pa.RecordBatch:
+        """Return one batch, a row per record, in their order. See `decoder.Decoder`.
 
         Raises:
             MalformedMessageError: Bytes of a message end inside its route or properties.
         """
-        rows, bodies, prefixes = _cut(offsets, messages)
-        count = len(bodies)
-        columns = self._prefix_columns(prefixes, rows)
-        columns["value"] = pa.array(bodies, pa.binary())
-        columns["offset"] = pa.array(offsets, pa.int64())
-        microseconds = pc.divide(pa.array(timestamps_ns, pa.int64()), _NANOSECONDS_PER_MICROSECOND)
-        columns["timestamp"] = microseconds.cast(_TYPES["timestamp"])
-        constants: dict[str, str | int] = {
-            "topic": self._queue,
-            "vhost": self._vhost,
-            "partition": PARTITION,
-            "timestampType": TIMESTAMP_TYPE,
-        }
-        for name, constant in constants.items():
-            columns[name] = pa.repeat(pa.scalar(constant, _TYPES[name]), count)
+        count = sum(map(len, parts))
+        columns = self._record_columns(parts)
+        if not _FROM_MESSAGE.isdisjoint(self._types):
+            columns |= self._message_columns(parts)
+        for name, constant in self._constants.items():
+            if name in self._types:
+                columns[name] = pa.repeat(pa.scalar(constant, self._types[name]), count)
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in self._schema.names], schema=self._schema.arrow
         )
 
-    def _prefix_columns(self, prefixes: Sequence[bytes], rows: list[int]) -> dict[str, pa.Array]:
-        """Decode each prefix once and spread the values over `rows` (indexes of prefixes)."""
-        exchanges: list[str] = []
-        keys: list[str] = []
-        values: list[tuple[PropertyValue, ...]] = []
-        headers = HeadersColumn()
+    def _record_columns(self, parts: Sequence[Records]) -> dict[str, pa.Array]:
+        """Return the columns for which no message is looked at."""
+        columns: dict[str, pa.Array] = {}
+        if "offset" in self._types:
+            columns["offset"] = pa.array(_offsets(parts), pa.int64())
+        times_ns = list(chain.from_iterable(part.timestamps_ns for part in parts))
+        if "timestamp_ns" in self._types:
+            columns["timestamp_ns"] = pa.array(times_ns, pa.int64())
+        if "timestamp" in self._types:
+            microseconds = [time_ns // _NANOSECONDS_PER_MICROSECOND for time_ns in times_ns]
+            columns["timestamp"] = pa.array(microseconds, self._types["timestamp"])
+        return columns
+
+    def _message_columns(self, parts: Sequence[Records]) -> dict[str, pa.Array]:
+        messages = list(chain.from_iterable(part.messages() for part in parts))
+        rows, bodies, envelopes = _cut(_offsets(parts), messages)
+        columns = {} if _FROM_ENVELOPE.isdisjoint(self._types) else self._spread(envelopes, rows)
+        if "value" in self._types:
+            columns["value"] = pa.array(bodies, pa.binary())
+        return columns
+
+    def _spread(self, envelopes: Sequence[bytes], rows: list[int]) -> dict[str, pa.Array]:
+        """Decode each envelope once and spread the values over `rows` (indexes of envelopes)."""
         unreadable: set[int] = set()
-        for row, prefix in enumerate(prefixes):
-            key_at = 2 + prefix[1]
-            properties_at = key_at + 5 + prefix[key_at]
-            exchanges.append(prefix[2:key_at].decode("utf-8", "replace"))
-            keys.append(prefix[key_at + 1 : properties_at - 4].decode("utf-8", "replace"))
-            properties = decode_properties(prefix[properties_at:])
-            values.append(properties.values)
-            headers.add(properties.headers)
-            if not properties.is_readable:
-                unreadable.add(row)
-        if unreadable:
-            self.undecodable += sum(row in unreadable for row in rows)
-        columns: dict[str, Sequence[PropertyValue]]
-        by_property = zip(*values, strict=True) if values else ((),) * len(PROPERTY_COLUMNS)
-        columns = dict(zip(PROPERTY_COLUMNS, by_property, strict=True))
-        columns |= {"exchange": exchanges, "key": keys}
-        del columns["headers"]
-        arrays = {name: pa.array(column, _TYPES[name]) for name, column in columns.items()}
-        arrays["headers"] = headers.array()
-        if len(prefixes) == len(rows):
+        arrays: dict[str, pa.Array] = {}
+        if "envelope" in self._types:
+            arrays["envelope"] = pa.array(envelopes, pa.binary())
+        if not _ROUTE.isdisjoint(self._types):
+            arrays |= self._route_columns(envelopes)
+        if not self._types.keys().isdisjoint(PROPERTY_COLUMNS):
+            arrays |= self._property_columns(envelopes, unreadable)
+        self.undecodable += sum(row in unreadable for row in rows) if unreadable else 0
+        if len(envelopes) == len(rows):
             return arrays
         indexes = pa.array(rows, pa.int32())
         return {name: array.take(indexes) for name, array in arrays.items()}
+
+    def _route_columns(self, envelopes: Sequence[bytes]) -> dict[str, pa.Array]:
+        exchanges, keys = [], []
+        for envelope in envelopes:
+            key_at = 2 + envelope[1]
+            key_end = key_at + 1 + envelope[key_at]
+            exchanges.append(envelope[2:key_at].decode("utf-8", "replace"))
+            keys.append(envelope[key_at + 1 : key_end].decode("utf-8", "replace"))
+        columns = {"exchange": exchanges, "key": keys}
+        return {
+            name: pa.array(values, self._types[name])
+            for name, values in columns.items()
+            if name in self._types
+        }
+
+    def _property_columns(
+        self, envelopes: Sequence[bytes], unreadable: set[int]
+    ) -> dict[str, pa.Array]:
+        """Return the columns of properties; add the rows that do not add up to `unreadable`."""
+        values: list[tuple[PropertyValue, ...]] = []
+        headers = HeadersColumn() if "headers" in self._types else None
+        for row, envelope in enumerate(envelopes):
+            key_at = 2 + envelope[1]
+            properties = decode_properties(envelope[key_at + 5 + envelope[key_at] :])
+            values.append(properties.values)
+            is_whole = headers is None or headers.add(properties.table)
+            if not (properties.is_readable and is_whole):
+                unreadable.add(row)
+        by_property = zip(*values, strict=True) if values else ((),) * len(PROPERTY_COLUMNS)
+        arrays = {
+            name: pa.array(column, self._types[name])
+            for name, column in zip(PROPERTY_COLUMNS, by_property, strict=True)
+            if name in self._types and name != "headers"
+        }
+        if headers is not None:
+            arrays["headers"] = headers.array()
+        return arrays
 
 
 class HeadersColumn:
@@ -127,14 +164,24 @@ class HeadersColumn:
         self._keys: list[str] = []
         self._values: list[str | None] = []
 
-    def add(self, headers: dict[str, str | None] | None) -> None:
-        """Add one row; None is a null, which is not the same as an empty map."""
+    def add(self, table: bytes | None) -> bool:
+        """Add one row; None is a null, which is not the same as an empty map.
+
+        Returns:
+            False when the table does not add up; then the row is a null.
+        """
+        try:
+            headers = None if table is None else decode_headers(table)
+        except MalformedHeadersError:
+            self._starts.append(None)
+            return False
         if headers is None:
             self._starts.append(None)
-            return
+            return True
         self._starts.append(len(self._keys))
         self._keys += headers
         self._values += headers.values()
+        return True
 
     def array(self) -> pa.MapArray:
         """Return the column."""
@@ -143,21 +190,25 @@ class HeadersColumn:
         return pa.MapArray.from_arrays(starts, keys, values)
 
 
+def _offsets(parts: Sequence[Records]) -> list[int]:
+    return list(chain.from_iterable(part.offsets for part in parts))
+
+
 def _cut(
     offsets: Sequence[int], messages: Sequence[bytes]
 ) -> tuple[list[int], list[bytes], list[bytes]]:
-    """Return per message which prefix it has, its body, and all different prefixes."""
+    """Return per message which envelope it has, its body, and all different envelopes."""
     rows: list[int] = []
     bodies: list[bytes] = []
     known: dict[bytes, int] = {}
-    prefix = b""
+    envelope = b""
     row = body_at = 0
     for offset, message in zip(offsets, messages, strict=True):
-        # The prefix holds its own lengths, so a message that starts with it has exactly it.
-        if not prefix or not message.startswith(prefix):
+        # An envelope holds its own lengths, so a message that starts with it has exactly it.
+        if not envelope or not message.startswith(envelope):
             body_at = _body_position(message, offset)
-            prefix = message[:body_at]
-            row = known.setdefault(prefix, len(known))
+            envelope = message[:body_at]
+            row = known.setdefault(envelope, len(known))
         rows.append(row)
         bodies.append(message[body_at:])
     return rows, bodies, list(known)

@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.decoder import decoder_for
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS, RowSchema
 from appendlog.split_reader import Split, SplitReader
@@ -57,23 +57,23 @@ def log_batches(
         CorruptRecordError: Damage, unless the reader skips it.
         MalformedMessageError: A record is no message.
     """
-    builder = BatchBuilder(log.vhost, log.queue, schema)
+    decoder = decoder_for(log, schema)
     start = split.start_offset
     for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES):
-        undecodable = builder.undecodable
-        rows = builder.build(read.offsets, read.timestamps_ns, read.messages)
+        undecodable = decoder.undecodable
+        rows = decoder.build(read.parts)
         yield LogBatch(
             rows,
             start,
             read.next_offset,
             missing_offsets(read.parts, start, read.next_offset),
             read.lost,
-            builder.undecodable - undecodable,
+            decoder.undecodable - undecodable,
         )
         start = read.next_offset
     if start < split.end_offset:
         missing = [(start, split.end_offset)]
-        yield LogBatch(builder.build([], [], []), start, split.end_offset, missing, [], 0)
+        yield LogBatch(decoder.build([]), start, split.end_offset, missing, [], 0)
 
 
 def missing_offsets(parts: Sequence[Records], start: int, end: int) -> list[tuple[int, int]]:

@@ -9,8 +9,6 @@ Source: AMQP 0-9-1 specification, section 4.2.6.1, and class basic for the field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from appendlog.layout.headers import MalformedHeadersError, decode_headers
-
 PROPERTY_COLUMNS: Final = (
     "content_type",
     "content_encoding",
@@ -49,12 +47,12 @@ class MessageProperties(NamedTuple):
 
     Attributes:
         values: In the order of `PROPERTY_COLUMNS`; None where absent, and for the headers.
-        headers: As text; None when absent or unreadable.
-        is_readable: False when something is None because its bytes do not add up.
+        table: The headers as they are, without their length, not looked at; None when absent.
+        is_readable: False when all is None because the bytes of the list do not add up.
     """
 
     values: tuple[PropertyValue, ...]
-    headers: dict[str, str | None] | None
+    table: bytes | None
     is_readable: bool
 
 
@@ -62,7 +60,7 @@ def decode_properties(properties: bytes) -> MessageProperties:
     """Decode a property list; never fails, because no message is left out for its properties.
 
     Short strings that are not UTF-8 have U+FFFD in place of the bad bytes. In a list that
-    does not add up every property is None; of a headers table that does not, the headers.
+    does not add up every property is None.
 
     Args:
         properties: Flags and list; not kept.
@@ -73,12 +71,7 @@ def decode_properties(properties: bytes) -> MessageProperties:
             return _UNREADABLE
     except (IndexError, ValueError):
         return _UNREADABLE
-    if table is None:
-        return MessageProperties(tuple(values), None, True)
-    try:
-        return MessageProperties(tuple(values), decode_headers(table), True)
-    except MalformedHeadersError:
-        return MessageProperties(tuple(values), None, False)
+    return MessageProperties(tuple(values), table, True)
 
 
 def _parse(data: bytes) -> tuple[list[PropertyValue], bytes | None, int]:

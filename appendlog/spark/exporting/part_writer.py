@@ -24,7 +24,7 @@ from appendlog.spark.decoding.log_batches import log_batches
 from appendlog.spark.exporting.output import file_metadata, part_name
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.planning.queues import QueueLog
-from appendlog.spark.schema.columns import ROWS
+from appendlog.spark.schema.columns import EXPORT_ROWS
 from appendlog.split_reader import Split, SplitReader
 
 ROW_GROUP_ROWS: Final = 131_072
@@ -124,7 +124,7 @@ def write_parts(tasks: Iterable[PartTask]) -> Iterator[PartResult]:
 
 def _write(reader: SplitReader, task: PartTask, path: Path, result: PartResult) -> None:
     with path.open("xb") as file:
-        writer = ParquetFormat().open(file, ROWS.arrow)
+        writer = ParquetFormat().open(file, EXPORT_ROWS.arrow)
         try:
             for group in _row_groups(_batches(reader, task, result)):
                 writer.write(group)
@@ -137,7 +137,7 @@ def _write(reader: SplitReader, task: PartTask, path: Path, result: PartResult) 
 
 
 def _batches(reader: SplitReader, task: PartTask, result: PartResult) -> Iterator[pa.RecordBatch]:
-    for batch in log_batches(reader, task.log, task.split):
+    for batch in log_batches(reader, task.log, task.split, EXPORT_ROWS):
         for start, end in batch.missing:
             result.add_gap(start, end)
         result.rows += batch.rows.num_rows

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""2: the column `envelope`."""
 PARTITION: Final = 0
 """A queue is one log: it has one partition."""
 TIMESTAMP_TYPE: Final = 1
@@ -67,7 +68,10 @@ COLUMNS: Final = (
     Column("app_id", "STRING", _STRING, True),
     Column("cluster_id", "STRING", _STRING, True),
     Column("headers", "MAP<STRING,STRING>", pa.map_(_STRING, _STRING), False),
+    Column("timestamp_ns", "BIGINT", pa.int64(), False),
+    Column("envelope", "BINARY", pa.binary(), False),
 )
+"""All that there are. Some have to be asked for by name: those that `ROWS` does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,14 @@ class RowSchema:
         """Return a schema of those columns whose names are among `names`, in this one's order."""
         return type(self)(tuple(column for column in self.columns if column.name in names))
 
+    def without(self, names: Collection[str]) -> Self:
+        """Return a schema of the other columns, in this one's order."""
+        return type(self)(tuple(column for column in self.columns if column.name not in names))
 
-ROWS: Final = RowSchema(COLUMNS)
-"""What a row has unless less was asked for."""
+
+KNOWN_ROWS: Final = RowSchema(COLUMNS)
+"""Every column: what can be asked for by name (`only`)."""
+ROWS: Final = KNOWN_ROWS.without({"timestamp_ns", "envelope"})
+"""What a row has unless something else was asked for."""
+EXPORT_ROWS: Final = KNOWN_ROWS.without({"timestamp_ns"})
+"""What an export writes: `envelope` and `value` together are the message, byte for byte."""
