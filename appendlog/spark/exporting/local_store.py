@@ -5,6 +5,7 @@ name is taken) or renamed (`open_new`) to its name; the directory is synced afte
 never stands for half a file, not even after a power cut.
 """
 
+import errno
 import fcntl
 import os
 import uuid
@@ -87,11 +88,10 @@ class LocalStore(OutputStore):
     def move(self, source: str, target: str) -> None:
         """See `OutputStore.move`."""
         old, new = self._path(source), self._path(target)
-        try:
+        if old.exists():
             self._with_parent(new, lambda: self._rename(old, new))
-        except FileNotFoundError:
-            if not new.exists():
-                raise
+        elif not new.exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(old))
         self._sync(new.parent)
         self._remove_empty(old.parent)
 
@@ -161,19 +161,19 @@ class LocalStore(OutputStore):
         return self._with_parent(path, lambda: self._files.open(path, flags, _FILE_MODE))
 
     def _rename(self, source: Path, target: Path) -> None:
-        if not target.parent.is_dir():
-            raise FileNotFoundError(target.parent)
-        self._files.rename(source, target)
+        try:
+            self._files.rename(source, target)
+        except FileNotFoundError:
+            # Of two that roll the same commit forward, the other one was faster.
+            if not target.exists():
+                raise
 
     def _with_parent(self, path: Path, do: Callable[[], _T]) -> _T:
         """Do something in the directory of a path, which another process may just remove."""
         for _ in range(_TRIES):
             self._make(path.parent)
-            try:
+            with suppress(FileNotFoundError):
                 return do()
-            except FileNotFoundError:
-                if path.parent.is_dir():
-                    raise
         return do()
 
     def _make(self, directory: Path) -> None:
