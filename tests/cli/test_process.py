@@ -148,6 +148,18 @@ def test_without_the_libraries_of_an_extra_the_command_says_what_to_install(
     assert done.stderr.count("\n") == 1
 
 
+def test_the_help_page_of_the_export_needs_no_library_of_an_extra() -> None:
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys('pyspark py4j pyarrow numpy'.split()));"
+        "from cli.main import main; sys.exit(main(['export', '--help']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--since" in done.stdout
+
+
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_a_closed_standard_output_is_nobody_s_fault(
     environment: dict[str, str], tmp_path: Path, argument: str

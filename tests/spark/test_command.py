@@ -39,6 +39,20 @@ def test_a_missing_data_directory_is_named(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "Missing option '--queue'."),
+        (("--queue", "flights"), "Missing option '--out'."),
+        (("flights",), "'flights' is not expected here"),
+    ],
+)
+def test_what_is_missing_or_too_much_is_named(
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert complaint in refused(capsys, *arguments)
+
+
 def test_a_missing_queue_names_the_nearest(
     stored: StoredQueue, capsys: pytest.CaptureFixture[str]
 ) -> None:

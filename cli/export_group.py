@@ -1,0 +1,54 @@
+"""`amqp-server export` as a group: it exports, unless one of its subcommands follows."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import click
+
+from cli.commands import LazyCommand
+
+SUBCOMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType({})
+"""What else can be done with an output; imported only when it is called."""
+
+
+class ExportGroup(click.Group):
+    """The export itself, with subcommands that own their options.
+
+    An option of the export before a subcommand would be ignored, so it is refused.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the subcommands."""
+        return sorted(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a subcommand; None when there is none of that name."""
+        lazy = SUBCOMMANDS.get(cmd_name)
+        return lazy.load() if lazy else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without importing them."""
+        rows = [(name, SUBCOMMANDS[name].summary) for name in self.list_commands(ctx)]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options, after a look at whether a subcommand follows them.
+
+        Raises:
+            click.UsageError: An option of the export stands before a subcommand, or what
+                follows the options is none.
+        """
+        given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
+        if rest and rest[0] in SUBCOMMANDS:
+            for param in self.params:
+                if param.name in given:
+                    raise click.UsageError(
+                        f"{param.opts[0]} before '{rest[0]}' is an option of the export: "
+                        f"write '{rest[0]}' first if it is meant for that"
+                    )
+        elif rest:
+            raise click.UsageError(f"{rest[0]!r} is not expected here: options begin with --")
+        return super().parse_args(ctx, args)
