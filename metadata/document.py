@@ -1,22 +1,18 @@
-r"""One definition (a queue, an exchange, a user, ...) and its JSON form.
+"""One definition (a queue, an exchange, a user, ...) and its JSON form.
 
-orjson does the work. What it refuses, the standard library's parser takes: names that were not
-UTF-8 on the wire live in memory as surrogate escapes, which JSON can write (`\udc80`) but orjson
-will not. What JSON itself cannot hold exactly (NaN, bytes, tuples, keys that are not text) is
+What JSON itself cannot hold exactly (NaN, bytes, tuples, keys that are not text) is
 refused before anything is written: each document is read back from its bytes and compared.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
-
-import orjson
+from typing import Any, Final
 
 from metadata.errors import DocumentFormatError, UnstorableDocumentError
+from metadata.json_octets import dump, load
 from metadata.migrations import MIGRATIONS, Migration, migrate, newest_schema
 
 SCHEMA: Final = newest_schema()
@@ -91,7 +87,7 @@ def decode_document(content: bytes, migrations: Sequence[Migration] = MIGRATIONS
     if len(content) > DOCUMENT_BYTES_MAX:
         raise DocumentFormatError(f"{len(content)} bytes, at most {DOCUMENT_BYTES_MAX} allowed")
     try:
-        fields = _load(content)
+        fields = load(content)
     except (ValueError, RecursionError) as cause:
         raise DocumentFormatError(f"not JSON: {cause}") from cause
     if not isinstance(fields, dict):
@@ -118,18 +114,4 @@ def _dump(document: Document) -> bytes:
         "name": document.name,
         "body": document.body,
     }
-    try:
-        return orjson.dumps(fields, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    except TypeError:
-        return json.dumps(fields, indent=2, allow_nan=False).encode("ascii") + b"\n"
-
-
-def _load(content: bytes) -> Any:  # noqa: ANN401 - JSON is anything until it is checked
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
+    return dump(fields)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Final, TypeVar
 
-import aiofiles.os
+# Who only reads definitions, as Spark's workers do, has no aiofiles, and runs nothing here.
+with suppress(ImportError):
+    import aiofiles.os
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crc32c import crc32c
+from appendlog.layout.crc import crc32c
 
 _FRONT: Final = struct.Struct("<4sIQ")  # magic, CRC, length
 _CRC_START: Final = 8

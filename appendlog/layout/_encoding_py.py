@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from crc32c import crc32c
-
+from appendlog.layout.crc import crc32c
 from appendlog.layout.message_properties import priority_and_expiration
 
 COMPILED = __name__.endswith("_c")

@@ -14,7 +14,7 @@ from array import array
 from mmap import mmap
 from struct import Struct
 
-from crc32c import crc32c
+from appendlog.layout.crc import crc32c
 
 COMPILED = __name__.endswith("_c")
 

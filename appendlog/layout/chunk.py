@@ -5,8 +5,7 @@ Source: docs/log-format.md, sections 3 and 6.
 
 from typing import NamedTuple
 
-from crc32c import crc32c
-
+from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
     ADVANCE,
     CHUNK_BYTES_MAX,

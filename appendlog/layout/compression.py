@@ -9,10 +9,8 @@ Source: docs/log-format.md, section 3; zstd: RFC 8878.
 
 from typing import Final
 
-import zstandard
-from crc32c import crc32c
-
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header
+from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
     CHUNK_BYTES_MAX,
     CHUNK_CRC_START,
@@ -26,6 +24,14 @@ from appendlog.layout.format import (
     FORMAT_VERSION,
     TRANSACTION_ID_BYTES,
 )
+
+try:
+    from appendlog.layout.zstd_package import FramePacker, expand_frame
+except ImportError as _missing:
+    try:
+        from appendlog.layout.zstd_arrow import FramePacker, expand_frame  # type: ignore[assignment]
+    except ImportError:
+        raise _missing from None
 
 COMPRESSION_LEVEL: Final = 1
 """Faster than the disk, and within a tenth of the default level on typical messages."""
@@ -41,7 +47,7 @@ class ChunkCompressor:
     def __init__(self, bytes_min: int) -> None:
         """Prepare the context that all chunks of a batch share."""
         self._bytes_min = bytes_min
-        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        self._packer = FramePacker(COMPRESSION_LEVEL)
 
     def compress(self, chunk: bytes) -> bytes:
         """Return the chunk packed, or as it is where that would not make it smaller.
@@ -54,7 +60,7 @@ class ChunkCompressor:
         records_bytes = len(chunk) - start
         if header.is_control or header.is_compressed or records_bytes < self._bytes_min:
             return chunk
-        packed = self._compressor.compress(memoryview(chunk)[start:])
+        packed = self._packer.pack(memoryview(chunk)[start:])
         if len(packed) + COMPRESSED_HEADER_BYTES >= records_bytes:
             return chunk
         payload = b"".join(
@@ -81,16 +87,10 @@ def expand_chunk(chunk: bytes) -> bytes | None:
     if packed_start > len(chunk):
         return None
     (records_bytes,) = COMPRESSED_HEADER.unpack_from(chunk, start)
-    packed = memoryview(chunk)[packed_start:]
-    try:
-        # What the frame says of its own size is bounded before anything is allocated.
-        size = zstandard.frame_content_size(packed)
-        if size != records_bytes or start + records_bytes > CHUNK_BYTES_MAX:
-            return None
-        records = zstandard.ZstdDecompressor().decompress(packed, max_output_size=records_bytes)
-    except zstandard.ZstdError:
+    if start + records_bytes > CHUNK_BYTES_MAX:
         return None
-    if len(records) != records_bytes:
+    records = expand_frame(memoryview(chunk)[packed_start:], records_bytes)
+    if records is None:
         return None
     payload = chunk[CHUNK_HEADER_BYTES:start] + records
     return _with_payload(header, header.flags & ~FLAG_COMPRESSED, payload)

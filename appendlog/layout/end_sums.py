@@ -4,8 +4,7 @@ With them a log is opened without reading its active segment; they are believed 
 footer, where the segment does not contradict them. Source: docs/log-format.md, section 8.
 """
 
-from crc32c import crc32c
-
+from appendlog.layout.crc import crc32c
 from appendlog.layout.format import CHUNK_CRC_START, END_SUMS, END_SUMS_BYTES, END_SUMS_MAGIC
 from appendlog.layout.summary import SegmentSummary
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from crc32c import crc32c
-
 from appendlog.errors import UnsupportedFormatError
 from appendlog.identity import LogIdentity
+from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
     CHUNK_CRC_START,
     CHUNK_PREFIX_BYTES,

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from crc32c import crc32c
-
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
+from appendlog.layout.crc import crc32c
 from appendlog.layout.end_sums import decode_sums, encode_sums
 from appendlog.layout.format import (
     CHUNK_CRC_START,

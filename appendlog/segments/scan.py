@@ -9,10 +9,9 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from crc32c import crc32c
-
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, is_plausible
+from appendlog.layout.crc import crc32c
 from appendlog.layout.format import CHUNK_CRC_START, CHUNK_HEADER_BYTES, CHUNK_MAGIC_BYTES
 from appendlog.layout.records import sum_chunks
 

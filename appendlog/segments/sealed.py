@@ -4,12 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from crc32c import crc32c
-
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import decode_chunk_header, is_plausible
+from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
     CHUNK_CRC_START,
     CHUNK_HEADER_BYTES,

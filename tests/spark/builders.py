@@ -8,7 +8,7 @@ from pathlib import Path
 
 from amqp_server.protocol.field_values import DecimalValue, FieldValue, table_of
 from amqp_server.protocol.properties import Properties
-from appendlog import Log, LogOptions, encode_chunk, encode_message
+from appendlog import Compression, Log, LogOptions, encode_chunk, encode_message
 from appendlog.files.descriptors import Descriptors
 from appendlog.identity import LogIdentity
 from appendlog.layout.message import PERSISTENT
@@ -60,6 +60,7 @@ def store_queue(
     vhost: str = "/",
     segment_bytes: int = 1 << 20,
     incarnation: uuid.UUID | None = None,
+    compression: Compression = Compression.NONE,
 ) -> StoredQueue:
     """Declare a durable queue on disk and open its log."""
     incarnation = incarnation or uuid.uuid4()
@@ -70,7 +71,10 @@ def store_queue(
     directory = log_directory(storage_path, vhost, queue, incarnation)
     descriptors = Descriptors(4)
     options = LogOptions(
-        segment_bytes=segment_bytes, index_interval_bytes=256, descriptors=descriptors
+        segment_bytes=segment_bytes,
+        index_interval_bytes=256,
+        descriptors=descriptors,
+        compression=compression,
     )
     log, _ = Log.open(directory, LogIdentity(vhost, queue, incarnation), options)
     return StoredQueue(

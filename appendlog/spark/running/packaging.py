@@ -1,0 +1,99 @@
+"""What a cluster needs of ours to read logs and export them, as one archive for `--py-files`.
+
+Pure Python: a compiled kernel cannot be loaded from an archive, numpy decodes in its place.
+Beside it a worker needs what `pip install "pyspark[sql]"` brings, and nothing else.
+"""
+
+import atexit
+import io
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("appendlog", "metadata", "offsets", "pyspark_amqplog")
+"""What is packed, if it is installed: what reads logs, and what reads definitions and
+settlement for it. No server, no commands, nothing compiled."""
+
+_EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
+_READABLE: Final = 0o644 << 16
+
+
+def build_package() -> Path:
+    """Return the archive of the packages that are installed here; made when it is not there yet.
+
+    The same sources give the same bytes under the same name, in the user's cache directory, or
+    where that cannot be written, in a temporary one that is removed with this process. In a
+    process that runs from such an archive, it is that one.
+    """
+    archive = _archive_of(PACKAGES[0])
+    if archive is not None:
+        return archive
+    content = package_bytes()
+    name = f"amqplog-{sha256(content).hexdigest()[:16]}.zip"
+    for directory in (cache_directory(), None):
+        try:
+            return _stored(directory or _temporary_directory(), name, content)
+        except OSError:
+            if directory is None:
+                raise
+    raise AssertionError("unreachable")
+
+
+def package_bytes() -> bytes:
+    """Return the archive's bytes; they depend on the sources alone."""
+    files = {name: path for package in PACKAGES for name, path in _sources(package).items()}
+    buffer = io.BytesIO()
+    # Not compressed: compression differs from one zlib to the next, and imports would be slower.
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for name, path in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, _EARLIEST)
+            entry.external_attr = _READABLE
+            archive.writestr(entry, path.read_bytes())
+    return buffer.getvalue()
+
+
+def cache_directory() -> Path:
+    """Return where this user's programs keep what they can make again."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "amqp-server"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "amqp-server"
+
+
+def _archive_of(package: str) -> Path | None:
+    """Return the archive that a package was imported from, None when it lies in a directory."""
+    spec = find_spec(package)
+    archive = getattr(spec.loader, "archive", None) if spec else None
+    return None if archive is None else Path(archive)
+
+
+def _sources(package: str) -> dict[str, Path]:
+    """Return the modules of a package, by their names in the archive."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return {}
+    root = Path(next(iter(spec.submodule_search_locations)))
+    return {path.relative_to(root.parent).as_posix(): path for path in root.rglob("*.py")}
+
+
+def _stored(directory: Path, name: str, content: bytes) -> Path:
+    """Return a file with some content, written if it is not there or not whole."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = directory / name
+    if not path.is_file() or path.read_bytes() != content:
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=name, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(path)
+    return path
+
+
+def _temporary_directory() -> Path:
+    directory = tempfile.mkdtemp(prefix="amqp-server-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)

@@ -1,0 +1,96 @@
+"""One archive is all of ours that a cluster needs."""
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from appendlog import Compression
+from appendlog.spark.running import packaging
+from appendlog.spark.running.packaging import build_package, package_bytes
+from tests.spark.builders import all_kinds_of_messages, plain_messages, store_queue
+from tests.spark.clean_python import OURS_OR_OF_THE_SERVER, CleanPython
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the user's own cache out of it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("sys.platform", "linux")
+    return tmp_path / "cache" / "amqp-server"
+
+
+def test_it_holds_the_readers_as_source_and_nothing_else() -> None:
+    names = zipfile.ZipFile(io.BytesIO(package_bytes())).namelist()
+    assert {"appendlog/split_reader.py", "metadata/document.py", "offsets/checkpoint.py"} < set(
+        names
+    )
+    assert all(name.endswith(".py") for name in names)
+    assert {name.split("/")[0] for name in names} <= set(packaging.PACKAGES)
+    assert names == sorted(names)
+
+
+def test_it_is_made_once_and_named_for_its_bytes(cache: Path) -> None:
+    first = build_package()
+    stamp = first.stat().st_mtime_ns
+    assert build_package() == first
+    assert first.stat().st_mtime_ns == stamp
+    assert [path.name for path in cache.iterdir()] == [first.name]
+
+
+def test_one_that_was_damaged_is_made_again() -> None:
+    package = build_package()
+    package.write_bytes(package.read_bytes()[:1000])
+    assert build_package().read_bytes() == package_bytes()
+
+
+def test_without_a_writable_cache_it_is_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    package = build_package()
+    assert package.read_bytes() == package_bytes()
+    assert tmp_path not in package.parents
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("compression", Compression)
+def test_a_python_with_pyspark_alone_reads_a_log_with_it(
+    tmp_path: Path, compression: Compression
+) -> None:
+    stored = store_queue(tmp_path / "data", "orders", compression=compression)
+    stored.append(all_kinds_of_messages() + plain_messages(3000), step=400)
+    stored.close()
+    package = build_package()
+    python = CleanPython(tmp_path / "clean", package)
+    answer = python.run(READ, str(tmp_path / "data"), *OURS_OR_OF_THE_SERVER)
+    rows, importable, packages = answer.splitlines()
+    assert int(rows) == 3036
+    assert importable == "appendlog metadata offsets"
+    assert packages == str(package)
+
+
+READ = """
+import importlib.util, sys
+from pathlib import Path
+from appendlog import LogReader
+from appendlog.spark.decoding.log_batches import log_batches
+from appendlog.spark.planning.queues import find_queue
+from appendlog.spark.running.packaging import build_package
+from appendlog.split_reader import SplitReader
+import offsets
+
+log = find_queue(Path(sys.argv[1]), "/", "orders")
+with LogReader(log.directory) as reader:
+    splits = reader.plan_splits()
+rows = 0
+for split in splits:
+    for batch in log_batches(SplitReader(log.directory), log, split):
+        batch.rows.validate(full=True)
+        rows += batch.rows.num_rows
+print(rows)
+print(*[name for name in sys.argv[2:] if importlib.util.find_spec(name)])
+print(build_package())
+"""
