@@ -29,7 +29,7 @@ setup: $(COMPILED)
 $(INSTALLED): pyproject.toml .ci/python
 	python=$$(.ci/python) && { [[ -x $(BIN)/python ]] || "$$python" -m venv .venv; }
 	$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install -qq --editable '.[spark,demo]' --group dev
+	$(BIN)/python -m pip install -qq --editable '.[spark,lake,demo]' --group dev
 	touch $@
 
 $(COMPILED): $(INSTALLED) setup.py $(KERNELS)

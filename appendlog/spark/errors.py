@@ -107,3 +107,10 @@ class JavaError(ExportError):
 
 class SparkFailedError(ExportError):
     """Spark did not start, or a task failed for another reason than the above."""
+
+
+class LakeMissingError(ExportError):
+    """A library that a kind of table needs is not installed."""
+
+    def __init__(self, library: str) -> None:
+        super().__init__(f"the package {library} is missing: pip install 'amqp-server[lake]'")

@@ -1,0 +1,1 @@
+"""Tables that an export can add to: Delta Lake."""

@@ -1,0 +1,51 @@
+"""What a commit to a Delta table says of a file: its place, and what readers skip it by."""
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from appendlog.spark.exporting.tables.table_files import TableFile
+from appendlog.spark.exporting.tables.table_names import clean, lake_module
+from appendlog.spark.planning.queues import QueueLog
+
+if TYPE_CHECKING:
+    from deltalake.transaction import AddAction
+
+STATISTICS: Final = "topic,vhost,offset,timestamp"
+"""Columns that files can be skipped by; others would cost and spare nothing."""
+
+
+def add_action(file: TableFile, log: QueueLog) -> "AddAction":
+    """Return what adds a file.
+
+    Args:
+        file: Whole and durable, in the table's directory.
+        log: Whose messages it has.
+    """
+    return lake_module("deltalake.transaction").AddAction(  # type: ignore[no-any-return]
+        path=file.path,
+        size=file.size_bytes,
+        partition_values=file.partition,
+        modification_time=int(datetime.now(UTC).timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps(_statistics(file, log)),
+    )
+
+
+def _statistics(file: TableFile, log: QueueLog) -> dict[str, Any]:
+    names = {"topic": clean(log.queue), "vhost": clean(log.vhost)}
+    first_us, last_us = file.timestamps_us
+    # Upwards: some readers compare without adding what the milliseconds leave out.
+    low = names | {"offset": file.offsets[0], "timestamp": _milliseconds(first_us)}
+    high = names | {"offset": file.offsets[1] - 1, "timestamp": _milliseconds(last_us + 999)}
+    return {
+        "numRecords": file.rows,
+        "minValues": low,
+        "maxValues": high,
+        "nullCount": dict.fromkeys(low, 0),
+    }
+
+
+def _milliseconds(time_us: int) -> str:
+    time = datetime.fromtimestamp(time_us // 1_000_000, UTC)
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{time_us // 1000 % 1000:03}Z"

@@ -1,0 +1,62 @@
+"""The columns of a Delta table: those of the rows, its partitions, and what users have added."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.tables.table_names import lake_module
+from appendlog.spark.schema.columns import EXPORT_ROWS
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Schema
+
+
+class DeltaColumns:
+    """What the columns of a table have to be.
+
+    Args:
+        url: Of the table, for messages.
+        partition_by: Columns that it is partitioned by: none, `date`, or `date`, `hour`.
+    """
+
+    def __init__(self, url: str, partition_by: Sequence[str]) -> None:
+        self.partition_by: Final = list(partition_by)
+        self._url = url
+        self._delta = lake_module("deltalake")
+
+    def schema(self) -> "Schema":
+        """Return the columns of a new table."""
+        schema: Schema = self._delta.Schema.from_arrow(EXPORT_ROWS.arrow)
+        fields = [*schema.fields]
+        for name in self.partition_by:
+            kind = self._delta.schema.PrimitiveType("date" if name == "date" else "integer")
+            fields.append(self._delta.Field(name, kind, nullable=True))
+        return self._delta.Schema(fields)  # type: ignore[no-any-return]
+
+    def check(self, table: "DeltaTable") -> None:
+        """Check that a table can take rows.
+
+        Raises:
+            OutputError: A column has another type, or the table is partitioned in another way.
+        """
+        wanted = {field.name: field.type for field in self.schema().fields}
+        for field in table.schema().fields:
+            if field.type != wanted.get(field.name, field.type):
+                raise OutputError(
+                    f"{self._url}: column {field.name} is {field.type}, expected "
+                    f"{wanted[field.name]}: not a table of an export; give another --out"
+                )
+        found = table.metadata().partition_columns
+        if found != self.partition_by:
+            raise OutputError(
+                f"{self._url}: the table is partitioned by {', '.join(found) or 'nothing'}, not "
+                f"by {', '.join(self.partition_by) or 'nothing'}: give the --partition-by that "
+                "it began with, or another --out"
+            )
+
+    def add_missing(self, table: "DeltaTable") -> None:
+        """Add the columns that are new since a table was made, in a commit of their own."""
+        there = {field.name for field in table.schema().fields}
+        missing = [field for field in self.schema().fields if field.name not in there]
+        if missing:
+            table.alter.add_columns(missing)

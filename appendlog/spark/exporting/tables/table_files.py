@@ -1,0 +1,97 @@
+"""Files of an export as a table sees them: where they are, and what readers skip them by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
+from appendlog.spark.exporting.ranges import Range, offsets_in
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.tables.table_names import clean
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import SCHEMA_VERSION
+
+DATA_FOLDER: Final = "exports"
+"""Below it each run has a folder; a table's files stay where they were written."""
+RANGES_TOLD: Final = 100
+"""Gaps, and damaged ranges, that a table's history lists; more are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A Parquet file that is whole and durable, and that no table knows yet.
+
+    Attributes:
+        path: In the store of the table.
+        partition: Text of each partition column, from the name of the file's place.
+        rows: In it, at least one.
+        size_bytes: Of it.
+        offsets: Of the first row, and one more than that of the last.
+        timestamps_us: Lowest and highest append time of a row.
+    """
+
+    path: str
+    partition: dict[str, str]
+    rows: int
+    size_bytes: int
+    offsets: Range
+    timestamps_us: tuple[int, int]
+
+
+def table_file(store: OutputStore, written: WrittenFile) -> TableFile:
+    """Return what a table has to know of a file.
+
+    Args:
+        store: Where it is; its footer is read if it does not have all offsets of its range.
+        written: As its task reported it.
+    """
+    *folders, _ = written.target.split("/")
+    offsets = (written.start_offset, written.end_offset)
+    if written.rows < written.end_offset - written.start_offset:
+        offsets = _offsets(store, written.path)
+    return TableFile(
+        path=written.path,
+        partition=dict(folder.split("=", 1) for folder in folders),
+        rows=written.rows,
+        size_bytes=written.size_bytes,
+        offsets=offsets,
+        timestamps_us=(written.min_timestamp_ns // 1000, written.max_timestamp_ns // 1000),
+    )
+
+
+def commit_note(
+    log: QueueLog,
+    job: ExportJob,
+    files: Sequence[WrittenFile],
+    gaps: Sequence[Range],
+    corrupt: Sequence[CorruptRange],
+) -> dict[str, Any]:
+    """Return what the history of a table says of a commit, as plain values."""
+    rows = sum(file.rows for file in files)
+    damaged = [(each.start, each.end) for each in corrupt]
+    return {
+        "vhost": clean(log.vhost),
+        "queue": clean(log.queue),
+        "incarnation": str(log.incarnation),
+        "start": job.start,
+        "end": job.end,
+        "ranges": [list(each) for each in job.ranges],
+        "rows": rows,
+        "without_row": offsets_in(job.ranges) - rows,
+        "gaps": [list(each) for each in gaps[:RANGES_TOLD]],
+        "corrupt": [list(each) for each in damaged[:RANGES_TOLD]],
+        "include": job.include,
+        "schema_version": SCHEMA_VERSION,
+        "job": job.job_id,
+    }
+
+
+def _offsets(store: OutputStore, path: str) -> Range:
+    with store.open_read(path) as file:
+        footer = pq.read_metadata(file)
+    column = footer.schema.to_arrow_schema().get_field_index("offset")
+    chunks = [footer.row_group(at).column(column) for at in range(footer.num_row_groups)]
+    bounds = [chunk.statistics for chunk in chunks]
+    return min(each.min for each in bounds), max(each.max for each in bounds) + 1

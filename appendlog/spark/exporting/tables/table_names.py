@@ -1,0 +1,52 @@
+"""Under which names a table knows a queue, and how the libraries of tables are reached."""
+
+import importlib
+from typing import Any
+
+from appendlog.spark.errors import LakeMissingError, OutputError
+from appendlog.spark.planning.queues import QueueLog
+
+
+class OtherIncarnationError(OutputError):
+    """The table has rows of a queue of the same name that was deleted since."""
+
+    def __init__(self, where: str, log: QueueLog) -> None:
+        super().__init__(
+            f"{where}: it has rows of a queue {log.queue!r} that was deleted or is another "
+            "server's: offsets of one are not those of the other; give another --out"
+        )
+
+
+def app_id(log: QueueLog) -> str:
+    """Return the name under which a table remembers how far a queue is in it."""
+    return f"{queue_id(log)}:{log.incarnation}"
+
+
+def queue_id(log: QueueLog) -> str:
+    """Return the name under which a table remembers which incarnation of a queue is in it."""
+    return f"amqplog:{clean(log.vhost)}/{clean(log.queue)}"
+
+
+def clean(name: str) -> str:
+    """Return a name as the columns `topic` and `vhost` have it."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def sql_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def lake_module(name: str) -> Any:  # noqa: ANN401 - a module
+    """Import a library of the extra `lake`, which most do not need.
+
+    Raises:
+        LakeMissingError: It is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        library = name.partition(".")[0]
+        if error.name != library:
+            raise
+        raise LakeMissingError(library) from error
