@@ -1,0 +1,92 @@
+"""A data directory with one queue of messages as an application would publish them."""
+
+import random
+import uuid
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from amqp_server.protocol.field_values import FieldValue
+from amqp_server.protocol.properties import Properties
+from appendlog import Log, LogIdentity, LogOptions, encode_chunk, encode_message
+from appendlog.layout.message import PERSISTENT
+from metadata.document import Document, encode_document
+from metadata.names import log_directory
+from metadata.paths import document_path
+
+QUEUE: Final = "bench"
+VHOST: Final = "/"
+BODY_BYTES: Final = 256
+MESSAGES_PER_CHUNK: Final = 100
+START_NS: Final = 1_750_000_000_000_000_000
+_INTERVAL_NS: Final = 1_000_000
+_TEMPLATES: Final = 997
+"""Bodies repeat after so many messages; identities never do."""
+
+
+def make_queue(storage_path: Path, messages: int) -> Path:
+    """Write a durable queue of `messages` messages; return the directory of its log.
+
+    A message has 463 bytes on the disk or a little more or less: a JSON body, a routing key out
+    of a hundred, and of the properties content_type, delivery_mode, an own message_id and
+    timestamp, type, app_id and two headers, one of them its own.
+    """
+    incarnation = uuid.uuid4()
+    body = {"incarnation": str(incarnation), "auto_delete": False, "arguments": {}}
+    path = document_path(storage_path / "metadata", "queues", VHOST, QUEUE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode_document(Document("queues", VHOST, QUEUE, body)))
+    directory = log_directory(storage_path, VHOST, QUEUE, incarnation)
+    log, _ = Log.open(directory, LogIdentity(VHOST, QUEUE, incarnation), LogOptions())
+    made = messages_like_an_application(messages)
+    waiting: list[bytes] = []
+    offset = 0
+    while offset < messages:
+        chunk = list(islice(made, MESSAGES_PER_CHUNK))
+        first_ns = START_NS + offset * _INTERVAL_NS
+        waiting.append(encode_chunk(chunk, offset, None, first_ns, None, log.identity.salt))
+        offset += len(chunk)
+        if len(waiting) == 20 or offset == messages:
+            log.append(waiting, offset, offset == messages)
+            waiting = []
+    log.close()
+    return directory
+
+
+def messages_like_an_application(count: int) -> Iterator[bytes]:
+    """Return messages, the same ones each time."""
+    numbers = random.Random(1)
+    bodies = [_body(numbers) for _ in range(_TEMPLATES)]
+    marker = "0" * 32
+    properties = Properties(
+        content_type="application/json",
+        headers={
+            "x-source": FieldValue(b"S", b"checkout"),
+            "x-trace": FieldValue(b"S", marker.encode()),
+        },
+        delivery_mode=2,
+        message_id=f"m{marker}",
+        timestamp=1_750_000_000,
+        type="order.placed",
+        app_id="shop",
+    ).encode()
+    for number in range(count):
+        identity = f"{number * 2_654_435_761 % (1 << 64):016x}{number:016x}".encode()
+        yield encode_message(
+            PERSISTENT | 2,
+            b"orders",
+            b"orders.region-%02d.placed" % (number % 100),
+            properties.replace(marker.encode(), identity),
+            bodies[number % _TEMPLATES],
+        )
+
+
+def _body(numbers: random.Random) -> bytes:
+    items = ",".join(
+        f'{{"sku":"{numbers.randrange(10**8):08d}","count":{numbers.randrange(1, 9)}}}'
+        for _ in range(5)
+    )
+    customer, total = numbers.randrange(10**9), numbers.random()
+    text = f'{{"customer":{customer},"total":{total:.6f},"items":[{items}]}}'
+    return text.encode().ljust(BODY_BYTES)[:BODY_BYTES]
