@@ -6,7 +6,7 @@ perhaps in another process on another machine, needs no more than the part says:
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.summary import SegmentSummary
 from appendlog.recovery.generations import newest_generations
+from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import Segment, SegmentName
@@ -53,6 +54,10 @@ class Split:
     first_position: int
     data_bytes: int
     salt: int
+
+
+def skip_damage(path: Path, position: int, offset: int, reason: str) -> None:
+    """Go on behind damage; what a read returns tells of it."""
 
 
 def refuse_damage(path: Path, position: int, offset: int, reason: str) -> None:
@@ -135,10 +140,25 @@ class SplitReader:
                 continue
             if position >= segment.data_bytes:
                 batch.next_offset = split.end_offset
-            _clip(batch, split.end_offset)
+            _clip(batch, split)
             offset = batch.next_offset
-            if batch.parts or batch.lost:
+            if batch.parts or batch.lost or batch.damaged:
                 yield batch
+
+    def damaged_bytes(self, damage: DamagedRange, max_bytes: int) -> bytes:
+        """Return the first bytes of a damaged range; fewer where the file is shorter by now.
+
+        Args:
+            damage: That a read of this reader told.
+            max_bytes: At most this many.
+
+        Raises:
+            OSError: The file is gone or cannot be read.
+        """
+        size = min(damage.end_position - damage.start_position, max_bytes)
+        path = self._directory / damage.segment
+        with self._descriptors.borrow(self._filesystem, path, os.O_RDONLY) as descriptor:
+            return self._filesystem.read_all(descriptor, size, damage.start_position)
 
     def _planned(self, split: Split) -> Segment:
         name = SegmentName(split.segment_base_offset, split.generation)
@@ -183,7 +203,24 @@ class SplitReader:
         )
 
 
-def _clip(batch: ReadResult, end_offset: int) -> None:
-    """Take off a batch what damage reaches past its split: the next split tells of that."""
-    batch.next_offset = min(batch.next_offset, end_offset)
-    batch.lost = [(start, min(end, end_offset)) for start, end in batch.lost if start < end_offset]
+def _clip(batch: ReadResult, split: Split) -> None:
+    """Take off a batch what damage reaches past its split: the splits beside it tell of that."""
+    start, end = split.start_offset, split.end_offset
+    batch.next_offset = min(batch.next_offset, end)
+    batch.lost = [(low, min(high, end)) for low, high in batch.lost if low < end]
+    if not batch.damaged:
+        return
+    damaged = []
+    for each in batch.damaged:
+        low, high = each.start_position, each.end_position
+        if each.segment == SegmentName(split.segment_base_offset, split.generation).file_name:
+            low, high = max(low, split.start_position), min(high, split.end_position)
+        first, last = max(each.start_offset, start), min(each.end_offset, end)
+        # Damage before the split is met when its index cannot be believed.
+        if low < high and first <= last:
+            damaged.append(
+                replace(
+                    each, start_position=low, end_position=high, start_offset=first, end_offset=last
+                )
+            )
+    batch.damaged = damaged

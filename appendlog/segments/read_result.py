@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from appendlog.layout.records import ReadableBuffer, cut_messages
+from appendlog.segments.damaged_range import DamagedRange
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class ReadResult:
         next_offset: Where to go on. Offsets in `[asked, next_offset)` that are not in
             `offsets` are not in the log: never written, removed, or lost.
         lost: Offsets `[start, end)` of damage that this read had to skip.
+        damaged: The bytes of it; some may have cost no offset.
         read_bytes: Bytes read from files.
         record_count: Records in all parts.
         message_bytes: Their messages together.
@@ -58,6 +60,7 @@ class ReadResult:
     read_bytes: int = 0
     record_count: int = 0
     message_bytes: int = 0
+    damaged: Sequence[DamagedRange] = ()
 
     @property
     def offsets(self) -> list[int]:

@@ -22,6 +22,7 @@ from appendlog.layout.format import (
 )
 from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT
 from appendlog.segments.chunk_walk import ChunkWalk, walk
+from appendlog.segments.damaged_range import DamagedRange, damage_reason
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.read_windows import ReadWindow, read_window
 from appendlog.segments.scan import SegmentScan
@@ -246,10 +247,20 @@ class SegmentReader:
         found = scan.find_chunk(request.position, minimum)
         chunk = None if found is None else scan.chunk_at(found, minimum)
         end = segment.end_offset if chunk is None else chunk.base_offset
+        end_position = segment.data_bytes if found is None else found
+        damage = DamagedRange(
+            segment.path.name,
+            request.position,
+            end_position,
+            damage_reason(scan, request.position, minimum, segment.data_bytes),
+            result.next_offset,
+            max(result.next_offset, end),
+        )
+        result.damaged = (*result.damaged, damage)
         if result.next_offset < end:
             result.lost.append((result.next_offset, end))
             result.next_offset = end
-        request.position = segment.data_bytes if found is None else found
+        request.position = end_position
 
 
 def _chunk_bytes(window: ReadWindow) -> int:
