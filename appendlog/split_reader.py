@@ -17,6 +17,7 @@ from appendlog.layout.summary import SegmentSummary
 from appendlog.recovery.generations import newest_generations
 from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.read_result import ReadResult
+from appendlog.segments.scan import SegmentScan
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_reader import ReadRequest, SegmentReader
@@ -159,6 +160,43 @@ class SplitReader:
         path = self._directory / damage.segment
         with self._descriptors.borrow(self._filesystem, path, os.O_RDONLY) as descriptor:
             return self._filesystem.read_all(descriptor, size, damage.start_position)
+
+    def around_record(self, split: Split, offset: int, reason: str) -> DamagedRange:
+        """Return where the chunk of one record is, as a damaged range of that record.
+
+        Args:
+            split: That the record is of.
+            offset: Of the record.
+            reason: What is wrong with it, a few words.
+
+        Returns:
+            With both positions 0 where the file is gone, which compaction has replaced.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        segment = self._planned(split)
+        name = segment.path.name
+        try:
+            position = self._segment_reader(split).checked(segment, split.start_position, offset)
+            around = self._chunk_around(split, segment, position, offset)
+        except FileNotFoundError:  # compacted meanwhile
+            return DamagedRange(name, 0, 0, reason, offset, offset + 1)
+        return DamagedRange(name, *around, reason, offset, offset + 1)
+
+    def _chunk_around(
+        self, split: Split, segment: Segment, position: int, offset: int
+    ) -> tuple[int, int]:
+        """Return where the chunk of an offset begins and ends, looking from a position on."""
+        with self._descriptors.borrow(self._filesystem, segment.path, os.O_RDONLY) as descriptor:
+            scan = SegmentScan(self._filesystem, descriptor, split.data_bytes, split.salt)
+            chunk = scan.chunk_at(position, segment.base_offset)
+            while chunk is None or chunk.end_offset <= offset:
+                found = scan.find_chunk(position, segment.base_offset)
+                if found is None:
+                    return position, split.data_bytes
+                position, chunk = found, scan.chunk_at(found, segment.base_offset)
+        return position, position + chunk.chunk_bytes
 
     def _planned(self, split: Split) -> Segment:
         name = SegmentName(split.segment_base_offset, split.generation)

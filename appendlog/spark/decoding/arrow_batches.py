@@ -206,7 +206,7 @@ def _cut(
     for offset, message in zip(offsets, messages, strict=True):
         # An envelope holds its own lengths, so a message that starts with it has exactly it.
         if not envelope or not message.startswith(envelope):
-            body_at = _body_position(message, offset)
+            body_at = body_position(message, offset)
             envelope = message[:body_at]
             row = known.setdefault(envelope, len(known))
         rows.append(row)
@@ -214,7 +214,16 @@ def _cut(
     return rows, bodies, list(known)
 
 
-def _body_position(message: bytes, offset: int) -> int:
+def body_position(message: bytes, offset: int) -> int:
+    """Return where the body of a message begins.
+
+    Args:
+        message: As `appendlog.layout.message` draws it.
+        offset: Of the record, for the error.
+
+    Raises:
+        MalformedMessageError: Its bytes end inside its route or properties.
+    """
     try:
         at = 2 + message[1]
         at += 5 + message[at]

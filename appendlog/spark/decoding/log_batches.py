@@ -6,14 +6,18 @@ from typing import Final
 
 import pyarrow as pa
 
+from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.read_result import Records
+from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.decoder import decoder_for
+from appendlog.spark.decoding.malformed import without_malformed
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS, RowSchema
 from appendlog.split_reader import Split, SplitReader
 
 BATCH_RECORDS: Final = 8192
 BATCH_BYTES: Final = 8 << 20
+_NO_MESSAGE: Final = "a record that holds no message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class LogBatch:
         end_offset: Exclusive.
         missing: Ranges of offsets in it that have no row, in order.
         lost: Ranges that were damaged and skipped, in order: missing too.
+        damaged: The bytes of these, in order, and of damage that cost no offset.
         undecodable: Rows with null headers or properties, because their bytes do not add up.
     """
 
@@ -37,10 +42,16 @@ class LogBatch:
     missing: Sequence[tuple[int, int]]
     lost: Sequence[tuple[int, int]]
     undecodable: int
+    damaged: Sequence[DamagedRange] = ()
 
 
 def log_batches(
-    reader: SplitReader, log: QueueLog, split: Split, schema: RowSchema = ROWS
+    reader: SplitReader,
+    log: QueueLog,
+    split: Split,
+    schema: RowSchema = ROWS,
+    *,
+    skip_malformed: bool = False,
 ) -> Iterator[LogBatch]:
     """Read and decode a split; a batch has at most `BATCH_RECORDS` rows.
 
@@ -51,24 +62,37 @@ def log_batches(
         log: Whose it is.
         split: Of it.
         schema: Columns to make; others cost nothing.
+        skip_malformed: Whether a record that is no message is damage that was skipped.
 
     Raises:
         OffsetOutOfRangeError: Retention removed the segment since the planning.
         CorruptRecordError: Damage, unless the reader skips it.
-        MalformedMessageError: A record is no message.
+        MalformedMessageError: A record is no message, and is not to be skipped.
     """
     decoder = decoder_for(log, schema)
     start = split.start_offset
     for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES):
         undecodable = decoder.undecodable
-        rows = decoder.build(read.parts)
+        parts, lost, damaged = read.parts, read.lost, read.damaged
+        try:
+            rows = decoder.build(parts)
+        except MalformedMessageError:
+            if not skip_malformed:
+                raise
+            decoder.undecodable = undecodable
+            parts, offsets = without_malformed(parts)
+            rows = decoder.build(parts)
+            lost = sorted([*lost, *((offset, offset + 1) for offset in offsets)])
+            found = (reader.around_record(split, offset, _NO_MESSAGE) for offset in offsets)
+            damaged = sorted([*damaged, *found], key=lambda each: each.start_offset)
         yield LogBatch(
             rows,
             start,
             read.next_offset,
-            missing_offsets(read.parts, start, read.next_offset),
-            read.lost,
+            missing_offsets(parts, start, read.next_offset),
+            lost,
             decoder.undecodable - undecodable,
+            damaged,
         )
         start = read.next_offset
     if start < split.end_offset:
