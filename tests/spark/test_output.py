@@ -4,7 +4,8 @@ import pytest
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.export_plan import plan_export
-from appendlog.spark.exporting.output import FinishedPart, OutputDirectory, folder_name
+from appendlog.spark.exporting.layout import folder_name
+from appendlog.spark.exporting.output import FinishedPart, OutputDirectory
 from appendlog.spark.exporting.part_writer import PartTask, write_part
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 from tests.spark.plain_reader import expected_rows, written_rows

@@ -23,16 +23,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.layout import (
+    WORK_DIRECTORY,
+    file_metadata,
+    folder_name,
+    part_name,
+)
 from appendlog.spark.planning.queues import QueueLog
-from appendlog.spark.schema.columns import SCHEMA_VERSION
 from metadata.names import encode_name
 
-WORK_DIRECTORY: Final = "_amqplog"
-
 _PART_NAME: Final = re.compile(r"part-(\d{20})-(\d{20})\.parquet\Z")
-# What Spark itself escapes in the folder names of a partitioned table, and undoes on reading.
-_HIVE_UNSAFE: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
-_FOLDER_BYTES_MAX: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +48,6 @@ class FinishedPart:
     start_offset: int
     end_offset: int
     path: Path
-
-
-def part_name(start_offset: int, end_offset: int) -> str:
-    """Return the file name of a range of offsets."""
-    return f"part-{start_offset:020d}-{end_offset:020d}.parquet"
-
-
-def file_metadata(log: QueueLog) -> dict[str, str]:
-    """Return what every file says of the log that it comes from."""
-    return {
-        "amqplog.schema_version": str(SCHEMA_VERSION),
-        "amqplog.vhost": _text(log.vhost),
-        "amqplog.queue": _text(log.queue),
-        "amqplog.incarnation": str(log.incarnation),
-    }
 
 
 class OutputDirectory:
@@ -168,20 +153,6 @@ class OutputDirectory:
                     f"{path}: {what} is {value or 'missing'}, that of the queue is {expected}: "
                     "offsets of one are not those of the other; give another --out"
                 )
-
-
-def folder_name(queue: str) -> str:
-    """Return the folder of a queue: `queue=<name>`, escaped as Spark escapes partitions."""
-    raw = queue.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    name = _HIVE_UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", raw)
-    folder = f"queue={name or '__HIVE_DEFAULT_PARTITION__'}"
-    if len(folder.encode()) <= _FOLDER_BYTES_MAX:
-        return folder
-    return f"queue={encode_name(queue)}"
-
-
-def _text(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _sync_directory(path: Path) -> None:

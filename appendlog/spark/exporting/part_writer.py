@@ -21,7 +21,7 @@ import pyarrow as pa
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
 from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.log_batches import log_batches
-from appendlog.spark.exporting.output import file_metadata, part_name
+from appendlog.spark.exporting.layout import file_metadata, part_name
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import EXPORT_ROWS

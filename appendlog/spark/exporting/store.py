@@ -40,9 +40,11 @@ class OutputStore(ABC):
 
     Attributes:
         url: The root, as the user gave it and as other libraries can open it; no credentials.
+        concurrency: How many operations at once pay: 1 where they take no time worth it.
     """
 
     url: str
+    concurrency: int = 1
 
     @abstractmethod
     def read(self, path: str) -> bytes:

@@ -1,0 +1,77 @@
+"""Outputs without manifests: what earlier versions have written is taken over as it is.
+
+Their files carry all that matters: the range in the name, whose they are and how many offsets
+are missing in the metadata. So the next export only has to list them in a manifest.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.layout import file_metadata, part_range
+from appendlog.spark.exporting.manifest import ListedFile
+from appendlog.spark.exporting.ranges import first_overlap
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.planning.queues import QueueLog
+
+
+def earlier_files(store: OutputStore, folder: str, log: QueueLog) -> list[ListedFile]:
+    """Return what is in the folder of a queue that has no manifest, in the order of offsets.
+
+    Reads the end of each file, no rows.
+
+    Raises:
+        OutputError: A file is not of an export, is another queue's or incarnation's, or cannot
+            be read; or two of them have the same offsets.
+    """
+    files = [
+        _listed(store, file.path, file.size_bytes, log)
+        for file in store.list(folder)
+        if file.path.endswith(".parquet")
+    ]
+    twice = first_overlap((file.start, file.end) for file in files)
+    if twice:
+        raise OutputError(
+            f"{store.url}/{folder}: offsets [{twice[0]}, {twice[1]}) are in two files; "
+            "give another --out"
+        )
+    return sorted(files, key=lambda file: file.start)
+
+
+def _listed(store: OutputStore, path: str, size_bytes: int, log: QueueLog) -> ListedFile:
+    where = f"{store.url}/{path}"
+    name = part_range(path.rpartition("/")[2])
+    if name is None:
+        raise OutputError(f"{where}: not a file of an export; give another --out")
+    try:
+        with store.open_read(path) as file:
+            footer = pq.read_metadata(file)
+    except (OSError, pa.ArrowException) as error:
+        raise OutputError(f"{where}: not a readable Parquet file: {error}") from error
+    _check_owner(where, footer.metadata or {}, log)
+    start, end = name
+    return ListedFile(
+        path=path,
+        source=None,
+        start=start,
+        end=end,
+        rows=footer.num_rows,
+        bytes=size_bytes,
+        min_ts=None,
+        max_ts=None,
+        sha256=None,
+        missing=end - start - footer.num_rows,
+    )
+
+
+def _check_owner(where: str, found: dict[Any, Any], log: QueueLog) -> None:
+    for key, expected in file_metadata(log).items():
+        value = found.get(key.encode(), b"").decode("utf-8", "replace")
+        if value != expected and key != "amqplog.schema_version":
+            what = key.removeprefix("amqplog.")
+            raise OutputError(
+                f"{where}: {what} is {value or 'missing'}, that of the queue is {expected}: "
+                "offsets of one are not those of the other; give another --out"
+            )

@@ -1,0 +1,295 @@
+"""A queue's part of an output of plain files: Parquet, JSON lines.
+
+The state is the highest manifest. A run takes the next number when it begins; whoever creates the
+manifest of that number first has won, and what others have written for it will never be seen.
+Files are moved to where readers look only after their manifest is there, and whoever comes next
+completes the moves. So at every moment a plain reader sees whole files, each of them of a commit,
+and no offset twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.account import Account, settle_account
+from appendlog.spark.exporting.adoption import earlier_files
+from appendlog.spark.exporting.destination import (
+    CorruptRange,
+    ExportJob,
+    OutputChangedError,
+    WrittenFile,
+)
+from appendlog.spark.exporting.manifest import (
+    Kind,
+    ListedFile,
+    Manifest,
+    Total,
+    add_to,
+)
+from appendlog.spark.exporting.manifests import Manifests, Survey
+from appendlog.spark.exporting.ranges import Range, join_ranges
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import SCHEMA_VERSION
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A run between `begin` and its end.
+
+    Attributes:
+        number: What it is to commit as.
+        folder: Of its files.
+        total: What the output has without it.
+        is_over: A commit was tried: what is in the folder is not ours to remove any more.
+    """
+
+    number: int
+    folder: str
+    total: Total
+    is_over: bool = False
+
+
+class FilesDestination:
+    """See `Destination`. Not for two threads at once.
+
+    Args:
+        store: The output.
+        log: Whose messages it is to hold.
+    """
+
+    def __init__(self, store: OutputStore, log: QueueLog) -> None:
+        self._store: Final = store
+        self._log: Final = log
+        self._manifests: Final = Manifests(store, log.queue)
+        self._begun: _Begun | None = None
+
+    @property
+    def store(self) -> OutputStore:
+        """See `Destination.store`."""
+        return self._store
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of the store with the files of the queue."""
+        return self._manifests.folder
+
+    def covered(self) -> list[Range]:
+        """See `Destination.covered`; reads one manifest.
+
+        What it returns can be read by all: commits that were cut short are completed.
+        """
+        survey = self._manifests.survey()
+        if survey.manifests:
+            covered = list(self._total(survey).covered)
+            self._manifests.complete(survey)
+            return covered
+        return join_ranges((file.start, file.end) for file in self._earlier())
+
+    def last_end(self) -> int | None:
+        """See `Destination.last_end`."""
+        covered = self.covered()
+        return covered[-1][1] if covered else None
+
+    @contextmanager
+    def begin(self, job: ExportJob) -> Iterator[str]:
+        """See `Destination.begin`."""
+        assert self._begun is None
+        try:
+            with self._store.locked(f"{self._manifests.work}/lock") as is_alone:
+                begun = self._begun = self._prepare(job, is_alone=is_alone)
+                try:
+                    yield begun.folder
+                except Exception as error:
+                    self._refuse_overtaken(begun, error)
+                    raise
+                finally:
+                    self._begun = None
+                    if not begun.is_over:
+                        self._manifests.remove(f.path for f in self._store.list(begun.folder))
+        except BlockingIOError as error:
+            where = f"{self._store.url}/{self.folder}"
+            raise OutputError(f"{where}: another export is writing here; wait for it") from error
+
+    def commit(
+        self,
+        job: ExportJob,
+        files: Sequence[WrittenFile],
+        gaps: Sequence[Range],
+        corrupt: Sequence[CorruptRange],
+    ) -> None:
+        """See `Destination.commit`."""
+        begun = self._begun
+        assert begun is not None
+        assert not begun.is_over
+        account = settle_account(job, files, gaps, corrupt)
+        self._check_files(begun, files)
+        manifest = self._manifest(job, begun, files, gaps, corrupt, account)
+        # From here on the manifest may be there, even if we are told that it is not.
+        begun.is_over = True
+        if not self._manifests.create(manifest):
+            begun.is_over = False
+            raise self._changed()
+        self._manifests.move(self._manifests.moves(manifest))
+        # What is left are files of attempts that did not count, of us and of others.
+        self._manifests.roll_forward(self._manifests.survey())
+
+    def _prepare(self, job: ExportJob, *, is_alone: bool) -> _Begun:
+        """Complete what others have begun, and take the next number."""
+        survey = self._manifests.survey()
+        total = self._total(survey)
+        number = survey.manifests
+        self._manifests.roll_forward(survey)
+        if not number and (files := self._earlier()):
+            total, number = self._add("adopted", job, number, total, files), number + 1
+        if tuple(total.covered) != job.covered:
+            raise self._changed()
+        waiting = [each for each in survey.jobs if each.number >= number]
+        if is_alone and waiting:
+            # Its process is gone, but a worker of it may not know that yet, and a lock may be
+            # wrong: with its number taken the job cannot be committed, and then its files can go.
+            total, number = self._add("fence", job, number, total), number + 1
+            self._manifests.roll_forward(survey, number)
+        return _Begun(number, self._manifests.job_path(number, job.job_id), total)
+
+    def _add(
+        self,
+        kind: Kind,
+        job: ExportJob,
+        number: int,
+        total: Total,
+        files: Sequence[ListedFile] = (),
+    ) -> Total:
+        ranges = tuple(join_ranges((file.start, file.end) for file in files))
+        manifest = Manifest(
+            number=number,
+            kind=kind,
+            vhost=self._log.vhost,
+            queue=self._log.queue,
+            incarnation=self._log.incarnation,
+            start=ranges[0][0] if ranges else job.start,
+            end=ranges[-1][1] if ranges else job.start,
+            ranges=ranges,
+            files=tuple(files),
+            gaps=(),
+            corrupt=(),
+            missing=sum(file.missing for file in files),
+            corrupt_offsets=0,
+            excluded=0,
+            include="all",
+            schema_version=SCHEMA_VERSION,
+            job=job.job_id,
+            created=_now(),
+            total=total,
+        )
+        manifest = replace(manifest, total=add_to(total, manifest))
+        if not self._manifests.create(manifest):
+            raise self._changed()
+        return manifest.total
+
+    def _manifest(
+        self,
+        job: ExportJob,
+        begun: _Begun,
+        files: Sequence[WrittenFile],
+        gaps: Sequence[Range],
+        corrupt: Sequence[CorruptRange],
+        account: Account,
+    ) -> Manifest:
+        manifest = Manifest(
+            number=begun.number,
+            kind="export",
+            vhost=self._log.vhost,
+            queue=self._log.queue,
+            incarnation=self._log.incarnation,
+            start=job.start,
+            end=job.end,
+            ranges=tuple(join_ranges(job.ranges)),
+            files=tuple(
+                self._listed(file, begun.folder)
+                for file in sorted(files, key=lambda file: file.start_offset)
+            ),
+            gaps=tuple(join_ranges(gaps)),
+            corrupt=tuple(sorted(corrupt, key=lambda damage: (damage.start, damage.position))),
+            missing=account.missing,
+            corrupt_offsets=account.corrupt,
+            excluded=account.excluded,
+            include=job.include,
+            schema_version=SCHEMA_VERSION,
+            job=job.job_id,
+            created=_now(),
+            total=begun.total,
+        )
+        manifest = replace(manifest, total=add_to(begun.total, manifest))
+        assert manifest.total.is_exact
+        return manifest
+
+    def _listed(self, file: WrittenFile, folder: str) -> ListedFile:
+        return ListedFile(
+            path=f"{self.folder}/{file.target}",
+            source=file.path.removeprefix(f"{folder}/"),
+            start=file.start_offset,
+            end=file.end_offset,
+            rows=file.rows,
+            bytes=file.size_bytes,
+            min_ts=file.min_timestamp_ns,
+            max_ts=file.max_timestamp_ns,
+            sha256=file.sha256,
+            missing=file.missing,
+            corrupt=file.corrupt,
+            excluded=file.excluded,
+            metadata=dict(file.metadata),
+        )
+
+    def _check_files(self, begun: _Begun, files: Sequence[WrittenFile]) -> None:
+        """Compare what tasks have reported with what is there."""
+        there = {file.path: file.size_bytes for file in self._store.list(begun.folder)}
+        for file in files:
+            found = there.get(file.path)
+            if found != file.size_bytes:
+                self._refuse_overtaken(begun, None)
+                state = "is not there" if found is None else f"has {found}"
+                raise OutputError(
+                    f"{self._store.url}/{file.path}: its task wrote {file.size_bytes} bytes, "
+                    f"it {state}; nothing was exported"
+                )
+
+    def _total(self, survey: Survey) -> Total:
+        """Return what the output has; refuse one of another queue."""
+        if not survey.manifests:
+            return Total()
+        number = survey.manifests - 1
+        manifest = self._manifests.read(number)
+        self._check_owner(manifest, f"{self._store.url}/{self._manifests.path(number)}")
+        return manifest.total
+
+    def _check_owner(self, manifest: Manifest, where: str) -> None:
+        for what in ("vhost", "queue", "incarnation"):
+            found, expected = getattr(manifest, what), getattr(self._log, what)
+            if found != expected:
+                raise OutputError(
+                    f"{where}: {what} is {found}, that of the queue is {expected}: "
+                    "offsets of one are not those of the other; give another --out"
+                )
+
+    def _earlier(self) -> list[ListedFile]:
+        return earlier_files(self._store, self.folder, self._log)
+
+    def _refuse_overtaken(self, begun: _Begun, error: Exception | None) -> None:
+        """Say that another export was first, if that is why ours has lost its files."""
+        if begun.is_over or isinstance(error, OutputChangedError):
+            return
+        if self._manifests.survey().manifests > begun.number:
+            raise self._changed() from error
+
+    def _changed(self) -> OutputChangedError:
+        return OutputChangedError(
+            f"{self._store.url}/{self.folder}: another export has written here; run it again"
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

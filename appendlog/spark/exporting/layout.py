@@ -1,0 +1,57 @@
+"""Names in an output: folders of queues, files of ranges, what each file says of itself.
+
+    queue=<queue>/part-<start>-<end>.<kind>         20 digits each, [start, end)
+    queue=<queue>/date=2026-11-21/hour=09/part-...  where the export has partitions
+    _amqplog/<queue>/                               what is ours: see `manifests`
+
+Names that begin with `_` are invisible to Spark and Arrow.
+"""
+
+import re
+from typing import Final
+
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.schema.columns import SCHEMA_VERSION
+from metadata.names import encode_name
+
+WORK_DIRECTORY: Final = "_amqplog"
+
+_PART_NAME: Final = re.compile(r"part-(\d{20})-(\d{20})\.([a-z.]+)\Z")
+# What Spark itself escapes in the folder names of a partitioned table, and undoes on reading.
+_HIVE_UNSAFE: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+_FOLDER_BYTES_MAX: Final = 255
+
+
+def part_name(start_offset: int, end_offset: int, extension: str = "parquet") -> str:
+    """Return the file name of a range of offsets."""
+    return f"part-{start_offset:020d}-{end_offset:020d}.{extension}"
+
+
+def part_range(name: str) -> tuple[int, int] | None:
+    """Return the range that a file name stands for; None when it is no such name."""
+    found = _PART_NAME.match(name)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def file_metadata(log: QueueLog) -> dict[str, str]:
+    """Return what every file says of the log that it comes from."""
+    return {
+        "amqplog.schema_version": str(SCHEMA_VERSION),
+        "amqplog.vhost": plain_text(log.vhost),
+        "amqplog.queue": plain_text(log.queue),
+        "amqplog.incarnation": str(log.incarnation),
+    }
+
+
+def folder_name(queue: str) -> str:
+    """Return the folder of a queue: `queue=<name>`, escaped as Spark escapes partitions."""
+    name = _HIVE_UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", plain_text(queue))
+    folder = f"queue={name or '__HIVE_DEFAULT_PARTITION__'}"
+    if len(folder.encode()) <= _FOLDER_BYTES_MAX:
+        return folder
+    return f"queue={encode_name(queue)}"
+
+
+def plain_text(name: str) -> str:
+    """Return a name as it can be written: bytes that were no UTF-8 as escapes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

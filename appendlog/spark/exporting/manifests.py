@@ -1,0 +1,184 @@
+"""The manifests of one queue in an output, and the files that wait for their place.
+
+    _amqplog/<queue>/manifest/<n>.json       20 digits, created if absent: the commit point
+    _amqplog/<queue>/job-<n>-<job>/...       files of a run that is to commit as number n
+    _amqplog/<queue>/lock                    held by the export that runs, where there are locks
+    queue=<queue>/...                        files of the manifests, and no others
+
+A folder of a job says under which number it would commit. Once there is a manifest of that
+number the fate of every file in it is known: named by the manifest, it belongs in its place;
+else it can go, whoever is still writing it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.layout import WORK_DIRECTORY, folder_name
+from appendlog.spark.exporting.manifest import Manifest, decode_manifest, encode_manifest
+from appendlog.spark.exporting.store import OutputStore, StoredFile
+from metadata.names import encode_name
+
+_MANIFEST: Final = re.compile(r"manifest/(\d{20})\.json\Z")
+_JOB_FILE: Final = re.compile(r"(job-(\d{20})-([0-9a-f]{32}))/")
+
+
+@dataclass(frozen=True, slots=True)
+class JobFolder:
+    """Files of one run that are not in their place.
+
+    Attributes:
+        path: In the store.
+        number: What the run would commit as.
+        job: Its id.
+        files: What is in it.
+    """
+
+    path: str
+    number: int
+    job: str
+    files: tuple[StoredFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one listing of a queue's work folder shows.
+
+    Attributes:
+        manifests: How many there are: their numbers are all below.
+        jobs: Folders with files in them, in the order of their numbers.
+        strays: Files that are neither.
+    """
+
+    manifests: int
+    jobs: tuple[JobFolder, ...]
+    strays: tuple[StoredFile, ...]
+
+
+class Manifests:
+    """The manifests of one queue. Knows nothing but the store: any number may be at work.
+
+    Args:
+        store: The output.
+        queue: Name of the queue.
+
+    Attributes:
+        store: The output.
+        work: Folder of manifests and unfinished files.
+        folder: Folder of the finished ones.
+    """
+
+    def __init__(self, store: OutputStore, queue: str) -> None:
+        self.store: Final = store
+        self.work: Final = f"{WORK_DIRECTORY}/{encode_name(queue)}"
+        self.folder: Final = folder_name(queue)
+
+    def path(self, number: int) -> str:
+        """Return where a manifest is."""
+        return f"{self.work}/manifest/{number:020d}.json"
+
+    def job_path(self, number: int, job: str) -> str:
+        """Return the folder of a run that is to commit as `number`."""
+        return f"{self.work}/job-{number:020d}-{job}"
+
+    def survey(self) -> Survey:
+        """List what is there.
+
+        Raises:
+            OutputError: A manifest is missing: somebody has removed it.
+        """
+        numbers: list[int] = []
+        jobs: dict[tuple[int, str], list[StoredFile]] = {}
+        strays: list[StoredFile] = []
+        for file in self.store.list(self.work):
+            name = file.path.removeprefix(f"{self.work}/")
+            if found := _MANIFEST.match(name):
+                numbers.append(int(found[1]))
+            elif found := _JOB_FILE.match(name):
+                jobs.setdefault((int(found[2]), found[3]), []).append(file)
+            elif name != "lock":
+                strays.append(file)
+        if len(numbers) != len(set(numbers)) or (numbers and max(numbers) != len(numbers) - 1):
+            missing = min(set(range(max(numbers))) - set(numbers))
+            raise OutputError(f"{self.store.url}/{self.path(missing)}: this manifest is missing")
+        folders = [
+            JobFolder(self.job_path(*key), *key, files=tuple(files))
+            for key, files in sorted(jobs.items())
+        ]
+        return Survey(len(numbers), tuple(folders), tuple(strays))
+
+    def read(self, number: int) -> Manifest:
+        """Return a manifest.
+
+        Raises:
+            FileNotFoundError: There is none of that number.
+            OutputError: It is damaged, or of a newer version.
+        """
+        path = self.path(number)
+        manifest = decode_manifest(self.store.read(path), f"{self.store.url}/{path}")
+        if manifest.number != number:
+            raise OutputError(f"{self.store.url}/{path}: damaged: it is number {manifest.number}")
+        return manifest
+
+    def create(self, manifest: Manifest) -> bool:
+        """Commit; return whether it was us who did: another run may have taken the number.
+
+        Raises:
+            OSError: The store failed: whether it is committed is for the store to say.
+        """
+        try:
+            self.store.create(self.path(manifest.number), encode_manifest(manifest))
+        except FileExistsError:
+            # A store that tries again by itself meets its own first try.
+            return self.read(manifest.number).job == manifest.job
+        return True
+
+    def roll_forward(self, survey: Survey, up_to: int | None = None) -> None:
+        """Put files of commits in their place, and remove what can never be committed.
+
+        Args:
+            survey: What there is.
+            up_to: Manifests there are by now; by default those of the survey.
+        """
+        self.remove(self.complete(survey, up_to))
+
+    def complete(self, survey: Survey, up_to: int | None = None) -> list[str]:
+        """Put files of commits in their place; return those that can never be committed.
+
+        May be repeated, and done by several at once: what is named by a manifest is only ever
+        moved to the one place that the manifest says.
+        """
+        committed = survey.manifests if up_to is None else up_to
+        useless: list[str] = []
+        for job in survey.jobs:
+            if job.number >= committed:
+                continue
+            manifest = self.read(job.number)
+            moves = self.moves(manifest) if manifest.job == job.job else {}
+            here = {file.path for file in job.files}
+            self.move({source: moves[source] for source in here & moves.keys()})
+            useless += here - moves.keys()
+        return useless
+
+    def moves(self, manifest: Manifest) -> dict[str, str]:
+        """Return where each file of a commit comes from and belongs."""
+        folder = self.job_path(manifest.number, manifest.job)
+        return {f"{folder}/{file.source}": file.path for file in manifest.files if file.source}
+
+    def move(self, moves: Mapping[str, str]) -> None:
+        """Move files, several at once where that pays; in their order where it does not."""
+        pairs = sorted(moves.items(), key=lambda pair: pair[1])
+        if self.store.concurrency == 1:
+            for source, target in pairs:
+                self.store.move(source, target)
+            return
+        with ThreadPoolExecutor(self.store.concurrency, "move") as pool:
+            list(pool.map(lambda pair: self.store.move(*pair), pairs))
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Delete files."""
+        for path in sorted(paths):
+            self.store.delete(path)
