@@ -114,3 +114,10 @@ class LakeMissingError(ExportError):
 
     def __init__(self, library: str) -> None:
         super().__init__(f"the package {library} is missing: pip install 'amqp-server[lake]'")
+
+
+class StoreError(ExportError, OSError):
+    """An object store cannot be used: it is not there, refuses, or lacks what is needed.
+
+    An OSError too: whoever reads files takes it for what a failing disk is.
+    """

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from appendlog.spark.running.session import spark_session
+from tests.spark.object_stores import LoopbackS3, loopback_s3
 
 
 @pytest.fixture(scope="session")
@@ -16,3 +17,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         session.conf.set("spark.sql.session.timeZone", "UTC")
         yield session
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[LoopbackS3]:
+    """Run an S3 server on loopback."""
+    with loopback_s3() as server:
+        yield server

@@ -77,7 +77,7 @@ def plan_export(
         OutputError: The output has offsets that the log never had.
         LogError: The log cannot be read.
     """
-    reader = open_reader(log.directory)
+    reader = open_reader(log)
     try:
         return _plan(reader, log, covered, since, until, part_bytes)
     finally:

@@ -11,6 +11,7 @@ from pathlib import Path
 from appendlog.errors import LogError
 from appendlog.reclaim.leases import HeldLease
 from appendlog.spark.exporting.export import OnProgress
+from appendlog.spark.objects.location import Location
 from appendlog.spark.planning.queues import QueueLog
 
 
@@ -60,12 +61,17 @@ def lease_for_export(
 ) -> Iterator[ExportLease]:
     """Hold a lease on the log from an offset on, if the data directory can be written.
 
+    A copy in an object store needs none: no server removes anything there.
+
     Args:
         storage_path: The data directory.
         log: Of the queue.
         low_offset: Nothing at or above it is to go.
         say: Tells the user that there is no lease.
     """
+    if Location.of(storage_path) is not None:
+        yield ExportLease(None, say)
+        return
     held = None
     try:
         held = HeldLease.take(storage_path, log.vhost, log.queue, log.incarnation, low_offset)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from appendlog.spark.errors import NoQueueMatchesError, SubscriptionError
+from appendlog.spark.objects.store_options import NO_OPTIONS, StoreOptions
 from appendlog.spark.planning.queues import NEAR_MAX, QueueLog, find_queue, list_queues
 from appendlog.spark.schema.columns import PARTITION
 
@@ -78,22 +79,29 @@ class Subscription:
         return cls(tuple(sorted(assigned)))
 
 
-def choose_queues(storage_path: Path, vhost: str, wanted: Subscription) -> Sequence[QueueLog]:
+def choose_queues(
+    storage_path: Path,
+    vhost: str,
+    wanted: Subscription,
+    store_options: StoreOptions = NO_OPTIONS,
+) -> Sequence[QueueLog]:
     """Return the logs of a subscription, by name. Reads definitions, nothing else.
 
     Args:
         storage_path: The data directory, of a server or an embedding program.
         vhost: Virtual host of all of them.
         wanted: Which ones.
+        store_options: How the store is reached that the data directory is in.
 
     Raises:
+        StoreError: The store cannot be used.
         StorageNotFoundError: There is no data directory, or a definition is unreadable.
         QueueNotFoundError: A queue that was named does not exist; names the nearest.
         NoQueueMatchesError: None matches the pattern now.
     """
     if wanted.pattern is None:
-        return [find_queue(storage_path, vhost, name) for name in wanted.names]
-    logs = list_queues(storage_path, vhost)
+        return [find_queue(storage_path, vhost, name, store_options) for name in wanted.names]
+    logs = list_queues(storage_path, vhost, store_options)
     matches = re.compile(wanted.pattern).fullmatch
     chosen = [log for log in logs if matches(log.queue)]
     if not chosen:

@@ -5,12 +5,16 @@ The broker may be running: nothing is locked, written or cleaned up here (loadin
 """
 
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from appendlog.spark.errors import QueueNotFoundError, StorageNotFoundError
+from appendlog.files.filesystem import FileSystem
+from appendlog.spark.errors import QueueNotFoundError, StorageNotFoundError, StoreError
+from appendlog.spark.objects.object_filesystem import filesystem_of
+from appendlog.spark.objects.store_options import NO_OPTIONS, StoreOptions
 from metadata.document import Document, decode_document
 from metadata.errors import DocumentFormatError
 from metadata.names import encode_name, log_directory
@@ -19,6 +23,8 @@ from metadata.paths import DOCUMENT_SUFFIX, document_path
 QUEUES: Final = "queues"
 NEAR_MAX: Final = 3
 """Names that an error suggests."""
+DOCUMENT_BYTES_MAX: Final = 16 << 20
+"""No definition is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,81 +35,108 @@ class QueueLog:
         vhost: Virtual host.
         queue: Name.
         incarnation: Of the queue; deleting and declaring again makes another.
-        directory: Of the log; absent until the first message.
+        directory: Of the log; absent until the first message. May stand for a place in an
+            object store, see `objects.location`.
+        store_options: How that store is reached; never shown.
     """
 
     vhost: str
     queue: str
     incarnation: UUID
     directory: Path
+    store_options: StoreOptions = NO_OPTIONS
+
+    @property
+    def filesystem(self) -> FileSystem:
+        """Return what the log's files are read with, in this process.
+
+        Raises:
+            StoreError: Its store cannot be used.
+        """
+        return filesystem_of(self.directory, self.store_options)
 
 
-def find_queue(storage_path: Path, vhost: str, queue: str) -> QueueLog:
+def find_queue(
+    storage_path: Path, vhost: str, queue: str, store_options: StoreOptions = NO_OPTIONS
+) -> QueueLog:
     """Return the log of a durable queue.
 
     Args:
-        storage_path: The data directory.
+        storage_path: The data directory; of this machine, or standing for a place in a store.
         vhost: Virtual host.
         queue: Name.
+        store_options: How the store is reached.
 
     Raises:
         StorageNotFoundError: There is no data directory, or the definition is unreadable.
         QueueNotFoundError: No such queue; names the nearest ones that exist.
+        StoreError: The store cannot be used.
     """
-    root = _metadata(storage_path)
+    files = filesystem_of(storage_path, store_options)
+    root = _metadata(files, storage_path)
     path = document_path(root, QUEUES, vhost, queue)
-    document = _read(path)
-    if document is None and path.exists():
+    document = _read(files, path)
+    if document is None and files.exists(path):
         raise StorageNotFoundError(path, "the definition of the queue is not readable")
     if document is None:
-        raise _not_found(root, vhost, queue)
-    return _log(storage_path, document)
+        raise _not_found(files, root, vhost, queue)
+    return _log(storage_path, document, store_options)
 
 
-def list_queues(storage_path: Path, vhost: str) -> list[QueueLog]:
+def list_queues(
+    storage_path: Path, vhost: str, store_options: StoreOptions = NO_OPTIONS
+) -> list[QueueLog]:
     """Return the logs of all durable queues of a virtual host, by name.
 
     Passes over what is no definition: `amqp-server verify` tells of it.
 
     Args:
-        storage_path: The data directory.
+        storage_path: The data directory; of this machine, or standing for a place in a store.
         vhost: Virtual host; one that does not exist has no queues.
+        store_options: How the store is reached.
 
     Raises:
         StorageNotFoundError: There is no data directory.
+        StoreError: The store cannot be used.
     """
-    root = _metadata(storage_path)
+    files = filesystem_of(storage_path, store_options)
+    root = _metadata(files, storage_path)
     documents = []
-    for path in (root / QUEUES / encode_name(vhost)).glob(f"*{DOCUMENT_SUFFIX}"):
-        document = _read(path)
+    for path, document in _documents(files, root / QUEUES / encode_name(vhost)):
         # A copy under another name is no second queue.
-        if document is not None and path == document_path(root, QUEUES, vhost, document.name):
+        if path == document_path(root, QUEUES, vhost, document.name):
             documents.append(document)
-    return [_log(storage_path, each) for each in sorted(documents, key=lambda each: each.name)]
+    return [
+        _log(storage_path, each, store_options)
+        for each in sorted(documents, key=lambda each: each.name)
+    ]
 
 
-def _metadata(storage_path: Path) -> Path:
+def _metadata(files: FileSystem, storage_path: Path) -> Path:
     """Return where the definitions are."""
-    if not storage_path.is_dir():
+    root = storage_path / "metadata"
+    if files.exists(root):
+        return root
+    if not files.exists(storage_path):
         raise StorageNotFoundError(
             storage_path, "no such data directory: give the one of the server"
         )
-    root = storage_path / "metadata"
-    if not root.is_dir():
-        raise StorageNotFoundError(
-            storage_path, "not a data directory of amqp-server: no metadata folder in it"
-        )
-    return root
+    raise StorageNotFoundError(
+        storage_path, "not a data directory of amqp-server: no metadata folder in it"
+    )
 
 
-def _log(storage_path: Path, document: Document) -> QueueLog:
+def _log(storage_path: Path, document: Document, store_options: StoreOptions) -> QueueLog:
     incarnation = UUID(document.body["incarnation"])
     directory = log_directory(storage_path, document.vhost, document.name, incarnation)
-    return QueueLog(document.vhost, document.name, incarnation, directory)
+    return QueueLog(document.vhost, document.name, incarnation, directory, store_options)
 
 
-def _not_found(root: Path, vhost: str, queue: str) -> QueueNotFoundError:
-    documents = _documents(root / QUEUES)
+def _not_found(files: FileSystem, root: Path, vhost: str, queue: str) -> QueueNotFoundError:
+    folders = _names(files, root / QUEUES)
+    documents = [
+        document for folder in folders for _, document in _documents(files, root / QUEUES / folder)
+    ]
     here = sorted(d.name for d in documents if d.vhost == vhost)
     near = difflib.get_close_matches(queue, here, NEAR_MAX, cutoff=0.4) or here[:NEAR_MAX]
     elsewhere = sorted(d.vhost for d in documents if d.name == queue)
@@ -119,15 +152,27 @@ def _not_found(root: Path, vhost: str, queue: str) -> QueueNotFoundError:
     return QueueNotFoundError(vhost, queue, near, advice)
 
 
-def _documents(directory: Path) -> list[Document]:
-    found = (_read(path) for path in sorted(directory.glob(f"*/*{DOCUMENT_SUFFIX}")))
-    return [document for document in found if document is not None]
+def _documents(files: FileSystem, folder: Path) -> Iterator[tuple[Path, Document]]:
+    for name in _names(files, folder):
+        if name.endswith(DOCUMENT_SUFFIX):
+            document = _read(files, folder / name)
+            if document is not None:
+                yield folder / name, document
 
 
-def _read(path: Path) -> Document | None:
+def _names(files: FileSystem, directory: Path) -> list[str]:
+    try:
+        return sorted(files.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _read(files: FileSystem, path: Path) -> Document | None:
     """Return a document; None when there is none or it is not readable."""
     try:
-        document = decode_document(path.read_bytes())
+        document = decode_document(files.read_file(path, DOCUMENT_BYTES_MAX))
+    except StoreError:
+        raise
     except (OSError, DocumentFormatError):
         return None
     is_in_place = path.parent.name == encode_name(document.vhost)

@@ -18,9 +18,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import SettlementError
-from appendlog.spark.planning.queues import QUEUES, QueueLog
+from appendlog.spark.planning.queues import DOCUMENT_BYTES_MAX, QUEUES, QueueLog
 from metadata.document import decode_document
 from metadata.errors import DocumentFormatError
 from metadata.paths import document_path
@@ -129,7 +128,7 @@ def read_settled(storage_path: Path, log: QueueLog) -> Settled:
             "each of its groups has a place of its own; all of it can be read"
         )
     try:
-        found = read_checkpoint(storage_path / OFFSETS_FOLDER, FileSystem())
+        found = read_checkpoint(storage_path / OFFSETS_FOLDER, log.filesystem)
     except (OffsetsError, OSError) as error:
         raise SettlementError(f"the checkpoint cannot be read: {error}") from error
     entry = found.entries.get(log.incarnation.bytes)
@@ -144,7 +143,9 @@ def read_settled(storage_path: Path, log: QueueLog) -> Settled:
 def _is_stream(storage_path: Path, log: QueueLog) -> bool:
     path = document_path(storage_path / "metadata", QUEUES, log.vhost, log.queue)
     try:
-        body: dict[str, Any] = decode_document(path.read_bytes()).body
+        body: dict[str, Any] = decode_document(
+            log.filesystem.read_file(path, DOCUMENT_BYTES_MAX)
+        ).body
     except (OSError, DocumentFormatError):
         return False
     return bool(body.get("arguments", {}).get("x-queue-type") == "stream")

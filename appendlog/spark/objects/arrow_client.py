@@ -1,0 +1,157 @@
+"""Objects through the file systems of Arrow: S3 and HDFS."""
+
+from typing import BinaryIO, Final, Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from appendlog.spark.errors import StoreError
+from appendlog.spark.objects.client import COPY_BYTES, ObjectClient, ObjectFile, StoredObject
+from appendlog.spark.objects.faults import told_as_one_line
+from appendlog.spark.objects.store_options import StoreOptions
+
+
+class Creator(Protocol):
+    """What Arrow's file systems cannot do; see `ObjectClient`."""
+
+    def check(self, folder: str) -> None:
+        """See that creations can be relied on."""
+
+    def create(self, key: str, data: bytes) -> None:
+        """Store an object if there is none."""
+
+
+class ArrowClient(ObjectClient):
+    """A store that Arrow has a file system for.
+
+    Args:
+        filesystem: Of Arrow.
+        scheme: For messages.
+        options: Secrets that no message may have.
+        creator: Stores objects only if there are none.
+    """
+
+    def __init__(
+        self, filesystem: fs.FileSystem, scheme: str, options: StoreOptions, creator: Creator
+    ) -> None:
+        self._filesystem: Final = filesystem
+        self._scheme = scheme
+        self._options = options
+        self._creator = creator
+
+    def open(self, key: str) -> ObjectFile:
+        """Open an object: asks for its size."""
+        with told_as_one_line(self._url(key), self._options):
+            return _ArrowFile(self._filesystem.open_input_file(key), self._url(key), self._options)
+
+    def exists(self, key: str) -> bool:
+        """Tell whether there is an object of that key, or below it."""
+        with told_as_one_line(self._url(key), self._options):
+            found = self._filesystem.get_file_info(key)
+        return bool(found.type != fs.FileType.NotFound)
+
+    def names(self, key: str) -> list[str]:
+        """Return the names directly below a key."""
+        found = self._list(key, recursive=False)
+        if not found and not self.exists(key):
+            raise FileNotFoundError(f"{self._url(key)}: no such object or folder")
+        return [info.base_name for info in found]
+
+    def objects(self, key: str) -> list[StoredObject]:
+        """Return all objects below a key, sorted."""
+        found = self._list(key, recursive=True)
+        files = [
+            StoredObject(info.path, info.size) for info in found if info.type == fs.FileType.File
+        ]
+        return sorted(files, key=lambda each: each.key)
+
+    def put(self, key: str, content: BinaryIO) -> None:
+        """Store what is left in a file as an object, whole."""
+        with told_as_one_line(self._url(key), self._options):
+            self._make_folder(key)
+            stream = self._filesystem.open_output_stream(key)
+            while data := content.read(COPY_BYTES):
+                stream.write(data)
+            # Only this makes the object visible; after a failed write it is not reached.
+            stream.close()
+
+    def create(self, key: str, data: bytes) -> None:
+        """Store an object if there is none of that key."""
+        with told_as_one_line(self._url(key), self._options):
+            self._make_folder(key)
+            self._creator.create(key, data)
+
+    def check_creates(self, folder: str) -> None:
+        """See that `create` can be relied on."""
+        with told_as_one_line(self._url(folder), self._options):
+            self._creator.check(folder)
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy an object inside the store."""
+        with told_as_one_line(self._url(source), self._options):
+            self._make_folder(target)
+            try:
+                self._filesystem.copy_file(source, target)
+            except (OSError, pa.ArrowException):
+                if not self.exists(source):
+                    raise FileNotFoundError(f"{self._url(source)}: no such object") from None
+                raise
+
+    def delete(self, key: str) -> None:
+        """Remove an object; it need not be there."""
+        with told_as_one_line(self._url(key), self._options):
+            try:
+                self._filesystem.delete_file(key)
+            except FileNotFoundError:
+                return
+
+    def _list(self, key: str, *, recursive: bool) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(key, allow_not_found=True, recursive=recursive)
+        with told_as_one_line(self._url(key), self._options):
+            return list(self._filesystem.get_file_info(selector))
+
+    def _make_folder(self, key: str) -> None:
+        """Make the folder of an object where folders are real; S3 has none."""
+        if self._scheme == "hdfs":
+            self._filesystem.create_dir(key.rpartition("/")[0], recursive=True)
+
+    def _url(self, key: str) -> str:
+        return f"{self._scheme}://{key}"
+
+
+class _ArrowFile(ObjectFile):
+    def __init__(self, file: pa.NativeFile, url: str, options: StoreOptions) -> None:
+        self._file = file
+        self._url = url
+        self._options = options
+        self.size_bytes = file.size()
+
+    def read_at(self, position: int, size: int) -> bytes:
+        wanted = min(size, self.size_bytes - position)
+        if wanted <= 0:
+            return b""
+        with told_as_one_line(self._url, self._options):
+            data: bytes = self._file.read_at(wanted, position)
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class NoCreator:
+    """Says why a store cannot hold the manifests of an export.
+
+    Args:
+        reason: And what to do.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def check(self, folder: str) -> None:
+        """Refuse."""
+        raise StoreError(self._reason)
+
+    def create(self, key: str, data: bytes) -> None:
+        """Refuse."""
+        raise StoreError(self._reason)

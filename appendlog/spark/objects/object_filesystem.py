@@ -1,0 +1,173 @@
+"""A data directory in an object store: the file system that logs are read through there.
+
+Made for copies of data directories, backups and archives: read-only. Each read asks the store
+for exactly the bytes that are wanted; what is cheap on a disk is a request here, so nothing
+is read ahead and nothing twice.
+"""
+
+import errno
+import itertools
+import mmap
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from appendlog.files.filesystem import FileSystem
+from appendlog.spark.objects.client import ObjectClient, ObjectFile
+from appendlog.spark.objects.connection import connect
+from appendlog.spark.objects.location import Location
+from appendlog.spark.objects.store_options import NO_OPTIONS, StoreOptions
+
+LOCAL_FILES: Final = FileSystem()
+_FILESYSTEMS_MAX: Final = 64
+_COPY_BYTES: Final = 4 << 20
+
+
+def filesystem_of(path: Path, options: StoreOptions = NO_OPTIONS) -> FileSystem:
+    """Return the file system that a path is in; see `Location` for paths in stores.
+
+    The same object for the same bucket and options, in each process.
+
+    Raises:
+        StoreError: The store cannot be used with these options.
+    """
+    location = Location.of(path)
+    if location is None:
+        return LOCAL_FILES
+    return _object_filesystem(location.scheme, location.bucket, options, os.getpid())
+
+
+@lru_cache(_FILESYSTEMS_MAX)
+def _object_filesystem(
+    scheme: str, bucket: str, options: StoreOptions, _process: int
+) -> "ObjectFileSystem":
+    return ObjectFileSystem(connect(Location(scheme, bucket), options))
+
+
+class ObjectFileSystem(FileSystem):
+    """Reads of objects as reads of files. Thread-safe; descriptors are numbers of its own.
+
+    What would change something is refused, with EROFS.
+
+    Args:
+        client: Of the store.
+
+    Attributes:
+        request_count: How often the store was asked for something.
+        read_bytes: How many bytes of objects it gave.
+    """
+
+    has_dsync = False
+
+    def __init__(self, client: ObjectClient) -> None:
+        self._client = client
+        self._lock = Lock()
+        self._open: dict[int, ObjectFile] = {}
+        self._numbers = itertools.count(1)
+        self.request_count = 0
+        self.read_bytes = 0
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Open an object for reads; asks for its size."""
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
+            raise _read_only(path)
+        self.request_count += 1
+        file = self._client.open(_key(path))
+        with self._lock:
+            descriptor = next(self._numbers)
+            self._open[descriptor] = file
+        return descriptor
+
+    def close(self, descriptor: int) -> None:
+        """Let go of an object."""
+        with self._lock:
+            file = self._open.pop(descriptor)
+        file.close()
+
+    def pread(self, descriptor: int, size: int, position: int) -> bytes:
+        """Read at most `size` bytes at `position`: one request, of exactly these."""
+        data = self._open[descriptor].read_at(position, size)
+        self.request_count += 1
+        self.read_bytes += len(data)
+        return data
+
+    def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
+        """Read at `position` into a buffer; return how many bytes there were, 0 at the end."""
+        data = self.pread(descriptor, len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def will_need(self, descriptor: int, position: int, size: int) -> None:
+        """Do nothing: what is not asked for is not fetched."""
+
+    def size(self, descriptor: int) -> int:
+        """Return the size of an open object in bytes; known since it was opened."""
+        return self._open[descriptor].size_bytes
+
+    def file_size(self, path: Path) -> int:
+        """Return the size of an object in bytes."""
+        descriptor = self.open(path, os.O_RDONLY)
+        try:
+            return self.size(descriptor)
+        finally:
+            self.close(descriptor)
+
+    def map(self, descriptor: int, size: int, position: int = 0) -> mmap.mmap:
+        """Fetch a part of an object into a file without a name, and map that."""
+        with tempfile.TemporaryFile() as copy:
+            at = position
+            while at < position + size:
+                data = self.pread(descriptor, min(_COPY_BYTES, position + size - at), at)
+                if not data:
+                    raise ValueError(
+                        f"{size} bytes at {position} asked for, the object ends at {at}"
+                    )
+                copy.write(data)
+                at += len(data)
+            copy.flush()
+            return mmap.mmap(copy.fileno(), size, access=mmap.ACCESS_READ)
+
+    def listdir(self, path: Path) -> list[str]:
+        """Return the names of objects and folders directly below a path."""
+        self.request_count += 1
+        return self._client.names(_key(path))
+
+    def exists(self, path: Path) -> bool:
+        """Tell whether an object is there, or one below the path."""
+        self.request_count += 1
+        return self._client.exists(_key(path))
+
+    def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
+        """Refuse."""
+        raise _read_only(None)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Refuse."""
+        raise _read_only(None)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Refuse."""
+        raise _read_only(source)
+
+    def unlink(self, path: Path) -> None:
+        """Refuse."""
+        raise _read_only(path)
+
+    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+        """Refuse."""
+        raise _read_only(path)
+
+    def rmdir(self, path: Path) -> None:
+        """Refuse."""
+        raise _read_only(path)
+
+
+def _key(path: Path) -> str:
+    return "/".join(path.parts[1:])
+
+
+def _read_only(path: Path | None) -> OSError:
+    return OSError(errno.EROFS, "logs in an object store are only read", path and str(path))
