@@ -19,6 +19,7 @@ KERNELS = {
     "amqp_server.protocol._headers_c": "amqp_server/protocol/_headers_py.py",
     "amqp_server.protocol._scanning_c": "amqp_server/protocol/_scanning_py.py",
     "amqp_server.protocol._writing_c": "amqp_server/protocol/_writing_py.py",
+    "appendlog.layout._columns_c": "appendlog/layout/_columns_py.py",
     "appendlog.layout._encoding_c": "appendlog/layout/_encoding_py.py",
     "appendlog.layout._walking_c": "appendlog/layout/_walking_py.py",
 }

@@ -17,10 +17,14 @@ def describe_version() -> str:
     # Imported here: choosing a kernel loads it, which nothing else of the command line needs.
     try:
         from amqp_server.protocol import framing
-        from appendlog.layout import records
+        from appendlog.layout import columns, records
     except ImportError as error:
         raise click.UsageError(str(error)) from error
-    kernels = {"framing": framing.COMPILED, "records": records.COMPILED}
+    kernels = {
+        "framing": framing.COMPILED,
+        "records": records.COMPILED,
+        "columns": columns.COMPILED,
+    }
     states = ", ".join(
         f"{kernel}: {'compiled' if compiled else 'interpreted'}"
         for kernel, compiled in kernels.items()

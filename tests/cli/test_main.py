@@ -61,6 +61,7 @@ def test_version_names_python_and_the_state_of_the_kernels(
     for name, compiled in (
         ("amqp_server.protocol.framing", True),
         ("appendlog.layout.records", False),
+        ("appendlog.layout.columns", True),
     ):
         kernel = ModuleType(name)
         kernel.COMPILED = compiled  # type: ignore[attr-defined]
@@ -72,7 +73,7 @@ def test_version_names_python_and_the_state_of_the_kernels(
 
     line = capsys.readouterr().out
     assert line.startswith("amqp-server 0.1.0 (Python 3.")
-    assert line.endswith("; framing: compiled, records: interpreted)\n")
+    assert line.endswith("; framing: compiled, records: interpreted, columns: compiled)\n")
 
 
 def test_version_says_which_compiled_kernel_is_required_and_absent(

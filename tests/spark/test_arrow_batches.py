@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.properties import Properties
 from appendlog.layout.message import encode_message
-from appendlog.spark.decoding.arrow_batches import BatchBuilder, MalformedMessageError
+from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.schema.columns import EXPORT_ROWS, KNOWN_ROWS, ROWS, RowSchema
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
 from tests.spark.plain_reader import table_rows

@@ -8,8 +8,8 @@ from appendlog import SplitReader
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.layout.format import CHUNK_CRC_START, CHUNK_MAGIC_BYTES
 from appendlog.reader import LogReader
-from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.log_batches import LogBatch, log_batches
+from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.schema.columns import ROWS
 from appendlog.split_reader import skip_damage
 from tests.spark.builders import StoredQueue, plain_message, plain_messages, store_queue

@@ -19,25 +19,15 @@ import pyarrow as pa
 
 from appendlog.layout.headers import MalformedHeadersError, decode_headers
 from appendlog.segments.read_result import Records
+from appendlog.spark.decoding.constants import ConstantColumns
+from appendlog.spark.decoding.malformed import body_position
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, PropertyValue, decode_properties
-from appendlog.spark.schema.columns import PARTITION, ROWS, TIMESTAMP_TYPE, RowSchema
+from appendlog.spark.schema.columns import ROWS, RowSchema
 
 _NANOSECONDS_PER_MICROSECOND: Final = 1000
 _ROUTE: Final = frozenset({"exchange", "key"})
 _FROM_ENVELOPE: Final = _ROUTE | {"envelope"} | set(PROPERTY_COLUMNS)
 _FROM_MESSAGE: Final = _FROM_ENVELOPE | {"value"}
-
-
-class MalformedMessageError(ValueError):
-    """A record whose CRC is right holds no message: another program wrote it.
-
-    Attributes:
-        offset: Of the record.
-    """
-
-    def __init__(self, offset: int) -> None:
-        super().__init__(f"the record at offset {offset} holds no message")
-        self.offset = offset
 
 
 class BatchBuilder:
@@ -57,12 +47,7 @@ class BatchBuilder:
         self.undecodable = 0
         self._schema = schema
         self._types = {column.name: column.arrow_type for column in schema.columns}
-        self._constants: dict[str, str | int] = {
-            "topic": _clean(queue),
-            "vhost": _clean(vhost),
-            "partition": PARTITION,
-            "timestampType": TIMESTAMP_TYPE,
-        }
+        self._constants = ConstantColumns(vhost, queue, self._types)
 
     def build(self, parts: Sequence[Records]) -> pa.RecordBatch:
         """Return one batch, a row per record, in their order. See `decoder.Decoder`.
@@ -70,13 +55,10 @@ class BatchBuilder:
         Raises:
             MalformedMessageError: Bytes of a message end inside its route or properties.
         """
-        count = sum(map(len, parts))
-        columns = self._record_columns(parts)
+        columns = self._constants.columns(sum(map(len, parts)))
+        columns |= self._record_columns(parts)
         if not _FROM_MESSAGE.isdisjoint(self._types):
             columns |= self._message_columns(parts)
-        for name, constant in self._constants.items():
-            if name in self._types:
-                columns[name] = pa.repeat(pa.scalar(constant, self._types[name]), count)
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in self._schema.names], schema=self._schema.arrow
         )
@@ -212,29 +194,3 @@ def _cut(
         rows.append(row)
         bodies.append(message[body_at:])
     return rows, bodies, list(known)
-
-
-def body_position(message: bytes, offset: int) -> int:
-    """Return where the body of a message begins.
-
-    Args:
-        message: As `appendlog.layout.message` draws it.
-        offset: Of the record, for the error.
-
-    Raises:
-        MalformedMessageError: Its bytes end inside its route or properties.
-    """
-    try:
-        at = 2 + message[1]
-        at += 5 + message[at]
-        at += int.from_bytes(message[at - 4 : at], "little")
-    except IndexError as error:
-        raise MalformedMessageError(offset) from error
-    if at > len(message):
-        raise MalformedMessageError(offset)
-    return at
-
-
-def _clean(name: str) -> str:
-    """Replace what is not UTF-8: an Arrow string with it would fail late, inside the JVM."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,8 +1,8 @@
 """What turns records into Arrow: one interface, and which decoder is behind it.
 
-All decoders give the same batches for the same records, byte for byte; the reference
-(`arrow_batches.BatchBuilder`) is what the others are tested against. One decoder is of one log
-and one schema, and is used from one thread.
+`kernel_decoder` where its kernel is compiled, else the reference (`arrow_batches.BatchBuilder`).
+All give the same batches for the same records, byte for byte: the reference is what the others
+are tested against. One decoder is of one log and one schema, and is used from one thread.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from appendlog.layout.columns import COMPILED
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import RowSchema
 
@@ -46,4 +48,6 @@ def decoder_for(log: QueueLog, schema: RowSchema) -> Decoder:
         log: Its names go into the rows.
         schema: Columns of the batches.
     """
+    if COMPILED:
+        return KernelDecoder(log.vhost, log.queue, schema)
     return BatchBuilder(log.vhost, log.queue, schema)

@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.decoder import decoder_for
-from appendlog.spark.decoding.malformed import without_malformed
+from appendlog.spark.decoding.malformed import MalformedMessageError, without_malformed
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS, RowSchema
 from appendlog.split_reader import Split, SplitReader

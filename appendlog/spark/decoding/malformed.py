@@ -4,7 +4,18 @@ from array import array
 from collections.abc import Sequence
 
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.arrow_batches import MalformedMessageError, body_position
+
+
+class MalformedMessageError(ValueError):
+    """A record whose CRC is right holds no message: another program wrote it.
+
+    Attributes:
+        offset: Of the record.
+    """
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"the record at offset {offset} holds no message")
+        self.offset = offset
 
 
 def without_malformed(parts: Sequence[Records]) -> tuple[list[Records], list[int]]:
@@ -31,3 +42,24 @@ def without_malformed(parts: Sequence[Records]) -> tuple[list[Records], list[int
                 )
             )
     return kept, malformed
+
+
+def body_position(message: bytes, offset: int) -> int:
+    """Return where the body of a message begins.
+
+    Args:
+        message: As `appendlog.layout.message` draws it.
+        offset: Of the record, for the error.
+
+    Raises:
+        MalformedMessageError: Its bytes end inside its route or properties.
+    """
+    try:
+        at = 2 + message[1]
+        at += 5 + message[at]
+        at += int.from_bytes(message[at - 4 : at], "little")
+    except IndexError as error:
+        raise MalformedMessageError(offset) from error
+    if at > len(message):
+        raise MalformedMessageError(offset)
+    return at

@@ -19,8 +19,8 @@ from typing import Final
 import pyarrow as pa
 
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
-from appendlog.spark.decoding.arrow_batches import MalformedMessageError
 from appendlog.spark.decoding.log_batches import log_batches
+from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.exporting.layout import file_metadata, part_name
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.planning.queues import QueueLog

@@ -1,0 +1,180 @@
+"""The columns kernel, compiled where it was built, interpreted otherwise.
+
+`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted source; `AMQP_SERVER_REQUIRE_COMPILED=1`
+refuses to load without the compiled one. It fills the buffers that Apache Arrow's columns are
+made of. All buffers are the caller's, all are proved long enough before anything is written.
+
+    find_fields(data, positions, lengths, row, room, fields, is_text, with_properties,
+                starts, ends, bits, octet_numbers, microseconds, extra)
+        -> (unreadable, malformed)
+
+Note where the fields of messages lie: the messages at `positions` of `data`, as `walk_chunks`
+notes them, become the rows from `row` on. `fields` are the ones wanted, each of them a *slot*:
+`EXCHANGE`, `KEY`, `ENVELOPE` (all in front of the body), `VALUE` (the body), and `PROPERTIES + n`
+for the property of flag bit 15 - n that is a string or the headers table; `is_text` tells for
+each slot whether it must be UTF-8. What is not is written with U+FFFD in place of the bad bytes,
+as Python's `decode("utf-8", "replace")` does, behind `extra`. All of these have `room` places
+for each slot, one behind the other; `room` is a multiple of 8 and more than all rows:
+
+- `starts`: where the field lies in `data`; `~start` in `extra`,
+- `ends` (int32): place `row + 1` is where the field ends in the column of its slot, which is
+  longer than the one before by the field; place 0 is the caller's,
+- `bits`: set where there is such a field; zeros before, and three slots more: for delivery
+  mode, priority and timestamp. The first two are in `octet_numbers` (int16, two times
+  `room`), timestamps as microseconds in `microseconds` (int64, `room`), where
+  `with_properties` is true or a property is wanted. A timestamp over 2^63 - 1 us is absent.
+
+A list of properties that does not add up counts as `unreadable` and as empty. `malformed` is the
+index of the first record that is no message, where it stops, or -1. Raises ValueError for
+buffers that are too short, for a message outside of `data`, and for a column over 2 GiB.
+
+    copy_field(data, extra, starts, ends, first, count, target)
+
+Copy what `find_fields` found into `target`, the bytes of one column: places
+`[first, first + count)` of `starts` and `ends`, `data` being the buffer that they were found in.
+
+    decode_tables(data, starts, ends, bits, first, first_bit, row, until_row, form, map_ends,
+                  keys, key_ends, values, value_ends, value_bits, sums)
+        -> (status, row)
+
+Make entries of the headers tables that were found in the slot whose places begin at `first` and
+whose bits begin at octet `first_bit`. `form` says what of: `TEXT_VALUES`, the text of
+`appendlog.layout.headers`, or `RAW_VALUES`: strings and byte arrays as they are, numbers as that
+text. `map_ends[row + 1]` becomes the number of entries behind that row. Entries have their key
+and value in `keys` and `values` up to `key_ends` and `value_ends` (int32) and a bit in
+`value_bits`. `sums`
+(int64) are how many entries, octets of keys and of values there are, before and after. Stops with
+
+- TABLES_DONE: at `until_row`,
+- TABLES_FULL: before a row for which there may be no room: a table of n octets needs as many for
+  keys, 2n for values and n / 2 entries (at most 64),
+- TABLES_RARE: before a row with a table that the kernel leaves to `headers`: kinds that are
+  rare (floats, decimals, tables, arrays, as text also byte arrays), more than 64 entries or
+  16 MiB, as text a key that comes twice, text that is not UTF-8, bytes that do not add up.
+
+    fill_range(target, at, first, count)
+    fill_microseconds(target, at, times_ns)
+
+Write `first`, `first + 1`, ... or nanoseconds, rounded down to microseconds, to an int64 buffer.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from typing import Protocol
+
+from appendlog.layout import _columns_py
+from appendlog.layout._columns_py import (
+    ENVELOPE,
+    EXCHANGE,
+    KEY,
+    PROPERTIES,
+    RAW_VALUES,
+    TABLES_DONE,
+    TABLES_FULL,
+    TABLES_RARE,
+    TEXT_VALUES,
+    VALUE,
+    ReadableBuffer,
+)
+
+__all__ = [
+    "COMPILED",
+    "ENVELOPE",
+    "EXCHANGE",
+    "KERNEL",
+    "KEY",
+    "PROPERTIES",
+    "RAW_VALUES",
+    "TABLES_DONE",
+    "TABLES_FULL",
+    "TABLES_RARE",
+    "TEXT_VALUES",
+    "VALUE",
+    "ColumnsKernel",
+    "ReadableBuffer",
+    "load_kernel",
+]
+
+
+class ColumnsKernel(Protocol):
+    """What both builds of `_columns_py` offer; documented at the top of this module."""
+
+    def find_fields(
+        self,
+        data: ReadableBuffer,
+        positions: array[int],
+        lengths: array[int],
+        row: int,
+        room: int,
+        fields: array[int],
+        is_text: array[int],
+        with_properties: bool,
+        starts: array[int],
+        ends: memoryview,
+        bits: bytearray,
+        octet_numbers: memoryview,
+        microseconds: memoryview,
+        extra: bytearray,
+    ) -> tuple[int, int]:
+        """Note where the fields of messages lie."""
+
+    def copy_field(
+        self,
+        data: ReadableBuffer,
+        extra: bytearray,
+        starts: array[int],
+        ends: memoryview,
+        first: int,
+        count: int,
+        target: memoryview,
+    ) -> None:
+        """Fill one column with what was found."""
+
+    def decode_tables(
+        self,
+        data: ReadableBuffer,
+        starts: array[int],
+        ends: memoryview,
+        bits: bytearray,
+        first: int,
+        first_bit: int,
+        row: int,
+        until_row: int,
+        form: int,
+        map_ends: memoryview,
+        keys: memoryview,
+        key_ends: memoryview,
+        values: memoryview,
+        value_ends: memoryview,
+        value_bits: memoryview,
+        sums: array[int],
+    ) -> tuple[int, int]:
+        """Make entries of headers tables."""
+
+    def fill_range(self, target: memoryview, at: int, first: int, count: int) -> None:
+        """Write numbers in a row."""
+
+    def fill_microseconds(self, target: memoryview, at: int, times_ns: array[int]) -> None:
+        """Write times."""
+
+
+def load_kernel() -> tuple[ColumnsKernel, bool]:
+    """Return the kernel that the environment asks for, and whether it is compiled.
+
+    Raises:
+        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and the compiled kernel is missing.
+    """
+    if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
+        try:
+            import appendlog.layout._columns_c as kernel
+        except ImportError:
+            if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
+                raise
+        else:
+            return kernel, True
+    return _columns_py, False
+
+
+KERNEL, COMPILED = load_kernel()

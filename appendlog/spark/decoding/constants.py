@@ -1,0 +1,42 @@
+"""Columns that are the same in each row of a log, made once."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from appendlog.spark.schema.columns import PARTITION, TIMESTAMP_TYPE
+
+
+class ConstantColumns:
+    """The columns of a log that say the same in each row.
+
+    Args:
+        vhost: Virtual host of the queue.
+        queue: Name of the queue.
+        types: Of all columns that are wanted, constant or not.
+    """
+
+    def __init__(self, vhost: str, queue: str, types: Mapping[str, pa.DataType]) -> None:
+        values: dict[str, str | int] = {
+            "topic": _clean(queue),
+            "vhost": _clean(vhost),
+            "partition": PARTITION,
+            "timestampType": TIMESTAMP_TYPE,
+        }
+        self._values = {
+            name: pa.scalar(value, types[name]) for name, value in values.items() if name in types
+        }
+        self._columns: dict[str, pa.Array] = {}
+        self._rows = -1
+
+    def columns(self, rows: int) -> dict[str, pa.Array]:
+        """Return them for so many rows; they share memory with those for fewer."""
+        if rows > self._rows:
+            self._columns = {name: pa.repeat(value, rows) for name, value in self._values.items()}
+            self._rows = rows
+        return {name: column.slice(0, rows) for name, column in self._columns.items()}
+
+
+def _clean(name: str) -> str:
+    """Replace what is not UTF-8: an Arrow string with it would fail late, inside the JVM."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,132 @@
+"""The decoder that is behind most reads: the columns kernel, and Arrow over what it filled.
+
+What a batch costs beside the kernel is a few calls for each column. Of the messages nothing
+is copied but what a column is made of, once.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from appendlog.layout.columns import (
+    ENVELOPE,
+    EXCHANGE,
+    KERNEL,
+    KEY,
+    PROPERTIES,
+    TEXT_VALUES,
+    VALUE,
+    ColumnsKernel,
+)
+from appendlog.layout.headers import decode_headers
+from appendlog.segments.read_result import Records
+from appendlog.spark.decoding.column_buffers import ColumnBuffer
+from appendlog.spark.decoding.constants import ConstantColumns
+from appendlog.spark.decoding.found_fields import DELIVERY_MODE, PRIORITY, TIMESTAMP, FoundFields
+from appendlog.spark.decoding.headers_buffers import Entries, HeadersBuffers
+from appendlog.spark.decoding.properties import PROPERTY_COLUMNS
+from appendlog.spark.schema.columns import ROWS, RowSchema
+
+_NUMBERS: Final = {
+    "delivery_mode": DELIVERY_MODE,
+    "priority": PRIORITY,
+    "message_timestamp": TIMESTAMP,
+}
+_FIELDS: Final = {
+    "exchange": EXCHANGE,
+    "key": KEY,
+    "envelope": ENVELOPE,
+    "value": VALUE,
+} | {name: PROPERTIES + n for n, name in enumerate(PROPERTY_COLUMNS) if name not in _NUMBERS}
+_RECORD_COLUMNS: Final = frozenset({"offset", "timestamp", "timestamp_ns"})
+
+
+class KernelDecoder:
+    """Makes record batches of one queue's messages. See `decoder.Decoder`.
+
+    Args:
+        vhost: Virtual host of the queue.
+        queue: Name of the queue.
+        schema: Columns of the batches; no others are made.
+        kernel: Which build of it.
+
+    Attributes:
+        undecodable: Messages so far whose headers or properties are null because their bytes
+            do not add up.
+    """
+
+    def __init__(
+        self, vhost: str, queue: str, schema: RowSchema = ROWS, kernel: ColumnsKernel = KERNEL
+    ) -> None:
+        self.undecodable = 0
+        self._kernel = kernel
+        self._names = schema.names
+        self._schema = schema.arrow
+        self._types = types = {column.name: column.arrow_type for column in schema.columns}
+        self._constants = ConstantColumns(vhost, queue, types)
+        self._slots = {name: slot for slot, name in enumerate(n for n in types if n in _FIELDS)}
+        self._numbers = [name for name in types if name in _NUMBERS]
+        self._found = FoundFields(
+            kernel,
+            [_FIELDS[name] for name in self._slots],
+            [pa.types.is_string(types[name]) for name in self._slots],
+            bool(self._numbers),
+        )
+        self._headers: HeadersBuffers | None = None
+        if "headers" in types:
+            self._headers = HeadersBuffers(kernel, TEXT_VALUES, _text_entries, types["headers"])
+
+    def build(self, parts: Sequence[Records]) -> pa.RecordBatch:
+        """Return one batch, a row per record, in their order. See `decoder.Decoder`.
+
+        Raises:
+            MalformedMessageError: Bytes of a message end inside its route or properties.
+        """
+        rows = sum(map(len, parts))
+        columns = self._constants.columns(rows)
+        for name in _RECORD_COLUMNS.intersection(self._types):
+            columns[name] = self._record_column(name, parts, rows)
+        if self._slots or self._numbers:
+            self._add_message_columns(columns, parts, rows)
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in self._names], schema=self._schema
+        )
+
+    def _record_column(self, name: str, parts: Sequence[Records], rows: int) -> pa.Array:
+        """Return a column for which no message is looked at."""
+        buffer = ColumnBuffer(rows, "q")
+        at = 0
+        for part in parts:
+            count = len(part)
+            if name == "timestamp":
+                self._kernel.fill_microseconds(buffer.view, at, part.timestamps_ns)
+            elif name == "timestamp_ns":
+                buffer.view[at : at + count] = part.timestamps_ns
+            elif isinstance(part.offsets, range):
+                self._kernel.fill_range(buffer.view, at, part.offsets.start, count)
+            else:
+                buffer.view[at : at + count] = array("q", part.offsets)
+            at += count
+        return pa.Array.from_buffers(self._types[name], rows, [None, buffer.part(0, rows)])
+
+    def _add_message_columns(
+        self, columns: dict[str, pa.Array], parts: Sequence[Records], rows: int
+    ) -> None:
+        found = self._found
+        self.undecodable += found.find(parts, rows)
+        for name, slot in self._slots.items():
+            if name == "headers" and self._headers is not None:
+                places = [(part.buffer, len(part)) for part in parts]
+                columns[name], malformed = self._headers.column(found, slot, places, rows)
+                self.undecodable += malformed
+            else:
+                columns[name] = found.bytes_column(parts, slot, self._types[name])
+        for name in self._numbers:
+            columns[name] = found.number_column(_NUMBERS[name], self._types[name])
+
+
+def _text_entries(table: bytes) -> Entries:
+    for key, value in decode_headers(table).items():
+        yield key.encode(), None if value is None else value.encode()

@@ -1,0 +1,348 @@
+"""Both builds of the columns kernel, and the reference decoder, make the same rows of any bytes."""
+
+import random
+import sys
+from array import array
+from types import ModuleType
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from appendlog.layout import _columns_c, _columns_py
+from appendlog.layout.columns import KEY, TEXT_VALUES, VALUE, load_kernel
+from appendlog.layout.message import encode_message
+from appendlog.segments.read_result import Records
+from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.decoder import Decoder
+from appendlog.spark.decoding.kernel_decoder import KernelDecoder
+from appendlog.spark.decoding.malformed import MalformedMessageError
+from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
+from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
+from tests.spark.test_headers import VALUES, as_headers
+
+kernels = pytest.mark.parametrize("kernel", [_columns_c, _columns_py], ids=["compiled", "pure"])
+
+short = st.one_of(
+    st.just(b""), st.text(max_size=30).map(str.encode), st.binary(max_size=255)
+).filter(lambda text: len(text) <= 255)
+tables = st.one_of(
+    st.dictionaries(st.text(max_size=5), VALUES, max_size=4).map(as_headers),
+    st.binary(max_size=40),
+    st.sampled_from([b"\x01aV\x01aI\0\0\0\1", b"\x01a" + b"l" + b"\x80" + bytes(7), b"\0V" * 80]),
+)
+
+
+@st.composite
+def property_lists(draw: st.DrawFn) -> bytes:
+    """Draw flags and the values that they announce; at times cut, or flipped."""
+    flags = draw(st.integers(0, 0xFFFF) | st.sampled_from([0, 0xFFFC, 0x3000, 0x2000, 0xB8A8]))
+    flags &= ~1 | draw(st.integers(0, 1))
+    parts = [flags.to_bytes(2, "big")]
+    if flags & 1:
+        parts.append(draw(st.sampled_from([b"\0\0", b"\0\1\0\0", b"\0\2", b""])))
+    for bit in range(14):
+        if not flags & 0x8000 >> bit:
+            continue
+        if bit == 2:
+            table = draw(tables)
+            parts.append(len(table).to_bytes(4, "big") + table)
+        elif bit in (3, 4):
+            parts.append(draw(st.binary(min_size=1, max_size=1)))
+        elif bit == 9:
+            parts.append(draw(st.integers(0, 2**64 - 1)).to_bytes(8, "big"))
+        else:
+            text = draw(short)
+            parts.append(bytes([len(text)]) + text)
+    encoded = b"".join(parts)
+    if draw(st.integers(0, 5)) == 0:
+        encoded = encoded[: draw(st.integers(0, len(encoded)))]
+    return encoded
+
+
+messages = st.builds(
+    encode_message,
+    st.integers(0, 255),
+    short,
+    short,
+    property_lists() | st.binary(max_size=20),
+    st.binary(max_size=40),
+)
+schemas = st.one_of(
+    st.just(KNOWN_ROWS),
+    st.sets(st.sampled_from(KNOWN_ROWS.names), min_size=1).map(KNOWN_ROWS.only),
+)
+
+
+def in_parts(batch: list[bytes], chance: random.Random) -> list[Records]:
+    """Return messages as parts of a read: with gaps, or one after the other."""
+    parts, offset = [], chance.choice([0, 1 << 61])
+    at = 0
+    while at < len(batch):
+        count = chance.randrange(1, len(batch) - at + 1)
+        offsets: range | array[int] = range(offset, offset + count)
+        if chance.random() < 0.5:
+            offsets = array("q", [offset + 3 * n for n in range(count)])
+        times = [chance.randrange(-(1 << 63), 1 << 63) for _ in range(count)]
+        parts.append(records_of(batch[at : at + count], offsets, times))
+        at += count
+        offset = offsets[-1] + chance.choice([1, 1000])
+    return parts
+
+
+def built(decoder: Decoder, parts: list[Records]) -> tuple[pa.RecordBatch | int, int]:
+    """Return the batch, or the offset of what is no message, and what could not be decoded."""
+    try:
+        batch = decoder.build(parts)
+    except MalformedMessageError as error:
+        return error.offset, 0
+    batch.validate(full=True)
+    return batch, decoder.undecodable
+
+
+def check(parts: list[Records], schema: RowSchema) -> None:
+    """Check that all decoders make the same of records, also when they do it again."""
+    expected, undecodable = built(BatchBuilder("/", "q", schema), parts)
+    for kernel in (_columns_c, _columns_py):
+        decoder = KernelDecoder("/", "q", schema, kernel)
+        for times in (1, 2):
+            found, count = built(decoder, parts)
+            if isinstance(expected, int):
+                assert found == expected
+                continue
+            assert isinstance(found, pa.RecordBatch)
+            assert found.equals(expected, check_metadata=True)
+            assert count == times * undecodable
+
+
+@pytest.mark.parametrize("name", KNOWN_ROWS.names)
+def test_every_column_alone_is_the_references(name: str) -> None:
+    check([records_of(all_kinds_of_messages())], KNOWN_ROWS.only([name]))
+
+
+@settings(max_examples=200)
+@given(st.lists(messages, max_size=12), schemas, st.randoms(use_true_random=False))
+@example([], KNOWN_ROWS, random.Random(0))
+def test_any_messages_make_the_rows_of_the_reference(
+    batch: list[bytes], schema: RowSchema, chance: random.Random
+) -> None:
+    check(in_parts(batch, chance), schema)
+
+
+@given(st.lists(messages, min_size=1, max_size=8), schemas, st.randoms(use_true_random=False))
+def test_flipped_and_cut_messages_make_the_rows_of_the_reference(
+    batch: list[bytes], schema: RowSchema, chance: random.Random
+) -> None:
+    for at, message in enumerate(batch):
+        changed = bytearray(message)
+        for _ in range(chance.choice([0, 0, 1, 3])):
+            changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+        batch[at] = bytes(changed[: chance.choice([len(changed), chance.randrange(len(changed))])])
+    check(in_parts(batch, chance), schema)
+
+
+@given(tables, st.integers(0, 8))
+def test_any_headers_make_the_map_of_the_reference(table: bytes, others: int) -> None:
+    properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
+    message = encode_message(1, b"", b"", properties, b"")
+    check([records_of([message] * 3 + plain_messages(others))], KNOWN_ROWS.only(["headers"]))
+
+
+@given(st.binary(max_size=30))
+def test_utf8_is_what_python_says_it_is(key: bytes) -> None:
+    check([records_of([encode_message(1, b"", key, b"", b"")])], KNOWN_ROWS.only(["key"]))
+
+
+EDGES_OF_UTF8 = (
+    "c080 c1bf c280 dfbf e08080 e09fbf e0a080 ed9fbf eda080 edbfbf ee8080 efbfbf f0808080 "
+    "f08fbfbf f0908080 f48fbfbf f4908080 f5808080 ff fe 80 bf c2 e0a0 f09080 61c2 61e282ac61 "
+    "616161616161616161c3a9 61616161616161c3 6161616161616161ff"
+)
+
+
+@pytest.mark.parametrize(
+    "key", [bytes.fromhex(text) for text in EDGES_OF_UTF8.split()], ids=bytes.hex
+)
+def test_the_edges_of_utf8_are_pythons(key: bytes) -> None:
+    check(
+        [records_of([encode_message(1, key, key, b"", b"")])], KNOWN_ROWS.only(["key", "exchange"])
+    )
+
+
+def test_a_body_of_megabytes_and_many_rows_are_whole() -> None:
+    large = encode_message(1, b"", b"k", b"\x80\x00\x01x", bytes(range(256)) * 20_000)
+    check(
+        [records_of([large, *plain_messages(9000), large])], KNOWN_ROWS.only(["value", "envelope"])
+    )
+
+
+def test_headers_of_many_kilobytes_are_whole() -> None:
+    wide = b"".join(b"\x01%c" % (n % 256) + b"l" + b"\x80" * 8 for n in range(60))
+    wider = b"".join(b"\x02%02xl" % n + b"\x80" * 8 for n in range(200))
+    long = b"\x01aS\x00\x01\x00\x00" + b"x" * 65_536
+    batch = [
+        encode_message(1, b"", b"", b"\x20\x00" + len(table).to_bytes(4, "big") + table, b"")
+        for table in (wide, long, b"", wider, long) * 40
+    ]
+    check([records_of(batch)], KNOWN_ROWS.only(["headers"]))
+
+
+@pytest.mark.parametrize("size", [8192, 8191, 511, 512, 513, 7, 8, 9])
+def test_rows_at_the_edges_of_bytes_and_steps_are_whole(size: int) -> None:
+    names = ["content_type", "priority", "headers", "message_timestamp"]
+    messages = (all_kinds_of_messages() * (size // 36 + 1))[:size]
+    check([records_of(messages[:5]), records_of(messages[5:])], KNOWN_ROWS.only(names))
+
+
+def arguments(rows: int = 2, room: int = 8) -> list[object]:
+    """Return what `find_fields` is called with for keys and values."""
+    records = records_of(plain_messages(rows))
+    ends = memoryview(bytearray(2 * room * 4)).cast("i")
+    starts, bits = array("q", [0]) * (2 * room), bytearray(5 * room // 8)
+    numbers = memoryview(bytearray(4 * room)).cast("h")
+    times = memoryview(bytearray(8 * room)).cast("q")
+    wanted = (array("i", [KEY, VALUE]), array("i", [1, 0]), True)
+    places = (starts, ends, bits, numbers, times, bytearray())
+    return [records.buffer, records.positions, records.lengths, 0, room, *wanted, *places]
+
+
+@kernels
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (2, array("I", [1])),
+        (2, array("I", [60, 10_000])),
+        (3, -1),
+        (3, 6),
+        (4, 4),
+        (4, 9),
+        (4, 0),
+        (4, 16),
+        (5, array("i", [KEY, 18])),
+        (5, array("i", [-1, KEY])),
+        (6, array("i", [1])),
+        (8, array("q", [0])),
+        (9, memoryview(bytearray(60)).cast("i")),
+        (10, bytearray(4)),
+        (11, memoryview(bytearray(8)).cast("h")),
+        (12, memoryview(bytearray(8)).cast("q")),
+    ],
+)
+def test_places_that_are_too_few_are_refused(kernel: ModuleType, at: int, value: object) -> None:
+    given_arguments = arguments()
+    assert kernel.find_fields(*given_arguments) == (0, -1)
+    given_arguments[at] = value
+    with pytest.raises(ValueError, match=r"room|inside|field"):
+        kernel.find_fields(*given_arguments)
+
+
+@kernels
+def test_a_column_of_more_than_2_gib_is_refused(kernel: ModuleType) -> None:
+    given_arguments = arguments()
+    ends = given_arguments[9]
+    assert isinstance(ends, memoryview)
+    ends[0] = (1 << 31) - 10
+    with pytest.raises(ValueError, match="2 GiB"):
+        kernel.find_fields(*given_arguments)
+
+
+@kernels
+def test_fields_are_copied_only_inside_their_buffers(kernel: ModuleType) -> None:
+    ends = memoryview(bytearray(12)).cast("i")
+    ends[1], ends[2] = 3, 6
+    target = memoryview(bytearray(6))
+
+    def copy(data: bytes, starts: list[int], count: int = 2, size: int = 6) -> bytes:
+        places = array("q", starts)
+        kernel.copy_field(data, bytearray(b"xyz"), places, ends, 0, count, target[:size])
+        return bytes(target)
+
+    assert copy(b"abcdef", [3, ~0]) == b"defxyz"
+    for wrong in ([4, 0], [0, ~1], [1 << 40, 0]):
+        with pytest.raises(ValueError, match="inside"):
+            copy(b"abcdef", wrong)
+    for count, size in ((3, 6), (2, 5), (-1, 6)):
+        with pytest.raises(ValueError, match="inside"):
+            copy(b"abcdef", [0, 0], count, size)
+    ends[1] = 7
+    with pytest.raises(ValueError, match="inside"):
+        copy(b"abcdefghi", [0, 0])
+
+
+@kernels
+def test_tables_are_decoded_only_inside_their_buffers(kernel: ModuleType) -> None:
+    ends = memoryview(bytearray(12)).cast("i")
+    ends[1], ends[2] = 3, 6
+    buffers = [memoryview(bytearray(64)) for _ in range(3)]
+    numbers = [memoryview(bytearray(12)).cast("i") for _ in range(3)]
+
+    def decode(data: bytes, starts: list[int], *rows: int) -> tuple[int, int]:
+        status: tuple[int, int] = kernel.decode_tables(
+            data,
+            array("q", starts),
+            ends,
+            bytearray(b"\xff"),
+            0,
+            0,
+            *rows,
+            TEXT_VALUES,
+            numbers[0],
+            buffers[0],
+            numbers[1],
+            buffers[1],
+            numbers[2],
+            buffers[2],
+            array("q", [0, 0, 0]),
+        )
+        return status
+
+    table = b"\x01aV"
+    assert decode(table * 2, [0, 3], 0, 2) == (0, 2)
+    assert list(numbers[0]) == [0, 1, 2]
+    with pytest.raises(ValueError, match="inside"):
+        decode(table, [1, 0], 0, 1)
+    with pytest.raises(ValueError, match="inside"):
+        decode(table, [~0, 0], 0, 1)
+    for rows in ((-1, 1), (0, 3)):
+        with pytest.raises(ValueError, match="inside"):
+            decode(table, [0, 0], *rows)
+
+
+@kernels
+def test_numbers_are_written_only_inside_their_buffer(kernel: ModuleType) -> None:
+    target = memoryview(bytearray(24)).cast("q")
+    kernel.fill_range(target, 1, 1 << 61, 2)
+    assert list(target) == [0, 1 << 61, (1 << 61) + 1]
+    kernel.fill_microseconds(target, 0, array("q", [-1, -1000, 1999]))
+    assert list(target) == [-1, -1, 1]
+    for at, count in ((-1, 1), (2, 2), (0, -1)):
+        with pytest.raises(ValueError, match="inside"):
+            kernel.fill_range(target, at, 0, count)
+    with pytest.raises(ValueError, match="inside"):
+        kernel.fill_microseconds(target, 2, array("q", [1, 2]))
+
+
+def test_the_compiled_kernel_is_compiled() -> None:
+    assert not str(_columns_c.__file__).endswith(".py")
+    assert not _columns_py.COMPILED
+
+
+@pytest.mark.parametrize("wish", ["AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"])
+def test_the_environment_chooses_the_build(monkeypatch: pytest.MonkeyPatch, wish: str) -> None:
+    monkeypatch.delenv("AMQP_SERVER_PURE_PYTHON", raising=False)
+    monkeypatch.setenv(wish, "1")
+    is_pure = wish.endswith("PYTHON")
+    assert load_kernel() == (_columns_py if is_pure else _columns_c, not is_pure)
+
+
+def test_without_a_compiled_build_the_interpreted_one_is_used_unless_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setitem(sys.modules, "appendlog.layout._columns_c", None)
+    assert load_kernel() == (_columns_py, False)
+    monkeypatch.setenv("AMQP_SERVER_REQUIRE_COMPILED", "1")
+    with pytest.raises(ImportError):
+        load_kernel()
