@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from appendlog.spark.errors import OutputError
+from appendlog.spark.errors import ExportError
 from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.store import OutputStore, StoredFile, open_store
+from tests.spark.object_stores import LoopbackS3, new_memory
 
-STORES: dict[str, Callable[[Path], OutputStore]] = {
-    "local": lambda path: open_store(str(path / "out")),
+STORES: dict[str, Callable[[Path, LoopbackS3], OutputStore]] = {
+    "local": lambda path, _: open_store(str(path / "out")),
+    "memory": lambda *_: open_store(new_memory()),
+    "s3": lambda _, s3: open_store(f"s3://{s3.new_bucket()}/a/lake", s3.values),
 }
 
 
 @pytest.fixture(params=STORES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> OutputStore:
-    return STORES[request.param](tmp_path)
+def store(request: pytest.FixtureRequest, tmp_path: Path, s3: LoopbackS3) -> OutputStore:
+    return STORES[request.param](tmp_path, s3)
 
 
 def test_a_created_file_is_read_and_listed(store: OutputStore) -> None:
@@ -180,5 +183,5 @@ def test_directories_are_opened(uri: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("uri", ["file://host/out", "gopher://host/out"])
 def test_what_no_store_opens_is_refused(uri: str) -> None:
-    with pytest.raises(OutputError, match=uri):
+    with pytest.raises(ExportError, match=uri):
         open_store(uri)

@@ -48,6 +48,9 @@ def test_a_url_that_is_no_place_is_refused(url: str, reason: str) -> None:
     with pytest.raises(StoreError, match=reason) as refused:
         Location.parse(url)
     assert "secret@" not in str(refused.value)
+    if url.startswith("s3:"):
+        with pytest.raises(StoreError, match=reason):
+            Location.of(Path(url))
 
 
 def test_options_never_show_what_is_secret() -> None:

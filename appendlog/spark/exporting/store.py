@@ -14,6 +14,9 @@ from typing import BinaryIO, Final
 from urllib.parse import unquote, urlsplit
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.objects.connection import check_scheme
+from appendlog.spark.objects.location import Location
+from appendlog.spark.objects.store_options import StoreOptions
 
 COPY_BYTES: Final = 1 << 20
 
@@ -126,14 +129,17 @@ def open_store(uri: str, options: Mapping[str, str] | None = None) -> OutputStor
     """Return the store that a URI names; nothing is read, made or written.
 
     Args:
-        uri: A directory (relative to the working directory) or `file:///...`.
-        options: Of the store; a directory has none.
+        uri: A directory (relative to the working directory), `file:///...`, or a folder of an
+            object store such as `s3://bucket/folder`.
+        options: Of the store, see `objects.store_options`; a directory has none.
 
     Raises:
         OutputError: No store can be written under this URI.
+        StoreError: It is no place in an object store.
     """
     # Imported here: a store knows this module.
     from appendlog.spark.exporting.local_store import LocalStore
+    from appendlog.spark.exporting.object_store import ObjectStore
 
     scheme, separator, _ = uri.partition("://")
     if not separator:
@@ -143,4 +149,6 @@ def open_store(uri: str, options: Mapping[str, str] | None = None) -> OutputStor
         if parts.netloc not in ("", "localhost"):
             raise OutputError(f"{uri}: a file URI has three slashes: file:///{parts.netloc}...")
         return LocalStore(Path(unquote(parts.path)))
-    raise OutputError(f"{uri!r} is a URL, only directories can be written so far")
+    location = Location.parse(uri)
+    check_scheme(location)
+    return ObjectStore(location, StoreOptions.of(options or {}))

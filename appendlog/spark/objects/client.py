@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 COPY_BYTES: Final = 8 << 20
 
@@ -43,7 +43,13 @@ class ObjectClient(ABC):
 
     All methods raise StoreError when the store refuses or cannot be reached, within the time
     and tries of its options.
+
+    Attributes:
+        PROBE_NAME: Of the empty object that `check_creates` leaves: where it stands, the store
+            has shown what it can do, or shows it again.
     """
+
+    PROBE_NAME: ClassVar[str] = ".create-if-absent"
 
     @abstractmethod
     def open(self, key: str) -> ObjectFile:

@@ -17,11 +17,32 @@ from appendlog.spark.objects.s3 import open_s3
 from appendlog.spark.objects.store_options import StoreOptions
 
 _CLIENTS_MAX: Final = 16
+_OURS: Final = ("s3", "s3a", "hdfs", "gs", "abfs", "az")
 _S3_OPTIONS: Final = frozenset(
     {"access_key", "secret_key", "session_token", "anonymous", "role_arn", "region", "endpoint"}
     | {"connect_timeout", "timeout", "retries"}
 )
 _HDFS_OPTIONS: Final = frozenset({"user", "kerb_ticket"})
+
+
+def check_scheme(location: Location) -> None:
+    """Refuse a scheme that nothing here knows; no library is loaded and nothing asked.
+
+    Raises:
+        StoreError: It is unknown; names the nearest.
+    """
+    known = {*_OURS, *_fsspec_schemes()}
+    if location.scheme not in known:
+        near = difflib.get_close_matches(location.scheme, known, 1) or ["s3"]
+        raise StoreError(f"{location}: no store is called {location.scheme}; nearest is {near[0]}")
+
+
+def _fsspec_schemes() -> list[str]:
+    try:
+        import fsspec
+    except ImportError:
+        return []
+    return list(fsspec.available_protocols())
 
 
 def connect(location: Location, options: StoreOptions) -> ObjectClient:

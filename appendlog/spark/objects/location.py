@@ -59,9 +59,13 @@ class Location:
 
     @classmethod
     def of(cls, path: Path) -> Self | None:
-        """Return the place that a path stands for; None for a path of this machine."""
+        """Return the place that a path stands for; None for a path of this machine.
+
+        Raises:
+            StoreError: As `parse`.
+        """
         if path.parts and (scheme := _SCHEME.match(path.parts[0])):
-            return cls(scheme[1], "/".join(path.parts[1:]))
+            return cls.parse(f"{scheme[1]}://{'/'.join(path.parts[1:])}")
         return None
 
     @property

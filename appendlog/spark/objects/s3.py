@@ -19,8 +19,6 @@ from appendlog.spark.objects.store_options import StoreOptions
 CONNECT_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 60.0
 TRIES: Final = 4
-PROBE_NAME: Final = ".create-if-absent"
-"""An empty object: where it stands the store has shown what it can do, or shows it again."""
 _CONFLICT_TRIES: Final = 5
 _CONFLICT_WAIT_SECONDS: Final = 0.2
 _NEEDS_BOTO3: Final = (
@@ -103,7 +101,7 @@ class _S3Creator:
 
     def check(self, folder: str) -> None:
         """Create an object twice: the second time must be refused."""
-        probe = f"{folder}/{PROBE_NAME}"
+        probe = f"{folder}/{ArrowClient.PROBE_NAME}"
         is_there = not self._put_if_absent(probe, b"")
         if not is_there and self._put_if_absent(probe, b""):
             raise StoreError(

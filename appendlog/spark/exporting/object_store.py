@@ -1,0 +1,150 @@
+"""An output in an object store: an object has its name only when it is whole.
+
+Files are written on this machine first and uploaded when they are complete: a process that is
+killed leaves no object, and a task that fails none that would have to be removed.
+"""
+
+import io
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import BinaryIO, Final
+
+from appendlog.spark.exporting.layout import WORK_DIRECTORY
+from appendlog.spark.exporting.store import OutputStore, StoredFile
+from appendlog.spark.objects.client import ObjectClient, ObjectFile
+from appendlog.spark.objects.connection import connect
+from appendlog.spark.objects.location import Location
+from appendlog.spark.objects.store_options import StoreOptions
+
+_CHECKED_MAX: Final = 64
+_READ_BUFFER_BYTES: Final = 64 << 10
+
+
+class ObjectStore(OutputStore):
+    """A folder of an object store; see `OutputStore`. Shows no secret.
+
+    Args:
+        location: The folder.
+        options: How the store is reached.
+    """
+
+    concurrency = 16
+
+    def __init__(self, location: Location, options: StoreOptions) -> None:
+        self.location: Final = location
+        self.options: Final = options
+        self.url = str(location)
+
+    def read(self, path: str) -> bytes:
+        """See `OutputStore.read`."""
+        file = self._client.open(self._key(path))
+        try:
+            return file.read_at(0, file.size_bytes)
+        finally:
+            file.close()
+
+    def create(self, path: str, data: bytes) -> None:
+        """See `OutputStore.create`: a condition of the write, which the store itself checks.
+
+        Raises:
+            StoreError: Also when the store knows no such condition.
+        """
+        _check_creates(self.location, self.options, os.getpid())
+        self._client.create(self._key(path), data)
+
+    def list(self, folder: str) -> list[StoredFile]:
+        """See `OutputStore.list`."""
+        key = self._key(folder) if folder else self.location.key
+        skipped = len(self.location.key) + 1
+        return [
+            StoredFile(each.key[skipped:], each.size_bytes)
+            for each in self._client.objects(key)
+            if not each.key.endswith(f"/{ObjectClient.PROBE_NAME}")
+        ]
+
+    def move(self, source: str, target: str) -> None:
+        """See `OutputStore.move`: a copy inside the store, which is whole or absent."""
+        try:
+            self._client.copy(self._key(source), self._key(target))
+        except FileNotFoundError:
+            if not self._client.exists(self._key(target)):
+                raise
+            return
+        self._client.delete(self._key(source))
+
+    def delete(self, path: str) -> None:
+        """See `OutputStore.delete`."""
+        self._client.delete(self._key(path))
+
+    @contextmanager
+    def open_new(self, path: str) -> Iterator[BinaryIO]:
+        """See `OutputStore.open_new`; needs room for the file in this machine's TMPDIR."""
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            self._client.put(self._key(path), file)
+
+    def open_read(self, path: str) -> BinaryIO:
+        """See `OutputStore.open_read`."""
+        return io.BufferedReader(_ReadFile(self._client.open(self._key(path))), _READ_BUFFER_BYTES)
+
+    @contextmanager
+    def locked(self, path: str) -> Iterator[bool]:
+        """See `OutputStore.locked`: there are no locks in a store.
+
+        Raises:
+            StoreError: The store cannot be written to, or cannot create what must be new: said
+                here, before anything is written for a commit that would fail.
+        """
+        _check_creates(self.location, self.options, os.getpid())
+        yield False
+
+    @property
+    def _client(self) -> ObjectClient:
+        return connect(self.location, self.options)
+
+    def _key(self, path: str) -> str:
+        assert not {"", ".", ".."} & set(path.split("/")), path
+        return f"{self.location.key}/{path}"
+
+
+class _ReadFile(io.RawIOBase):
+    """An object as a file that is read here and there, without a copy of it."""
+
+    def __init__(self, file: ObjectFile) -> None:
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size_bytes}
+        self._position = max(0, base[whence] + offset)
+        return self._position
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read_at(self._position, len(buffer))
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@lru_cache(_CHECKED_MAX)
+def _check_creates(location: Location, options: StoreOptions, _process: int) -> None:
+    """See once in each process that the store creates nothing twice."""
+    connect(location, options).check_creates(f"{location.key}/{WORK_DIRECTORY}")
