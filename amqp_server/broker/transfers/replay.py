@@ -11,17 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.header_filter import matches
-from amqp_server.broker.publishing.confirms import PublisherConfirms
-from amqp_server.broker.publishing.enqueue import enqueue
-from amqp_server.broker.rules.overflow import has_room_for
-from amqp_server.broker.storing.cold_reads import wake
 from amqp_server.broker.subscriptions.log_pages import read_page
 from amqp_server.broker.transfers.message_headers import with_headers
+from amqp_server.broker.transfers.safe_publishes import SafePublishes
 from amqp_server.protocol.field_values import FieldValue, field_value
 
 if TYPE_CHECKING:
@@ -78,7 +73,7 @@ class ReplayRequest:
 
 
 class Replay:
-    """One replay at work; a `ConfirmWaiter`. The event loop owns it.
+    """One replay at work. The event loop owns it.
 
     Args:
         request: What is to be done.
@@ -114,9 +109,7 @@ class Replay:
         self._is_alarmed = is_alarmed
         self._tell = tell
         self._settled: SettlementSnapshot = request.source.settlement.snapshot(request.end)
-        self._confirms = PublisherConfirms()
-        self._is_refused = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._publishes = SafePublishes(request.target, self._check)
 
     async def run(self) -> None:
         """Replay everything; done when all of it is on the disk.
@@ -144,24 +137,6 @@ class Replay:
             # Its own durability may promise less than this command does.
             await request.target.store.make_durable()
             self._check()
-
-    # For who tells what is safe
-
-    @property
-    def awaits_confirms(self) -> bool:
-        """Whether messages are not safe yet."""
-        return bool(self._confirms) or self._request.target.store.is_stalled
-
-    def release_confirms(self) -> None:
-        """Look again at what has become safe."""
-        self._is_refused |= any(answer.refused for answer in self._confirms.release())
-        wake(self._waiters)
-
-    def refuse_confirms(self, queue: Queue) -> None:
-        """Give up what is not safe in a queue whose log has failed."""
-        self._is_refused |= bool(self._confirms.refuse(queue))
-
-    # The parts
 
     async def _until_no_alarm(self) -> None:
         while self._is_alarmed() and not self._request.is_dry_run:
@@ -226,9 +201,12 @@ class Replay:
             ReplayStoppedError: They cannot all be put there; those that are there are counted.
         """
         is_dry_run = self._request.is_dry_run
-        count = len(copies) if is_dry_run else await self._publish(copies)
+        count = len(copies)
         if not is_dry_run:
-            await self._until_safe()
+            count = await self._publishes.publish([message for _, message in copies])
+            await self._publishes.until_safe()
+            if self._publishes.is_refused:
+                raise self._cannot_be_written()
         if count:
             self.replayed += count
             self.replayed_bytes += sum(len(message) for _, message in copies[:count])
@@ -238,37 +216,3 @@ class Replay:
             self.next_offset = copies[count][0]
             name = self._request.target.name
             raise ReplayStoppedError(f"queue '{name}' is full and refuses more")
-
-    async def _publish(self, copies: list[tuple[int, bytes]]) -> int:
-        """Publish messages in order; return how many: all, or those for which there was room."""
-        target, count = self._request.target, 0
-        # A queue that refuses has to be asked for each.
-        batch_max = 1 if target.refuses_when_full else BATCH_MESSAGES
-        for flags, run in groupby((message for _, message in copies), key=itemgetter(0)):
-            neighbours = list(run)
-            for at in range(0, len(neighbours), batch_max):
-                messages = neighbours[at : at + batch_max]
-                while target.store.is_stalled and not target.is_deleted:
-                    await self._wait()
-                self._check()
-                if target.refuses_when_full and not has_room_for(target, messages):
-                    return count
-                barriers, _ = enqueue([target], messages, flags)
-                self._confirms.add(len(messages), barriers)
-                count += len(messages)
-        return count
-
-    async def _until_safe(self) -> None:
-        self.release_confirms()
-        while self._confirms:
-            await self._wait()
-        self._check()
-        if self._is_refused:
-            raise self._cannot_be_written()
-
-    async def _wait(self) -> None:
-        """Return when something has moved in the target."""
-        self._request.target.waiting_confirms.add(self)
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
