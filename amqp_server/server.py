@@ -31,6 +31,7 @@ from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
 from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.heartbeats import HeartbeatWheel
+from amqp_server.imports.imports import Imports
 from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
@@ -113,6 +114,7 @@ class Server:
         self.compactor: Compactor
         self._lock: DirectoryLock
         self._filesystem = filesystem or FileSystem()
+        self.imports = Imports(config, self._filesystem, lambda: bool(self.alarms.low))
         self._reserve = DiskReserve(
             config.storage_path, self._filesystem, config.disk_free_limit_bytes
         )
@@ -185,6 +187,7 @@ class Server:
         try:
             await asyncio.to_thread(self._reserve.open)
             report = await self._recover()
+            await asyncio.to_thread(self.imports.settle_all, tuple(self.broker.queues()))
         except BaseException:
             if hasattr(self, "_flusher"):
                 self._flusher.close()
@@ -326,9 +329,8 @@ class Server:
             # All else that was committed is in the logs and in a checkpoint now.
             await asyncio.to_thread(self.journal.finish_recovery, left)
         except OffsetsError as error:
-            raise StartupError(
-                f"cannot write the data directory {self.config.storage_path}: {error}"
-            ) from error
+            path = self.config.storage_path
+            raise StartupError(f"cannot write the data directory {path}: {error}") from error
 
     def _use_disk(self) -> None:
         self._storage.failed_stores.retry()
@@ -340,9 +342,8 @@ class Server:
 
     def _spare_bytes(self) -> int:
         """Return the room on the disk that is left above the limit."""
-        return self._filesystem.free_bytes(self.config.storage_path) - (
-            self.config.disk_free_limit_bytes
-        )
+        free_bytes = self._filesystem.free_bytes(self.config.storage_path)
+        return free_bytes - self.config.disk_free_limit_bytes
 
     # For connections
 

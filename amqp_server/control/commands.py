@@ -8,6 +8,7 @@ from typing import Final
 
 from amqp_server.control.browse import QUEUES_BROWSE
 from amqp_server.control.checkpoint import CHECKPOINT
+from amqp_server.control.imports import IMPORT_COMMANDS
 from amqp_server.control.offsets import OFFSETS_COMMANDS
 from amqp_server.control.queues import QUEUES_STATS
 from amqp_server.control.registry import Command
@@ -21,6 +22,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         command.name: command
         for command in (
             CHECKPOINT,
+            *IMPORT_COMMANDS,
             *OFFSETS_COMMANDS,
             QUEUES_BROWSE,
             QUEUES_REPLAY,

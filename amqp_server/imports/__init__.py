@@ -1,0 +1,1 @@
+"""Messages that were exported come back into a queue, each once."""
