@@ -24,6 +24,8 @@ from metadata.names import encode_name
 
 _MANIFEST: Final = re.compile(r"manifest/(\d{20})\.json\Z")
 _JOB_FILE: Final = re.compile(r"(job-(\d{20})-([0-9a-f]{32}))/")
+_LISTINGS: Final = 3
+"""A listing during which two manifests are created may show the later one only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +92,33 @@ class Manifests:
         Raises:
             OutputError: A manifest is missing: somebody has removed it.
         """
-        numbers: list[int] = []
+        missing: int | None = None
+        for _ in range(_LISTINGS):
+            survey, missing = self._list()
+            if missing is None:
+                return survey
+        raise OutputError(f"{self.store.url}/{self.path(missing or 0)}: this manifest is missing")
+
+    def _list(self) -> tuple[Survey, int | None]:
+        """Return what one listing shows, and the first manifest that it lacks."""
+        numbers: set[int] = set()
         jobs: dict[tuple[int, str], list[StoredFile]] = {}
         strays: list[StoredFile] = []
         for file in self.store.list(self.work):
             name = file.path.removeprefix(f"{self.work}/")
             if found := _MANIFEST.match(name):
-                numbers.append(int(found[1]))
+                numbers.add(int(found[1]))
             elif found := _JOB_FILE.match(name):
                 jobs.setdefault((int(found[2]), found[3]), []).append(file)
             elif name != "lock":
                 strays.append(file)
-        if len(numbers) != len(set(numbers)) or (numbers and max(numbers) != len(numbers) - 1):
-            missing = min(set(range(max(numbers))) - set(numbers))
-            raise OutputError(f"{self.store.url}/{self.path(missing)}: this manifest is missing")
         folders = [
             JobFolder(self.job_path(*key), *key, files=tuple(files))
             for key, files in sorted(jobs.items())
         ]
-        return Survey(len(numbers), tuple(folders), tuple(strays))
+        absent = set(range(max(numbers, default=-1))) - numbers
+        survey = Survey(len(numbers), tuple(folders), tuple(strays))
+        return survey, min(absent, default=None)
 
     def read(self, number: int) -> Manifest:
         """Return a manifest.
