@@ -24,6 +24,7 @@ import base64
 import json
 import math
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from struct import Struct
 from typing import Final
@@ -46,6 +47,23 @@ HeaderValue = (
 )
 """A value as Python has it; a long string is bytes when it is not UTF-8."""
 
+
+class HeaderPairs(dict[str, HeaderValue]):
+    """A table that knows all its entries.
+
+    Attributes:
+        pairs: In their order, also those of a key that comes again.
+    """
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, HeaderValue]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+_Pairs = list[tuple[str, HeaderValue]]
+_AsTable = Callable[[_Pairs], HeaderValue]
 _LENGTH: Final = Struct(">I")
 _DECIMAL: Final = Struct(">Bi")
 _NUMBERS: Final = {
@@ -99,12 +117,40 @@ def decode_header_values(table: bytes) -> dict[str, HeaderValue]:
     Raises:
         MalformedHeadersError: As for `decode_headers`.
     """
-    if len(table) > HEADERS_BYTES_MAX:
-        raise MalformedHeadersError(f"headers of {len(table)} bytes, at most {HEADERS_BYTES_MAX}")
-    try:
-        return _entries(table, 0, len(table), 1)
-    except (struct.error, IndexError) as error:
-        raise MalformedHeadersError(f"headers are cut short: {error}") from error
+    return dict(_all_pairs(table, dict))
+
+
+def decode_header_pairs(table: bytes) -> HeaderPairs:
+    """Return all entries of a headers table, and of the tables inside it, in their order.
+
+    Args:
+        table: What stands behind the table's length; not kept.
+
+    Raises:
+        MalformedHeadersError: As for `decode_headers`.
+    """
+    return HeaderPairs(_all_pairs(table, HeaderPairs))
+
+
+def decode_raw_headers(table: bytes) -> list[tuple[str, bytes | None]]:
+    """Return all entries of a headers table in their order, each value as octets.
+
+    Strings and byte arrays are as they came; anything else is the UTF-8 of its text.
+
+    Args:
+        table: What stands behind the table's length; not kept.
+
+    Raises:
+        MalformedHeadersError: As for `decode_headers`.
+    """
+    return [(key, _raw(value)) for key, value in _all_pairs(table, dict)]
+
+
+def _raw(value: HeaderValue) -> bytes | None:
+    if isinstance(value, bytes):
+        return value
+    text = _text(value)
+    return None if text is None else text.encode()
 
 
 def _text(value: HeaderValue) -> str | None:
@@ -144,30 +190,42 @@ def _not_finite(value: float) -> str:
     return "Infinity" if value > 0 else "-Infinity"
 
 
-def _entries(data: bytes, position: int, end: int, depth: int) -> dict[str, HeaderValue]:
-    entries: dict[str, HeaderValue] = {}
+def _all_pairs(table: bytes, as_table: _AsTable) -> _Pairs:
+    if len(table) > HEADERS_BYTES_MAX:
+        raise MalformedHeadersError(f"headers of {len(table)} bytes, at most {HEADERS_BYTES_MAX}")
+    try:
+        return _pairs(table, 0, len(table), 1, as_table)
+    except (struct.error, IndexError) as error:
+        raise MalformedHeadersError(f"headers are cut short: {error}") from error
+
+
+def _pairs(data: bytes, position: int, end: int, depth: int, as_table: _AsTable) -> _Pairs:
+    entries: _Pairs = []
     while position < end:
         start = position + 1
         position = start + data[position]
         key = data[start:position].decode("utf-8", "replace")
-        entries[key], position = _value(data, position, depth)
+        value, position = _value(data, position, depth, as_table)
+        entries.append((key, value))
     # An entry may have read past its own table into what follows it; it shows here.
     if position != end:
         raise MalformedHeadersError(f"an entry passes the end of its table at byte {end}")
     return entries
 
 
-def _items(data: bytes, position: int, end: int, depth: int) -> list[HeaderValue]:
+def _items(
+    data: bytes, position: int, end: int, depth: int, as_table: _AsTable
+) -> list[HeaderValue]:
     items: list[HeaderValue] = []
     while position < end:
-        item, position = _value(data, position, depth)
+        item, position = _value(data, position, depth, as_table)
         items.append(item)
     if position != end:
         raise MalformedHeadersError(f"an item passes the end of its array at byte {end}")
     return items
 
 
-def _value(data: bytes, position: int, depth: int) -> tuple[HeaderValue, int]:
+def _value(data: bytes, position: int, depth: int, as_table: _AsTable) -> tuple[HeaderValue, int]:
     kind = data[position]
     position += 1
     if number := _NUMBERS.get(kind):
@@ -192,8 +250,8 @@ def _value(data: bytes, position: int, depth: int) -> tuple[HeaderValue, int]:
     if depth == HEADERS_DEPTH_MAX:
         raise MalformedHeadersError(f"tables nest more than {HEADERS_DEPTH_MAX} levels")
     if kind == _TABLE:
-        return _entries(data, start, end, depth + 1), end
-    return _items(data, start, end, depth + 1), end
+        return as_table(_pairs(data, start, end, depth + 1, as_table)), end
+    return _items(data, start, end, depth + 1, as_table), end
 
 
 def _decode_text(raw: bytes) -> str | bytes:

@@ -19,6 +19,7 @@ from appendlog.spark.decoding.decoder import Decoder
 from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
+from appendlog.spark.schema.forms import HEADERS_FORMS, kafka_rows, with_headers_as
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
 from tests.spark.test_headers import VALUES, as_headers
 
@@ -72,6 +73,7 @@ messages = st.builds(
 schemas = st.one_of(
     st.just(KNOWN_ROWS),
     st.sets(st.sampled_from(KNOWN_ROWS.names), min_size=1).map(KNOWN_ROWS.only),
+    st.sampled_from([kafka_rows(include_headers=True), *map(with_headers_as, HEADERS_FORMS)]),
 )
 
 
@@ -143,10 +145,14 @@ def test_flipped_and_cut_messages_make_the_rows_of_the_reference(
 
 
 @given(tables, st.integers(0, 8))
-def test_any_headers_make_the_map_of_the_reference(table: bytes, others: int) -> None:
+def test_any_headers_make_the_column_of_the_reference_in_every_form(
+    table: bytes, others: int
+) -> None:
     properties = b"\x20\x00" + len(table).to_bytes(4, "big") + table
     message = encode_message(1, b"", b"", properties, b"")
-    check([records_of([message] * 3 + plain_messages(others))], KNOWN_ROWS.only(["headers"]))
+    records = records_of([message] * 3 + plain_messages(others))
+    for schema in (kafka_rows(include_headers=True), *map(with_headers_as, HEADERS_FORMS)):
+        check([records], schema.only(["headers"]))
 
 
 @given(st.binary(max_size=30))
@@ -185,7 +191,8 @@ def test_headers_of_many_kilobytes_are_whole() -> None:
         encode_message(1, b"", b"", b"\x20\x00" + len(table).to_bytes(4, "big") + table, b"")
         for table in (wide, long, b"", wider, long) * 40
     ]
-    check([records_of(batch)], KNOWN_ROWS.only(["headers"]))
+    for schema in (KNOWN_ROWS, kafka_rows(include_headers=True)):
+        check([records_of(batch)], schema.only(["headers"]))
 
 
 @pytest.mark.parametrize("size", [8192, 8191, 511, 512, 513, 7, 8, 9])

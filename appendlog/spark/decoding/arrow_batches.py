@@ -17,9 +17,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from appendlog.layout.headers import MalformedHeadersError, decode_headers
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.constants import ConstantColumns
+from appendlog.spark.decoding.headers_columns import headers_column
 from appendlog.spark.decoding.malformed import body_position
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, PropertyValue, decode_properties
 from appendlog.spark.schema.columns import ROWS, RowSchema
@@ -105,21 +105,27 @@ class BatchBuilder:
         for envelope in envelopes:
             key_at = 2 + envelope[1]
             key_end = key_at + 1 + envelope[key_at]
-            exchanges.append(envelope[2:key_at].decode("utf-8", "replace"))
-            keys.append(envelope[key_at + 1 : key_end].decode("utf-8", "replace"))
+            exchanges.append(envelope[2:key_at])
+            keys.append(envelope[key_at + 1 : key_end])
         columns = {"exchange": exchanges, "key": keys}
         return {
-            name: pa.array(values, self._types[name])
+            name: pa.array(self._texts(name, values), self._types[name])
             for name, values in columns.items()
             if name in self._types
         }
+
+    def _texts(self, name: str, values: list[bytes]) -> Sequence[str | bytes]:
+        """Return what is not UTF-8 with U+FFFD in its place, for a column of text."""
+        if pa.types.is_binary(self._types[name]):
+            return values
+        return [value.decode("utf-8", "replace") for value in values]
 
     def _property_columns(
         self, envelopes: Sequence[bytes], unreadable: set[int]
     ) -> dict[str, pa.Array]:
         """Return the columns of properties; add the rows that do not add up to `unreadable`."""
         values: list[tuple[PropertyValue, ...]] = []
-        headers = HeadersColumn() if "headers" in self._types else None
+        headers = headers_column(self._types["headers"]) if "headers" in self._types else None
         for row, envelope in enumerate(envelopes):
             key_at = 2 + envelope[1]
             properties = decode_properties(envelope[key_at + 5 + envelope[key_at] :])
@@ -136,40 +142,6 @@ class BatchBuilder:
         if headers is not None:
             arrays["headers"] = headers.array()
         return arrays
-
-
-class HeadersColumn:
-    """A map column under construction, flat: no Python object is kept per row or entry pair."""
-
-    def __init__(self) -> None:
-        self._starts: list[int | None] = []
-        self._keys: list[str] = []
-        self._values: list[str | None] = []
-
-    def add(self, table: bytes | None) -> bool:
-        """Add one row; None is a null, which is not the same as an empty map.
-
-        Returns:
-            False when the table does not add up; then the row is a null.
-        """
-        try:
-            headers = None if table is None else decode_headers(table)
-        except MalformedHeadersError:
-            self._starts.append(None)
-            return False
-        if headers is None:
-            self._starts.append(None)
-            return True
-        self._starts.append(len(self._keys))
-        self._keys += headers
-        self._values += headers.values()
-        return True
-
-    def array(self) -> pa.MapArray:
-        """Return the column."""
-        starts = pa.array([*self._starts, len(self._keys)], pa.int32())
-        keys, values = pa.array(self._keys, pa.string()), pa.array(self._values, pa.string())
-        return pa.MapArray.from_arrays(starts, keys, values)
 
 
 def _offsets(parts: Sequence[Records]) -> list[int]:

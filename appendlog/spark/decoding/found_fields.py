@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from appendlog.layout.columns import ColumnsKernel
+from appendlog.layout.columns import ColumnsKernel, ReadableBuffer
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.column_buffers import ColumnBuffer
 from appendlog.spark.decoding.malformed import MalformedMessageError
@@ -90,6 +90,14 @@ class FoundFields:
             unreadable += found
             row += len(part)
         return unreadable
+
+    def field(self, data: ReadableBuffer, slot: int, row: int) -> bytes | None:
+        """Return a copy of a field that is not text; None where it is absent."""
+        if not self.bits[slot * (self.room >> 3) + (row >> 3)] & 1 << (row & 7):
+            return None
+        place = slot * self.room + row
+        start = self.starts[place]
+        return bytes(data[start : start + self.ends[place + 1] - self.ends[place]])
 
     def bytes_column(
         self, parts: Sequence[Records], slot: int, arrow_type: pa.DataType

@@ -16,16 +16,18 @@ from appendlog.layout.columns import (
     KERNEL,
     KEY,
     PROPERTIES,
+    RAW_VALUES,
     TEXT_VALUES,
     VALUE,
     ColumnsKernel,
 )
-from appendlog.layout.headers import decode_headers
+from appendlog.layout.headers import decode_headers, decode_raw_headers
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.column_buffers import ColumnBuffer
 from appendlog.spark.decoding.constants import ConstantColumns
 from appendlog.spark.decoding.found_fields import DELIVERY_MODE, PRIORITY, TIMESTAMP, FoundFields
 from appendlog.spark.decoding.headers_buffers import Entries, HeadersBuffers
+from appendlog.spark.decoding.json_buffers import JsonBuffers
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS
 from appendlog.spark.schema.columns import ROWS, RowSchema
 
@@ -71,12 +73,10 @@ class KernelDecoder:
         self._found = FoundFields(
             kernel,
             [_FIELDS[name] for name in self._slots],
-            [pa.types.is_string(types[name]) for name in self._slots],
+            [pa.types.is_string(types[name]) and name != "headers" for name in self._slots],
             bool(self._numbers),
         )
-        self._headers: HeadersBuffers | None = None
-        if "headers" in types:
-            self._headers = HeadersBuffers(kernel, TEXT_VALUES, _text_entries, types["headers"])
+        self._headers = self._headers_of(types["headers"]) if "headers" in types else None
 
     def build(self, parts: Sequence[Records]) -> pa.RecordBatch:
         """Return one batch, a row per record, in their order. See `decoder.Decoder`.
@@ -93,6 +93,16 @@ class KernelDecoder:
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in self._names], schema=self._schema
         )
+
+    def _headers_of(self, form: pa.DataType) -> HeadersBuffers | JsonBuffers | None:
+        """Return what makes headers of their tables; None where the tables are wanted."""
+        if pa.types.is_binary(form):
+            return None
+        if pa.types.is_string(form):
+            return JsonBuffers()
+        if pa.types.is_map(form):
+            return HeadersBuffers(self._kernel, TEXT_VALUES, _text_entries, form)
+        return HeadersBuffers(self._kernel, RAW_VALUES, _raw_entries, form)
 
     def _record_column(self, name: str, parts: Sequence[Records], rows: int) -> pa.Array:
         """Return a column for which no message is looked at."""
@@ -130,3 +140,8 @@ class KernelDecoder:
 def _text_entries(table: bytes) -> Entries:
     for key, value in decode_headers(table).items():
         yield key.encode(), None if value is None else value.encode()
+
+
+def _raw_entries(table: bytes) -> Entries:
+    for key, value in decode_raw_headers(table):
+        yield key.encode(), value

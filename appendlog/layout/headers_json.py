@@ -1,0 +1,60 @@
+"""The headers table of a message as one JSON text from which every value can be had again.
+
+JSON has strings, numbers, booleans, null, arrays and objects: those are what they are, integers
+and times as whole numbers. What it has no word for is an object with one member:
+
+    bytes: byte arrays, long strings that are not UTF-8    {"$bytes": "<base64>"}
+    decimals                                               {"$decimal": "3.14"}
+    NaN and infinities                                     {"$double": "NaN"}
+
+So that nothing else can look like one, a key that begins with `$` has a second one put
+before it. A key that was sent twice stands in the object twice, in the order of the table; most
+readers of JSON take the last one.
+"""
+
+import base64
+import json
+import math
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Final
+
+from appendlog.layout.headers import HeaderPairs, HeaderValue, decode_header_pairs
+
+_MARK: Final = "$"
+
+
+def headers_as_json(table: bytes) -> str:
+    """Return a headers table as the text of a JSON object, without spaces.
+
+    Args:
+        table: What stands behind the table's length; not kept.
+
+    Raises:
+        MalformedHeadersError: As for `decode_headers`.
+    """
+    return _json(decode_header_pairs(table))
+
+
+def _json(value: HeaderValue) -> str:
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)  # type: ignore[arg-type]
+    if kind is int:
+        return str(value)
+    if isinstance(value, HeaderPairs):
+        return f"{{{','.join(_member(key, each) for key, each in value.pairs)}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_json, value))}]"
+    if isinstance(value, bytes):
+        return f'{{"$bytes":"{base64.b64encode(value).decode("ascii")}"}}'
+    if isinstance(value, Decimal):
+        return f'{{"$decimal":"{value}"}}'
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'{{"$double":"{"NaN" if math.isnan(value) else json.dumps(value)}"}}'
+    return json.dumps(value)
+
+
+def _member(key: str, value: HeaderValue) -> str:
+    name = f"{_MARK}{key}" if key.startswith(_MARK) else key
+    return f"{encode_basestring(name)}:{_json(value)}"
