@@ -1,25 +1,45 @@
-"""The command `amqp-server export`: the messages of a queue as files, written by Spark.
+"""The command `amqp-server export`: the messages of queues as files, written by Spark.
 
 Its options only: Spark and Arrow are imported when it runs, so that its help page needs neither.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
+from cli.export_bounds import BoundType, SinceType
 from cli.export_group import ExportGroup
+from cli.parameters import SIZE
 
-FORMATS: Final = ("parquet",)
+KINDS: Final = ("parquet", "delta")
+FILE_BYTES_MIN: Final = 1024
+
+
+def _check_target(ctx: click.Context, param: click.Parameter, value: int) -> int:
+    """Refuse a size that would make a file of each message.
+
+    Raises:
+        click.BadParameter: It is too small.
+    """
+    if value < FILE_BYTES_MIN:
+        raise click.BadParameter(f"{value} bytes: at least 1KiB; 128MiB to 1GiB is usual")
+    return value
 
 
 @click.group(
     cls=ExportGroup,
     invoke_without_command=True,
-    epilog=(
-        "Exit codes: 0 exported, 2 refused, 3 nothing new, 4 offsets are gone from the log, "
-        "5 the log is damaged, 1 anything else. Running it again exports what is new."
-    ),
+    epilog="""\b
+Examples:
+  amqp-server export --queue orders --out ./lake
+  amqp-server export --queue orders,invoices --to delta --out /lake/shop --since last
+  amqp-server export --pattern 'orders[.].*' --out ./lake --partition-by day --dry-run
+  amqp-server export --queue orders --out ./lake --since 2026-11-20 --until 2026-11-21
+
+Exit codes: 0 exported, 2 refused, 3 nothing new, 4 offsets are gone from the log, 5 the log is
+damaged, 130 interrupted, 1 anything else; of several queues the worst. Running it again exports
+what is new.""",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.option(
@@ -29,49 +49,91 @@ FORMATS: Final = ("parquet",)
     envvar="AMQP_SERVER_STORAGE_PATH",
     help="Data directory of the server, which may be running.",
 )
-@click.option("--vhost", default="/", help="Virtual host of the queue.")
-@click.option("--queue", help="Durable queue to export.  [required]")
-@click.option("--to", "to", type=click.Choice(FORMATS), default="parquet", help="Kind of files.")
+@click.option("--vhost", default="/", help="Virtual host of the queues.")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME[,NAME...]",
+    help="Durable queues to export; may be repeated.",
+)
+@click.option(
+    "--pattern", metavar="REGEX", help="Instead of --queue: all whose whole name matches."
+)
+@click.option("--to", "kind", type=click.Choice(KINDS), default="parquet", help="Kind of output.")
 @click.option("--out", metavar="DIR", help="Where to write; created when absent.  [required]")
 @click.option(
     "--since",
-    type=click.IntRange(min=0),
-    help="First offset.  [default: everything that is not in DIR yet]",
+    type=SinceType(),
+    metavar="last|OFFSET|TIME|AGE",
+    help="Where to begin; last: where the last export ended.  "
+    "[default: everything that is not in DIR yet]",
 )
 @click.option(
     "--until",
-    type=click.IntRange(min=0),
-    help="End of the offsets, exclusive.  [default: all that is safely on the disk]",
+    type=BoundType(),
+    metavar="OFFSET|TIME|AGE",
+    help="Where to end, exclusive.  [default: all that is safely on the disk]",
+)
+@click.option(
+    "--target-file-size",
+    "target_file_bytes",
+    type=SIZE,
+    default="256MiB",
+    callback=_check_target,
+    help="A file ends once it has this size.",
+)
+@click.option(
+    "--partition-by",
+    type=click.Choice(("day", "hour")),
+    help="Folders date=YYYY-MM-DD/ (and hour=HH/) by append time, in UTC.",
+)
+@click.option(
+    "--include",
+    type=click.Choice(("all", "acked", "unacked")),
+    default="all",
+    help="Which messages, as of the last checkpoint.",
+)
+@click.option(
+    "--on-corrupt",
+    type=click.Choice(("fail", "quarantine")),
+    default="fail",
+    help="What damage in a log does: stop its queue, or keep the bytes in _corrupt/ and go on.",
+)
+@click.option(
+    "--allow-data-loss",
+    "allows_loss",
+    is_flag=True,
+    help="Go on where retention took what was not exported; the gap is recorded.",
 )
 @click.option(
     "--master", default="local[*]", help="Where Spark runs: local[N], or the URL of a cluster."
 )
+@click.option(
+    "--lease/--no-lease",
+    "takes_leases",
+    default=True,
+    help="Whether retention waits for what is being read.",
+)
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be done.")
+@click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON document.")
 @click.pass_context
-def export(
-    ctx: click.Context,
-    storage_path: Path,
-    vhost: str,
-    queue: str | None,
-    to: str,
-    out: str | None,
-    since: int | None,
-    until: int | None,
-    master: str,
-) -> int:
-    """Write the messages of a queue to files with Spark, one row each.
+def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
+    """Write the messages of queues to files with Spark, one row each.
 
-    Reads the log's files: the server is not asked, and may run or not. Every offset is
+    Reads the logs' files: the server is not asked, and may run or not. Every offset is
     written once, however often the command runs.
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    assert to in FORMATS
-    for option, value in (("--queue", queue), ("--out", out)):
-        if value is None:
-            raise click.UsageError(f"Missing option '{option}'.")
-    assert queue is not None
-    assert out is not None
+    if not values["queues"] and values["pattern"] is None:
+        raise click.UsageError("Missing option '--queue' (or '--pattern').")
+    if values["queues"] and values["pattern"] is not None:
+        raise click.UsageError("write one of --queue and --pattern")
+    if values["out"] is None:
+        raise click.UsageError("Missing option '--out'.")
+    on_corrupt = values.pop("on_corrupt")
 
-    from cli.export_run import run
+    from cli.export_run import ExportOptions, run
 
-    return run(storage_path, vhost, queue, out, since, until, master)
+    return run(ExportOptions(**values, skips_damage=on_corrupt == "quarantine"))

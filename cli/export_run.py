@@ -1,38 +1,84 @@
 """What `amqp-server export` does once its options are read: this imports Spark and Arrow."""
 
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from appendlog import CorruptRecordError, LogError
-from appendlog.spark.errors import (
-    CorruptLogError,
-    DataLossError,
-    ExportError,
-    SparkFailedError,
-)
-from appendlog.spark.exporting.export import ExportReport, OnProgress, run_export
-from appendlog.spark.exporting.export_plan import ExportPlan, plan_export
-from appendlog.spark.exporting.lease import ExportLease, lease_for_export
-from appendlog.spark.exporting.output import OutputDirectory
-from appendlog.spark.planning.queues import find_queue
-from appendlog.spark.running.session import spark_session
-from cli.parameters import format_size
+from appendlog import LogError
+from appendlog.spark.errors import ExportError, SparkFailedError
+from appendlog.spark.exporting.export import FileSettings, QueueExport, run_export
+from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
+from appendlog.spark.exporting.file_task import FileTask, TaskResult
+from appendlog.spark.exporting.lease import ExportLeases
+from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
+from appendlog.spark.exporting.spark_runner import SparkRunner
+from appendlog.spark.exporting.store import OutputStore, open_store
+from appendlog.spark.exporting.time_partitions import PartitionBy
+from appendlog.spark.planning.choosing import Subscription, choose_queues
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.settlement import Include
+from appendlog.spark.running.java import check_java
+from appendlog.spark.running.local_cores import local_cores
+from appendlog.spark.running.session import check_master, spark_session
+from cli.export_bounds import Since
+from cli.export_progress import progress_shown
+from cli.export_summary import ExportSummary, exit_code_of
 
-EXIT_FAILED: Final = 1
-EXIT_REFUSED: Final = 2
-EXIT_NOTHING_NEW: Final = 3
-EXIT_DATA_LOSS: Final = 4
-EXIT_CORRUPT: Final = 5
+if TYPE_CHECKING:
+    from appendlog.spark.planning.bounds import Bound
 
-GAPS_SHOWN: Final = 3
+EXIT_INTERRUPTED: Final = 130
+CLUSTER_CORES: Final = 32
+"""What a cluster is taken to have when work is cut for it: it need not run to be planned for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """The options of the command.
+
+    Attributes:
+        storage_path: Data directory.
+        vhost: Virtual host of the queues.
+        queues: Names, each a list with commas; empty when there is a pattern.
+        pattern: Of names.
+        kind: Of output: `parquet`, ...
+        out: Where to write.
+        since: Where to begin; None: with all that is not there yet.
+        until: Where to end; None: the durable end.
+        target_file_bytes: At which size a file ends.
+        partition_by: `day`, `hour` or None.
+        skips_damage: Put damaged parts of the log into quarantine and go on.
+        allows_loss: Go on without offsets that are gone.
+        include: `all`, `acked` or `unacked`.
+        master: Where Spark runs.
+        takes_leases: Whether retention is asked to wait.
+        is_dry_run: Only say what would be done.
+        as_json: Say it as one JSON document.
+    """
+
+    storage_path: Path
+    vhost: str
+    queues: tuple[str, ...]
+    pattern: str | None
+    kind: str
+    out: str
+    since: Since | None
+    until: "Bound | None"
+    target_file_bytes: int
+    partition_by: str | None
+    skips_damage: bool
+    allows_loss: bool
+    include: str
+    master: str
+    takes_leases: bool
+    is_dry_run: bool
+    as_json: bool
 
 
 class ExportFailedError(click.ClickException):
@@ -41,61 +87,128 @@ class ExportFailedError(click.ClickException):
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
         # click calls it a ClassVar and reads it from the instance.
-        self.exit_code = _exit_code(error)  # type: ignore[misc]
+        self.exit_code = exit_code_of(error)  # type: ignore[misc]
 
 
-def run(
-    storage_path: Path,
-    vhost: str,
-    queue: str,
-    out: str,
-    since: int | None,
-    until: int | None,
-    master: str,
-) -> int:
+def run(options: ExportOptions) -> int:
     """Export; return the exit code.
 
-    Args:
-        storage_path: Data directory.
-        vhost: Virtual host of the queue.
-        queue: Its name.
-        out: Where to write.
-        since: First offset; None: all that is not there yet.
-        until: End of the offsets, exclusive; None: all that is safely on the disk.
-        master: Where Spark runs.
-
     Raises:
-        ExportFailedError: Nothing was exported.
+        ExportFailedError: Nothing was exported, for a reason that all queues share.
     """
-    if "://" in out:
-        raise click.UsageError(f"--out: {out!r} is a URL, only directories can be written so far")
     try:
-        log = find_queue(storage_path, vhost, queue)
-        output = OutputDirectory(Path(out).absolute(), log)
-        with lease_for_export(storage_path, log, since or 0, _say) as lease:
-            plan = plan_export(log, output.covered(), since, until)
-            if not plan.splits:
-                click.echo(_describe_nothing(plan))
-                return EXIT_NOTHING_NEW
-            lease.hold_from(plan.splits[0].start_offset)
-            _export(plan, output, master, lease)
+        check_master(options.master)
+        store = open_store(options.out)
+        logs = choose_queues(options.storage_path, options.vhost, _subscription(options))
     except (ExportError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
-    return 0
+    summary = ExportSummary(store.url, as_json=options.as_json)
+    try:
+        with ExportLeases(options.storage_path, _say) as leases:
+            exports = _planned(options, store, logs, leases, summary)
+            if exports and not options.is_dry_run:
+                _export(options, exports, summary)
+    except (ExportError, LogError, OSError) as error:
+        raise ExportFailedError(error) from error
+    except KeyboardInterrupt:
+        done = f"{summary.exported} of {len(logs)} queues were" if summary.exported else "nothing"
+        _say(f"interrupted: {done} {'' if summary.exported else 'was '}exported")
+        return EXIT_INTERRUPTED
+    return summary.finish()
 
 
-def _export(plan: ExportPlan, output: OutputDirectory, master: str, lease: ExportLease) -> None:
-    note = f"queue {plan.log.queue}: {plan.offset_count} offsets in {len(plan.splits)} parts"
-    _say(f"{note}; starting Spark ({master})")
-    with (
-        _spark_log() as log_path,
-        spark_session(master, log_path) as session,
-        _progress(len(plan.splits)) as on_progress,
-    ):
-        started = time.monotonic()
-        report = run_export(session.sparkContext, output, plan, lease.renewing(on_progress))
-        seconds = time.monotonic() - started
-    click.echo(_describe_report(plan, report, seconds))
+def _subscription(options: ExportOptions) -> Subscription:
+    if options.pattern is not None:
+        return Subscription.to_pattern(options.pattern)
+    return Subscription.to_names(",".join(options.queues))
+
+
+def _request(options: ExportOptions) -> ExportRequest:
+    return ExportRequest(
+        since=options.since.bound if options.since else None,
+        is_since_last=options.since is not None and options.since.bound is None,
+        until=options.until,
+        include=Include(options.include),
+        partition_by=PartitionBy(options.partition_by) if options.partition_by else None,
+        allows_loss=options.allows_loss,
+        skips_damage=options.skips_damage,
+    )
+
+
+def _planned(
+    options: ExportOptions,
+    store: OutputStore,
+    logs: Sequence[QueueLog],
+    leases: ExportLeases,
+    summary: ExportSummary,
+) -> list[QueueExport]:
+    """Return what there is to do; tell of the queues with which nothing is to be done."""
+    request = _request(options)
+    destination_of = OUTPUT_KINDS[options.kind].destination
+    exports: list[QueueExport] = []
+    for log in logs:
+        if options.takes_leases and not options.is_dry_run:
+            leases.take(log)
+        destination = destination_of(store, log, request.partition_by)
+        try:
+            plan = plan_queue(options.storage_path, log, destination, request)
+        except (ExportError, LogError, OSError) as error:
+            leases.end(log)
+            summary.add_failure(log, error)
+            continue
+        if plan.is_empty:
+            leases.end(log)
+            summary.add_nothing(plan)
+            continue
+        if plan.pieces:
+            leases.hold_from(log, plan.pieces[0].splits[0].start_offset)
+        exports.append(QueueExport(plan, destination))
+    cores = local_cores(options.master) or CLUSTER_CORES
+    plans = in_tasks([export.plan for export in exports], cores)
+    if options.is_dry_run:
+        for plan in plans:
+            summary.add_plan(plan)
+    return [
+        QueueExport(plan, export.destination) for plan, export in zip(plans, exports, strict=True)
+    ]
+
+
+def _export(options: ExportOptions, exports: Sequence[QueueExport], summary: ExportSummary) -> None:
+    settings = FileSettings(
+        OUTPUT_KINDS[options.kind].file_format, options.target_file_bytes, options.skips_damage
+    )
+    if any(export.plan.pieces for export in exports):
+        # Again when Spark starts; here it is told before anything is written.
+        check_java()
+    for export in exports:
+        plan = export.plan
+        _say(f"queue {plan.log.queue}: {plan.offset_count} offsets in {len(plan.pieces)} tasks")
+    with ExitStack() as stack, progress_shown() as on_progress:
+        runner = _StartingRunner(stack, options.master, summary.begin_work)
+        run_export(runner, exports, settings, on_progress, summary.add_outcome)
+
+
+class _StartingRunner:
+    """Starts Spark when there are tasks for it: what can be refused is refused before.
+
+    Args:
+        stack: Stops Spark at its end, when all is committed.
+        master: Where Spark runs.
+        on_start: Called when it does.
+    """
+
+    def __init__(self, stack: ExitStack, master: str, on_start: Callable[[], None]) -> None:
+        self._stack = stack
+        self._master = master
+        self._on_start = on_start
+
+    def run(self, tasks: Sequence[FileTask], on_done: Callable[[int], None]) -> list[TaskResult]:
+        """See `TaskRunner.run`."""
+        _say(f"starting Spark ({self._master})")
+        log_path = self._stack.enter_context(_spark_log())
+        session = self._stack.enter_context(spark_session(self._master, log_path))
+        self._on_start()
+        return SparkRunner(session.sparkContext).run(tasks, on_done)
 
 
 @contextmanager
@@ -113,67 +226,5 @@ def _spark_log() -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-@contextmanager
-def _progress(count: int) -> Iterator[OnProgress]:
-    """Show progress: a bar on a terminal, else a line whenever another tenth is done."""
-    if sys.stderr.isatty():
-        with click.progressbar(length=count, label="exporting", file=sys.stderr) as bar:
-            yield lambda done, _: bar.update(done - bar.pos)
-        return
-    shown = 0
-
-    def show(done: int, total: int) -> None:
-        nonlocal shown
-        if done * 10 // total > shown * 10 // total:
-            shown = done
-            _say(f"{done} of {total} parts written")
-
-    yield show
-
-
-def _exit_code(error: Exception) -> int:
-    if isinstance(error, DataLossError):
-        return EXIT_DATA_LOSS
-    if isinstance(error, CorruptLogError | CorruptRecordError):
-        return EXIT_CORRUPT
-    is_refused = isinstance(error, ExportError) and not isinstance(error, SparkFailedError)
-    return EXIT_REFUSED if is_refused else EXIT_FAILED
-
-
 def _say(text: str) -> None:
     click.echo(text, err=True)
-
-
-def _describe_nothing(plan: ExportPlan) -> str:
-    return (
-        f"nothing new in queue {plan.log.queue}: the log is durable up to offset "
-        f"{plan.durable_end}, and [{plan.start_offset}, {plan.end_offset}) is exported"
-        if plan.start_offset < plan.end_offset
-        else f"nothing new in queue {plan.log.queue}: no offset at or above {plan.start_offset}, "
-        f"the log is durable up to {plan.durable_end}"
-    )
-
-
-def _describe_report(plan: ExportPlan, report: ExportReport, seconds: float) -> str:
-    first, last = plan.splits[0].start_offset, plan.splits[-1].end_offset
-    lines = [
-        f"exported {report.rows} messages, offsets [{first}, {last}) of queue {plan.log.queue}, "
-        f"to {report.folder}: {report.files} files, {_rough_size(report.size_bytes)}, "
-        f"{seconds:.1f} s"
-    ]
-    if plan.log_start_offset and first == plan.log_start_offset:
-        lines.append(f"note: the log begins at offset {first}; what was before it is settled")
-    if report.missing:
-        shown = ", ".join(f"[{start}, {end})" for start, end in report.gaps[:GAPS_SHOWN])
-        more = ", ..." if len(report.gaps) > GAPS_SHOWN else ""
-        lines.append(f"note: {report.missing} offsets are not in the log: {shown}{more}")
-    if report.undecodable:
-        lines.append(
-            f"note: {report.undecodable} messages have headers or properties that do not add up; "
-            "they are null in their rows"
-        )
-    return "\n".join(lines)
-
-
-def _rough_size(size_bytes: int) -> str:
-    return f"{size_bytes / 2**20:.1f} MiB" if size_bytes >= 2**20 else format_size(size_bytes)

@@ -83,7 +83,7 @@ class DataLossError(ExportError):
         super().__init__(
             f"offsets [{start}, {end}) of queue {queue!r} are not in the log any more: "
             f"retention removed them before they were exported; "
-            f"--since {end} exports what is left"
+            f"--since {end} exports what is left, --allow-data-loss also records the gap"
         )
         self.start = start
         self.end = end

@@ -40,6 +40,13 @@ class StoredQueue:
             )
             self.log.append([chunk], base + len(part), sync)
 
+    def append_at(self, messages: Sequence[bytes], timestamp_ns: int) -> None:
+        """Append messages as one chunk, all of one time."""
+        base = self.log.log_end_offset
+        salt = self.log.identity.salt
+        chunk = encode_chunk(list(messages), base, None, timestamp_ns, None, salt)
+        self.log.append([chunk], base + len(messages), sync=True)
+
     def skip(self, count: int) -> None:
         """Let the log go on `count` offsets further: a gap, as a transient queue has them."""
         self.log.append([], self.log.log_end_offset + count, sync=True)

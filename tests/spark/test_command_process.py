@@ -10,12 +10,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 import appendlog
-from appendlog.spark.exporting.export import run_export
-from appendlog.spark.exporting.export_plan import plan_export
-from appendlog.spark.exporting.output import OutputDirectory
+from appendlog.spark.exporting.export import QueueExport, run_export
+from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
+from appendlog.spark.exporting.files_destination import FilesDestination
+from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.spark_runner import SparkRunner
 from appendlog.spark.planning.queues import find_queue
 from tests.servers import RunningServer
 from tests.spark.builders import plain_messages, store_queue
+from tests.spark.local_exports import PARQUET
 from tests.spark.plain_reader import expected_rows, written_rows
 
 pytestmark = pytest.mark.spark
@@ -58,11 +61,13 @@ def test_an_export_beside_folders_of_the_user_with_our_names(tmp_path: Path) -> 
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith(
-        f"exported 300 messages, offsets [0, 300) of queue flights, to {tmp_path}/out/queue=flights"
+        f"exported 300 messages, offsets [0, 300) of queue flights, to {tmp_path}/out: "
     )
     lines = ended.stderr.splitlines()
     assert lines[0].startswith("queue flights: 300 offsets in ")
-    assert all(line.endswith(" parts written") for line in lines[1:]), "only our own words"
+    assert lines[1] == "starting Spark (local[2])"
+    assert all(" of log done, " in line for line in lines[2:]), "only our own words"
+    assert lines[2:]
     assert written_rows(tmp_path / "out") == expected_rows(stored.location)
     assert set(tmp_path.iterdir()) - before == {tmp_path / "out"}
 
@@ -92,10 +97,12 @@ def test_a_servers_queue_is_exported_while_it_runs_and_when_it_has_stopped(
 
     def export() -> list[tuple[str, bytes, str]]:
         log = find_queue(data, "/", "flights")
-        output = OutputDirectory(out, log)
-        plan = plan_export(log, output.covered())
-        if plan.splits:
-            run_export(spark.sparkContext, output, plan, lambda *_: None)
+        output = FilesDestination(LocalStore(out), log)
+        plan = plan_queue(data, log, output, ExportRequest())
+        if not plan.is_empty:
+            exports = [QueueExport(plan, output)]
+            runner = SparkRunner(spark.sparkContext)
+            run_export(runner, exports, PARQUET, lambda *_: None, lambda _: None)
         return [
             (row["message_id"], row["value"], row["headers"]["number"]) for row in written_rows(out)
         ]

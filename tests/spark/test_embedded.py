@@ -7,11 +7,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from appendlog import EmbeddedOptions
-from appendlog.spark.exporting.export import run_export
-from appendlog.spark.exporting.export_plan import plan_export
-from appendlog.spark.exporting.output import OutputDirectory
+from appendlog.spark.exporting.export import QueueExport, QueueOutcome, run_export
+from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
+from appendlog.spark.exporting.files_destination import FilesDestination
+from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.spark_runner import SparkRunner
 from appendlog.spark.planning.queues import find_queue
 from offsets import LogRoot
+from tests.spark.local_exports import PARQUET
 
 pytestmark = pytest.mark.spark
 
@@ -25,9 +28,14 @@ def test_an_embedded_log_is_exported_row_for_row(spark: SparkSession, tmp_path: 
         root.sync()
         root.append("events-0000", b"not on the disk yet")
         place = find_queue(tmp_path / "root", "/", "events-0000")
-        plan = plan_export(place, OutputDirectory(out, place).covered(), None, None, 4_000)
-        output = OutputDirectory(out, place)
-        report = run_export(spark.sparkContext, output, plan, lambda done, total: None)
+        output = FilesDestination(LocalStore(out), place)
+        plan = plan_queue(tmp_path / "root", place, output, ExportRequest())
+        outcomes: list[QueueOutcome] = []
+        runner = SparkRunner(spark.sparkContext)
+        exports = [QueueExport(plan, output)]
+        run_export(runner, exports, PARQUET, lambda *_: None, outcomes.append)
+    report = outcomes[0].report
+    assert report is not None
     assert (report.rows, report.missing, report.undecodable) == (200, 0, 0)
     rows = spark.read.parquet(str(out)).orderBy("offset").collect()
     assert [bytes(row["value"]) for row in rows] == [b"%d" % number for number in range(200)]

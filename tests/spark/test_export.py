@@ -1,30 +1,39 @@
+"""The export from a plan to a commit: several queues, damage, loss, ranges. No Spark in it."""
+
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
-from appendlog.spark.errors import (
-    CorruptLogError,
-    DataLossError,
-    OutputError,
-    SparkFailedError,
+from appendlog.files.filesystem import FileSystem
+from appendlog.spark.errors import CorruptLogError, DataLossError, OutputError
+from appendlog.spark.exporting import export_plan
+from appendlog.spark.exporting.destination import OutputChangedError
+from appendlog.spark.exporting.export import QueueExport
+from appendlog.spark.exporting.export_plan import ExportRequest
+from appendlog.spark.exporting.file_task import FileTask
+from appendlog.spark.exporting.time_partitions import PartitionBy
+from appendlog.spark.planning.settlement import Include
+from offsets import CheckpointStore, QueueCheckpoint
+from tests.spark.builders import StoredQueue, plain_messages, store_queue
+from tests.spark.local_exports import (
+    PARQUET,
+    LocalRunner,
+    destination,
+    export,
+    plan,
+    request,
+    run_all,
 )
-from appendlog.spark.exporting import export as export_module
-from appendlog.spark.exporting.export import ExportReport, run_export
-from appendlog.spark.exporting.export_plan import ExportPlan, plan_export
-from appendlog.spark.exporting.output import OutputDirectory
-from appendlog.spark.exporting.part_writer import PartTask
-from appendlog.spark.schema.columns import EXPORT_ROWS
-from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
-from tests.spark.plain_reader import Row, expected_rows, written_rows
+from tests.spark.plain_reader import expected_rows, written_rows
 
-pytestmark = pytest.mark.spark
 
-TIMESTAMPS = ("timestamp", "message_timestamp")
+@pytest.fixture(autouse=True)
+def small_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_plan, "SPLIT_BYTES", 2000)
 
 
 @pytest.fixture
@@ -35,167 +44,266 @@ def stored(tmp_path: Path) -> Iterator[StoredQueue]:
 
 
 @pytest.fixture
+def other(tmp_path: Path) -> Iterator[StoredQueue]:
+    queue = store_queue(tmp_path / "data", "other", segment_bytes=8192)
+    queue.append(plain_messages(100), step=10)
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def export(
-    spark: SparkSession,
-    stored: StoredQueue,
-    out: Path,
-    since: int | None = None,
-    until: int | None = None,
-    part_bytes: int = 4000,
-) -> tuple[ExportPlan, ExportReport | None]:
-    output = OutputDirectory(out, stored.location)
-    plan = plan_export(stored.location, output.covered(), since, until, part_bytes)
-    progress: list[tuple[int, int]] = []
-    if not plan.splits:
-        return plan, None
-    report = run_export(
-        spark.sparkContext, output, plan, lambda done, total: progress.append((done, total))
-    )
-    assert progress[0] == (0, len(plan.splits))
-    assert progress[-1] == (len(plan.splits), len(plan.splits))
-    assert progress == sorted(progress)
-    return plan, report
-
-
-def spark_rows(frame: DataFrame) -> list[Row]:
-    """Return the rows as the plain reader gives them, in the order of offsets."""
-    columns = [
-        f.unix_micros(column.name).alias(column.name) if column.name in TIMESTAMPS else column.name
-        for column in EXPORT_ROWS.columns
-    ]
-    rows = [row.asDict() for row in frame.select(*columns).collect()]
-    for row in rows:
-        row["value"], row["envelope"] = bytes(row["value"]), bytes(row["envelope"])
-    return sorted(rows, key=lambda row: int(row["offset"]))
-
-
-def test_spark_reads_row_for_row_what_a_plain_reader_finds(
-    spark: SparkSession, stored: StoredQueue, out: Path
-) -> None:
-    stored.append(all_kinds_of_messages(), step=7)
-    stored.append(plain_messages(500), step=25)
-    plan, report = export(spark, stored, out)
-    frame = spark.read.parquet(str(out))
-    expected = expected_rows(stored.location)
-    assert spark_rows(frame) == expected
-    assert (
-        frame.drop("queue").schema == frame.sparkSession.createDataFrame([], EXPORT_ROWS.ddl).schema
-    )
-    assert {row.queue for row in frame.select("queue").distinct().collect()} == {"orders"}
-    assert len(stored.segments()) > 3
-    assert report is not None
-    assert (report.rows, report.files) == (len(expected), len(plan.splits))
-    assert (report.missing, report.undecodable) == (0, 0)
-
-
-def test_running_it_again_adds_what_is_new_and_nothing_twice(
-    spark: SparkSession, stored: StoredQueue, out: Path
-) -> None:
-    stored.append(plain_messages(200), step=10)
-    assert export(spark, stored, out)[1] is not None
-    files = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
-    assert export(spark, stored, out)[1] is None
-    stored.append(plain_messages(100), step=10)
-    _, report = export(spark, stored, out)
-    assert report is not None
-    assert report.rows == 100
-    assert {path: path.stat().st_mtime_ns for path in files} == files
-    assert spark_rows(spark.read.parquet(str(out))) == expected_rows(stored.location)
-
-
-def test_ranges_that_overlap_write_each_offset_once(
-    spark: SparkSession, stored: StoredQueue, out: Path
-) -> None:
-    stored.append(plain_messages(300), step=10)
-    for since, until in [(50, 120), (100, 207), (0, 60), (33, 300)]:
-        assert export(spark, stored, out, since, until)[1] is not None
-    assert written_rows(out) == expected_rows(stored.location)
-
-
-def test_a_range_is_exactly_that_range(spark: SparkSession, stored: StoredQueue, out: Path) -> None:
-    stored.append(plain_messages(300), step=10)
-    export(spark, stored, out, 41, 259)
-    assert written_rows(out) == expected_rows(stored.location, 41, 259)
-
-
-def test_an_unsynced_tail_is_exported_when_it_is_synced(
-    spark: SparkSession, stored: StoredQueue, out: Path
-) -> None:
-    stored.append(plain_messages(60), step=10)
-    stored.append(plain_messages(60), sync=False, step=10)
-    export(spark, stored, out)
-    assert [row["offset"] for row in written_rows(out)] == list(range(60))
-    stored.log.append([], stored.log.log_end_offset, sync=True)
-    export(spark, stored, out)
-    assert [row["offset"] for row in written_rows(out)] == list(range(120))
-
-
-def test_a_torn_tail_behind_the_durable_end_is_ignored(
-    spark: SparkSession, stored: StoredQueue, out: Path
-) -> None:
-    stored.append(plain_messages(60), step=10)
-    with stored.segments()[-1].open("ab") as file:
-        file.write(b"AQLC half a chunk")
-    export(spark, stored, out)
-    assert written_rows(out) == expected_rows(stored.location, 0, 60)
-
-
-def test_damage_stops_the_export_and_leaves_the_output_as_it_was(
-    spark: SparkSession, stored: StoredQueue, out: Path
-) -> None:
-    stored.append(plain_messages(300), step=10)
-    export(spark, stored, out, until=20)
+def damage(stored: StoredQueue) -> Path:
+    """Flip a bit in the middle of the second segment."""
     path = stored.segments()[1]
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
+    return path
+
+
+def test_running_it_again_adds_what_is_new_and_nothing_twice(
+    stored: StoredQueue, out: Path
+) -> None:
+    stored.append(plain_messages(200), step=10)
+    assert export(stored, out) is not None
+    files = {path: path.stat().st_mtime_ns for path in out.rglob("*.parquet")}
+    assert len(files) > 3
+    assert export(stored, out) is None
+    stored.append(plain_messages(100), step=10)
+    report = export(stored, out)
+    assert report is not None
+    assert report.rows == 100
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    assert written_rows(out) == expected_rows(stored.location)
+
+
+def test_ranges_that_overlap_write_each_offset_once(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(300), step=10)
+    for since, until in [(50, 120), (100, 207), (0, 60), (33, 300)]:
+        assert export(stored, out, request(since, until)) is not None
+    assert written_rows(out) == expected_rows(stored.location)
+
+
+def test_a_range_is_exactly_that_range(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(300), step=10)
+    export(stored, out, request(41, 259))
+    assert written_rows(out) == expected_rows(stored.location, 41, 259)
+
+
+def test_an_unsynced_tail_is_exported_when_it_is_synced(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(60), step=10)
+    stored.append(plain_messages(60), sync=False, step=10)
+    export(stored, out)
+    assert [row["offset"] for row in written_rows(out)] == list(range(60))
+    stored.log.append([], stored.log.log_end_offset, sync=True)
+    export(stored, out)
+    assert [row["offset"] for row in written_rows(out)] == list(range(120))
+
+
+def test_a_torn_tail_behind_the_durable_end_is_ignored(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(60), step=10)
+    with stored.segments()[-1].open("ab") as file:
+        file.write(b"AQLC half a chunk")
+    export(stored, out)
+    assert written_rows(out) == expected_rows(stored.location, 0, 60)
+
+
+def test_damage_stops_the_export_and_leaves_the_output_as_it_was(
+    stored: StoredQueue, out: Path
+) -> None:
+    stored.append(plain_messages(300), step=10)
+    export(stored, out, request(until=20))
+    path = damage(stored)
     with pytest.raises(CorruptLogError, match=path.name) as caught:
-        export(spark, stored, out)
+        export(stored, out)
     assert "position" in str(caught.value)
     assert "offset" in str(caught.value)
     assert written_rows(out) == expected_rows(stored.location, 0, 20)
     assert not list(out.rglob("job-*"))
 
 
-def test_a_segment_that_vanishes_after_planning_is_data_loss(
-    spark: SparkSession, stored: StoredQueue, out: Path
+def test_damage_in_quarantine_is_accounted_for_and_never_exported_again(
+    stored: StoredQueue, out: Path
 ) -> None:
     stored.append(plain_messages(300), step=10)
-    plan = plan_export(stored.location, [], part_bytes=4000)
-    stored.log.remove_settled(150)
+    damage(stored)
+    settings = replace(PARQUET, skips_damage=True)
+    report = export(stored, out, ExportRequest(skips_damage=True), settings)
+    assert report is not None
+    assert report.corrupt == 10
+    assert report.rows == 290
+    assert len(written_rows(out)) == 290
+    assert len(list((out / "_corrupt").rglob("*.json"))) == 1
+    assert export(stored, out) is None
+
+
+def test_a_segment_that_vanishes_after_planning_is_data_loss(
+    stored: StoredQueue, out: Path
+) -> None:
+    stored.append(plain_messages(300), step=10)
+
+    def remove(_: FileTask) -> None:
+        stored.log.remove_settled(150)
+
     with pytest.raises(DataLossError):
-        run_export(spark.sparkContext, OutputDirectory(out, stored.location), plan, lambda *_: None)
+        export(stored, out, runner=LocalRunner(before_task=remove))
     assert not list(out.rglob("*.parquet"))
 
 
+def test_loss_that_is_allowed_is_a_gap_and_covered(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(300), step=10)
+    export(stored, out, request(until=20))
+    stored.log.remove_settled(200)
+    start = stored.log.log_start_offset
+    with pytest.raises(DataLossError):
+        export(stored, out)
+    report = export(stored, out, ExportRequest(allows_loss=True))
+    assert report is not None
+    assert report.missing == start - 20
+    assert report.gaps == ((20, start),)
+    assert destination(stored, out).covered() == [(0, 300)]
+    assert export(stored, out) is None
+
+
 def test_an_output_that_changed_since_the_planning_is_refused(
-    spark: SparkSession, stored: StoredQueue, out: Path
+    stored: StoredQueue, out: Path
 ) -> None:
     stored.append(plain_messages(100), step=10)
-    plan = plan_export(stored.location, [])
-    export(spark, stored, out, until=10)
-    with pytest.raises(OutputError, match="run it again"):
-        run_export(spark.sparkContext, OutputDirectory(out, stored.location), plan, lambda *_: None)
+    to = destination(stored, out)
+    planned = plan(stored, to)
+    export(stored, out, request(until=10))
+    (outcome,) = run_all([QueueExport(planned, to)])
+    assert isinstance(outcome.error, OutputChangedError)
+    assert len(written_rows(out)) == 10
 
 
-def test_a_task_that_fails_says_why_in_one_line(
-    spark: SparkSession, stored: StoredQueue, tmp_path: Path
+def test_gaps_are_counted_and_told(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(20), step=10)
+    stored.skip(30)
+    stored.append(plain_messages(20), step=10)
+    report = export(stored, out)
+    assert report is not None
+    assert (report.rows, report.missing, report.gaps) == (40, 30, ((20, 50),))
+
+
+def test_a_queue_of_gaps_alone_is_exported_without_a_task_that_writes(
+    stored: StoredQueue, out: Path
 ) -> None:
-    stored.append(plain_messages(3))
-    (split,) = plan_export(stored.location, []).splits
-    task = PartTask(stored.location, split, tmp_path / "nowhere")
-    with pytest.raises(SparkFailedError) as caught:
-        export_module._run(spark.sparkContext, [task], lambda *_: None)
-    assert "FileNotFoundError" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    stored.append(plain_messages(10))
+    export(stored, out)
+    stored.skip(40)
+    report = export(stored, out)
+    assert report is not None
+    assert (report.files, report.rows, report.gaps) == (0, 0, ((10, 50),))
+    assert export(stored, out) is None
+
+
+@pytest.mark.parametrize("include", [Include.ACKED, Include.UNACKED])
+def test_what_is_settled_makes_the_rows(stored: StoredQueue, out: Path, include: Include) -> None:
+    stored.append(plain_messages(300), step=10)
+    store, _, _ = CheckpointStore.open(stored.storage_path / "offsets", FileSystem())
+    ranges = [(120, 121), (200, 290)]
+    store.write_round([QueueCheckpoint(stored.location.incarnation, 100, ranges)])
+    store.close()
+    acked = {*range(100), 120, *range(200, 290)}
+    wanted = acked if include is Include.ACKED else set(range(300)) - acked
+    report = export(stored, out, ExportRequest(include=include))
+    assert report is not None
+    assert [row["offset"] for row in written_rows(out)] == sorted(wanted)
+    span = max(wanted) + 1 - min(wanted)
+    assert (report.rows, report.excluded) == (len(wanted), span - len(wanted))
+    assert export(stored, out, ExportRequest(include=include)) is None
+
+
+def test_what_was_not_acked_yet_is_for_a_later_run(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(300), step=10)
+    wanted = ExportRequest(include=Include.ACKED, is_since_last=True)
+    for floor in (0, 70, 70, 200, 300):
+        store, _, _ = CheckpointStore.open(stored.storage_path / "offsets", FileSystem())
+        store.write_round([QueueCheckpoint(stored.location.incarnation, floor)])
+        store.close()
+        export(stored, out, wanted)
+        assert [row["offset"] for row in written_rows(out)] == list(range(floor))
+
+
+def test_an_output_holds_one_choice_of_messages(stored: StoredQueue, out: Path) -> None:
+    stored.append(plain_messages(100), step=10)
+    export(stored, out, request(until=50))
+    with pytest.raises(OutputError, match="--include all"):
+        export(stored, out, ExportRequest(include=Include.UNACKED))
+
+
+def test_folders_by_day_are_what_readers_of_partitions_expect(
+    stored: StoredQueue, out: Path
+) -> None:
+    stored.append(plain_messages(50), step=10)
+    day_ns = 86_400 * 10**9
+    stored.append_at(plain_messages(50), (1_700_000_000 * 10**9 // day_ns + 2) * day_ns)
+    export(stored, out, ExportRequest(partition_by=PartitionBy.DAY))
+    folders = {path.name: len(list(path.iterdir())) for path in (out / "queue=orders").iterdir()}
+    assert sorted(folders) == ["date=2023-11-14", "date=2023-11-16"]
+    assert written_rows(out) == expected_rows(stored.location)
+    assert export(stored, out) is None
+
+
+def test_all_queues_are_one_job_and_each_has_a_commit_of_its_own(
+    stored: StoredQueue, other: StoredQueue, out: Path
+) -> None:
+    stored.append(plain_messages(300), step=10)
+    damage(stored)
+    runner = LocalRunner()
+    queues = [stored, other]
+    exports = [
+        QueueExport(plan(each, to), to) for each in queues for to in [destination(each, out)]
+    ]
+    outcomes = {each.export.plan.log.queue: each for each in run_all(exports, runner=runner)}
+    assert {task.log.queue for task in runner.tasks} == {"orders", "other"}
+    assert isinstance(outcomes["orders"].error, CorruptLogError)
+    assert outcomes["other"].report is not None
+    assert written_rows(out) == expected_rows(other.location)
+
+
+def test_a_queue_whose_output_is_busy_does_not_hold_the_others(
+    stored: StoredQueue, other: StoredQueue, out: Path
+) -> None:
+    stored.append(plain_messages(30), step=10)
+    busy = destination(stored, out)
+    with busy.begin(plan(stored, busy).job):
+        exports = [
+            QueueExport(plan(each, to), to)
+            for each in (stored, other)
+            for to in [destination(each, out)]
+        ]
+        outcomes = {each.export.plan.log.queue: each for each in run_all(exports)}
+    assert isinstance(outcomes["orders"].error, OutputError)
+    assert outcomes["other"].report is not None
+
+
+def test_progress_is_in_bytes_and_ends_at_all_of_them(stored: StoredQueue, out: Path) -> None:
+    from appendlog.spark.exporting.export import run_export
+
+    stored.append(plain_messages(300), step=10)
+    to = destination(stored, out)
+    planned = plan(stored, to)
+    told: list[tuple[int, int]] = []
+    run_export(
+        LocalRunner(),
+        [QueueExport(planned, to)],
+        PARQUET,
+        lambda done, total: told.append((done, total)),
+        lambda outcome: None,
+    )
+    assert told[-1] == (planned.size_bytes, planned.size_bytes)
+    assert told == sorted(told)
+    assert len(told) > len(planned.pieces)
 
 
 def test_a_log_that_is_being_written_is_exported_up_to_its_durable_end(
-    spark: SparkSession, stored: StoredQueue, out: Path
+    stored: StoredQueue, out: Path
 ) -> None:
     stop = threading.Event()
     failures: list[BaseException] = []
@@ -216,7 +324,7 @@ def test_a_log_that_is_being_written_is_exported_up_to_its_durable_end(
     reports: list[Any] = []
     try:
         while len(reports) < 3:
-            _, report = export(spark, stored, out, part_bytes=1 << 20)
+            report = export(stored, out)
             if report is not None:
                 reports.append(report)
             offsets = [row["offset"] for row in written_rows(out)]
@@ -226,5 +334,5 @@ def test_a_log_that_is_being_written_is_exported_up_to_its_durable_end(
         writer.join()
     assert failures == []
     stored.log.append([], stored.log.log_end_offset, sync=True)
-    export(spark, stored, out, part_bytes=1 << 20)
+    export(stored, out)
     assert written_rows(out) == expected_rows(stored.location)

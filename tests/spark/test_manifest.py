@@ -73,6 +73,7 @@ def test_sums_add_up(manifest: Manifest) -> None:
     later = replace(manifest, ranges=((10, 25), (30, 31)), missing=5, excluded=1, created="t")
     total = add_to(add_to(Total(), manifest), later)
     assert total == Total(
+        include="all",
         covered=((0, 25), (30, 31)),
         exports=2,
         files=6,

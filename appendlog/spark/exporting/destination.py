@@ -8,7 +8,6 @@ has, so there is no other state anywhere that could disagree with it.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 from uuid import uuid4
 
@@ -78,7 +77,7 @@ class WrittenFile:
     missing: int = 0
     corrupt: int = 0
     excluded: int = 0
-    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +136,8 @@ class Destination(Protocol):
 
         Raises:
             OutputChangedError: `job.covered` is not what the output has now.
-            OutputError: Another export of the queue is running here.
+            OutputError: Another export of the queue is running here, or the output holds
+                another choice of messages than `job.include`.
         """
         ...
 

@@ -1,152 +1,228 @@
-"""The fused export: Spark plans and schedules, each task decodes and writes its own file.
+"""The fused export: tasks decode and write their own files, the driver commits them.
 
-Rows never pass through the JVM: a task reads its split, builds Arrow batches and writes
-Parquet with Arrow's writer. When all tasks have succeeded, the driver moves the files into
-their place. Until then the output is what it was.
+Rows never pass through the JVM: a task reads its splits, builds Arrow batches and writes files.
+When all tasks have succeeded, the driver commits the files of each queue, queue by queue. A
+queue whose log is damaged, or has lost what was planned, costs no other queue anything.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
-from uuid import uuid4
+from typing import Protocol
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
-
-from appendlog.spark.errors import CorruptLogError, DataLossError, OutputError, SparkFailedError
-from appendlog.spark.exporting.export_plan import ExportPlan
-from appendlog.spark.exporting.output import FinishedPart, OutputDirectory
-from appendlog.spark.exporting.part_writer import PartResult, PartTask, write_parts
-from appendlog.spark.running.session import reason
-
-POLL_SECONDS: Final = 0.2
+from appendlog.errors import LogError
+from appendlog.spark.errors import CorruptLogError, DataLossError, ExportError
+from appendlog.spark.exporting.destination import Destination
+from appendlog.spark.exporting.export_plan import QueuePlan
+from appendlog.spark.exporting.file_format import FileFormat
+from appendlog.spark.exporting.file_task import FILE_BYTES, FileTask, TaskResult
+from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
+from appendlog.spark.exporting.row_groups import GAPS_MAX
 
 OnProgress = Callable[[int, int], None]
-"""Called with (parts done, parts in all), from the thread that called `run_export`."""
+"""Called with (bytes of log done, bytes in all), from the thread that called `run_export`."""
+
+
+class TaskRunner(Protocol):
+    """Carries tasks out, somewhere."""
+
+    def run(self, tasks: Sequence[FileTask], on_done: Callable[[int], None]) -> list[TaskResult]:
+        """Return the results of all tasks, in their order.
+
+        Args:
+            tasks: At least one.
+            on_done: Called now and then with the bytes of log that are done, which only grow.
+
+        Raises:
+            SparkFailedError: A task failed for good; the others have ended.
+        """
 
 
 @dataclass(frozen=True, slots=True)
-class ExportReport:
-    """What an export wrote.
+class QueueExport:
+    """One queue of a run.
 
     Attributes:
-        folder: Where the files are.
+        plan: What is to be done; not empty.
+        destination: Where it goes.
+    """
+
+    plan: QueuePlan
+    destination: Destination
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """What an export wrote of one queue.
+
+    Attributes:
         files: How many.
         rows: Messages in them.
         size_bytes: Of the files.
         missing: Offsets that are not in the log: of transient messages that were settled in
-            memory, or that recovery reported as lost.
-        gaps: Which ones, as ranges, in order; the first hundred of each file.
+            memory, or that recovery or retention took.
+        gaps: Which ones, as ranges, in order; the first hundred.
+        corrupt: Offsets in damaged parts of the log that were left out.
+        excluded: Offsets that were not asked for, between others that were.
         undecodable: Messages exported with null headers or properties, because the bytes of
             these do not add up.
     """
 
-    folder: Path
     files: int
     rows: int
     size_bytes: int
     missing: int
-    gaps: tuple[tuple[int, int], ...]
+    gaps: tuple[Range, ...]
+    corrupt: int
+    excluded: int
     undecodable: int
 
 
+@dataclass(frozen=True, slots=True)
+class QueueOutcome:
+    """How it ended for one queue: a report or an error.
+
+    Attributes:
+        export: Which queue.
+        report: What is in the output now.
+        error: Why nothing of this run is.
+    """
+
+    export: QueueExport
+    report: QueueReport | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSettings:
+    """How files are written.
+
+    Attributes:
+        file_format: What kind.
+        target_bytes: A file ends once it has this size, >= 1.
+        skips_damage: Damaged parts of the log are left out and put into quarantine.
+    """
+
+    file_format: FileFormat
+    target_bytes: int = FILE_BYTES
+    skips_damage: bool = False
+
+
 def run_export(
-    context: SparkContext, output: OutputDirectory, plan: ExportPlan, on_progress: OnProgress
-) -> ExportReport:
-    """Write what was planned; all of it or nothing, a crash while committing aside.
+    runner: TaskRunner,
+    exports: Sequence[QueueExport],
+    settings: FileSettings,
+    on_progress: OnProgress,
+    on_outcome: Callable[[QueueOutcome], None],
+) -> None:
+    """Write what was planned; of each queue all of it or nothing.
 
     Args:
-        context: A running Spark, local or a cluster; log and output must be reachable from
-            its workers under the same paths.
-        output: Where to write.
-        plan: Of `plan_export`, with at least one split.
+        runner: Log and output must be reachable from where it runs tasks.
+        exports: Different queues.
+        settings: How files are written.
         on_progress: Called now and then.
+        on_outcome: Called once for each queue, when its end is known.
 
     Raises:
-        CorruptLogError: Damage before the durable end; nothing was committed.
-        DataLossError: Retention removed a segment since the planning; nothing was committed.
-        OutputError: The output cannot be written, or changed since the planning.
-        SparkFailedError: A task failed for another reason; nothing was committed.
+        SparkFailedError: A task failed; nothing was committed.
     """
-    with output.locked() as directory:
-        if tuple(output.covered()) != plan.covered:
-            raise OutputError(f"{output.folder}: another export has written here; run it again")
-        tasks = [PartTask(plan.log, split, directory) for split in plan.splits]
-        results = _run(context, tasks, on_progress)
-        _refuse_damaged(plan, results)
-        output.commit(
-            [FinishedPart(r.start_offset, r.end_offset, r.path) for r in results if r.path]
+    with ExitStack() as stack:
+        begun: list[tuple[QueueExport, list[FileTask]]] = []
+        for export in exports:
+            try:
+                folder = stack.enter_context(export.destination.begin(export.plan.job))
+            except (ExportError, OSError) as error:
+                on_outcome(QueueOutcome(export, error=error))
+            else:
+                begun.append((export, _tasks(export, folder, settings)))
+        results = iter(_run(runner, [task for _, tasks in begun for task in tasks], on_progress))
+        for export, tasks in begun:
+            mine = [next(results) for _ in tasks]
+            try:
+                report = _commit(export, tasks, mine)
+            except (ExportError, LogError, OSError) as error:
+                on_outcome(QueueOutcome(export, error=error))
+            else:
+                on_outcome(QueueOutcome(export, report=report))
+
+
+def _tasks(export: QueueExport, folder: str, settings: FileSettings) -> list[FileTask]:
+    plan = export.plan
+    return [
+        FileTask(
+            log=plan.log,
+            splits=piece.splits,
+            store=export.destination.store,
+            folder=folder,
+            file_format=settings.file_format,
+            subfolder=piece.part.folder,
+            target_bytes=settings.target_bytes,
+            choice=plan.choice
+            and plan.choice.clip(piece.splits[0].start_offset, piece.splits[-1].end_offset),
+            skips_damage=settings.skips_damage,
         )
-    return ExportReport(
-        folder=output.folder,
-        files=len(results),
-        rows=sum(result.rows for result in results),
-        size_bytes=sum(result.size_bytes for result in results),
-        missing=sum(result.missing for result in results),
-        gaps=tuple(gap for result in results for gap in result.gaps),
-        undecodable=sum(result.undecodable for result in results),
-    )
-
-
-def _refuse_damaged(plan: ExportPlan, results: Sequence[PartResult]) -> None:
-    damage = [result.damage for result in results if result.damage]
-    if damage:
-        more = f" (and {len(damage) - 1} more places)" if len(damage) > 1 else ""
-        raise CorruptLogError(f"{damage[0]}{more}; nothing was exported")
-    for result in results:
-        if result.is_removed:
-            raise DataLossError(plan.log.queue, result.start_offset, result.end_offset)
-        assert result.rows + result.missing == result.end_offset - result.start_offset
+        for piece in plan.pieces
+    ]
 
 
 def _run(
-    context: SparkContext, tasks: Sequence[PartTask], on_progress: OnProgress
-) -> list[PartResult]:
-    """Run all tasks in Spark; poll it from this thread, so that it can be interrupted."""
-    group = uuid4().hex
-    on_progress(0, len(tasks))
-    with ThreadPoolExecutor(1, "spark-job") as pool:
-        job = pool.submit(_collect, context, tasks, group)
-        try:
-            _wait(job, context, group, len(tasks), on_progress)
-            results = job.result()
-        except (PySparkException, Py4JError) as error:
-            raise SparkFailedError(f"Spark failed: {reason(error)}") from error
-        except BaseException:
-            context.cancelJobGroup(group)
-            raise
-    on_progress(len(tasks), len(tasks))
+    runner: TaskRunner, tasks: Sequence[FileTask], on_progress: OnProgress
+) -> list[TaskResult]:
+    if not tasks:
+        return []
+    total = sum(task.size_bytes for task in tasks)
+    results = runner.run(tasks, lambda done: on_progress(min(done, total), total))
+    on_progress(total, total)
     return results
 
 
-def _collect(context: SparkContext, tasks: Sequence[PartTask], group: str) -> list[PartResult]:
-    context.setJobGroup(group, "export", interruptOnCancel=True)
-    return context.parallelize(tasks, len(tasks)).mapPartitions(write_parts).collect()
+def _commit(
+    export: QueueExport, tasks: Sequence[FileTask], results: Sequence[TaskResult]
+) -> QueueReport:
+    """Commit the files of one queue, if all that was planned is accounted for."""
+    _refuse_damaged(export.plan, tasks, results)
+    files = [file for result in results for file in result.files]
+    corrupt = [damage for result in results for damage in result.corrupt]
+    gaps = join_ranges(
+        [*export.plan.lost, *(gap for result in results for gap in _gaps(export.plan, result))]
+    )
+    export.destination.commit(export.plan.job, files, gaps, corrupt)
+    accounts = [result.account for result in results]
+    rows = sum(file.rows for file in files)
+    missing = offsets_in(export.plan.lost) + sum(account.missing for account in accounts)
+    lost = sum(account.corrupt for account in accounts)
+    return QueueReport(
+        files=len(files),
+        rows=rows,
+        size_bytes=sum(file.size_bytes for file in files),
+        missing=missing,
+        gaps=tuple(gaps[:GAPS_MAX]),
+        corrupt=lost,
+        # Also of splits that were not even read.
+        excluded=export.plan.offset_count - rows - missing - lost,
+        undecodable=sum(account.undecodable for account in accounts),
+    )
 
 
-def _wait(
-    job: "Future[list[PartResult]]",
-    context: SparkContext,
-    group: str,
-    count: int,
-    on_progress: OnProgress,
+def _gaps(plan: QueuePlan, result: TaskResult) -> Sequence[Range]:
+    """Return what is missing: the first ranges of it, or all where no file tells."""
+    if result.files or plan.choice is not None:
+        return result.account.gaps
+    whole = [(result.account.start_offset, result.account.end_offset)]
+    return subtract_ranges(whole, join_ranges((lost.start, lost.end) for lost in result.corrupt))
+
+
+def _refuse_damaged(
+    plan: QueuePlan, tasks: Sequence[FileTask], results: Sequence[TaskResult]
 ) -> None:
-    tracker = context.statusTracker()
-    while True:
-        try:
-            job.exception(timeout=POLL_SECONDS)
-        except NotYet:
-            stages = [
-                tracker.getStageInfo(stage)
-                for number in tracker.getJobIdsForGroup(group)
-                if (info := tracker.getJobInfo(number))
-                for stage in info.stageIds
-            ]
-            done = sum(stage.numCompletedTasks for stage in stages if stage)
-            on_progress(min(done, count), count)
-        else:
-            return
+    damage = [result.damage for result in results if result.damage]
+    if damage:
+        more = f" (and {len(damage) - 1} more places)" if len(damage) > 1 else ""
+        raise CorruptLogError(
+            f"{damage[0]}{more}; nothing of queue {plan.log.queue!r} was exported: "
+            "--on-corrupt quarantine exports the rest"
+        )
+    for task, result in zip(tasks, results, strict=True):
+        if result.is_removed:
+            raise DataLossError(plan.log.queue, task.start_offset, task.end_offset)

@@ -1,149 +1,273 @@
 """What an export has to do: the offsets that are asked for, less those that are there.
 
-An export never writes a row twice because it never plans an offset that a file in place
-covers, whatever the ranges of earlier runs were. Running the same command again exports what
-is new; a hole (a run that was killed while committing, a file that somebody removed) is filled.
+An export never writes a row twice because it never plans an offset that the output has,
+whatever the ranges of earlier runs were. Running the same command again exports what is new.
 
 The durable end is read once, here; tasks read splits below it, so a broker that goes on
-writing changes nothing.
+writing changes nothing. Planning reads indexes, footers and the durable end; messages only
+where files are cut by time.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from appendlog.reader import LogReader
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
+from appendlog.spark.exporting.destination import Destination, ExportJob
+from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
+from appendlog.spark.exporting.time_partitions import FolderRange, PartitionBy, cut_by_time
+from appendlog.spark.planning.bounds import Bound, IfNoneLater, resolve_offset
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.settlement import Include, OffsetChoice, Settled, read_settled
 from appendlog.split_reader import Split
 
-PART_BYTES: Final = 64 << 20
-"""Size of a split of the log that becomes one file."""
-PART_BYTES_MIN: Final = 8 << 20
-PARTS_MIN: Final = 16
-"""A smaller log is cut finer, down to `PART_BYTES_MIN`, so that all cores have work."""
-
-Range = tuple[int, int]
+SPLIT_BYTES: Final = 8 << 20
+"""Of log: the least that is worth a task of its own."""
+TASK_BYTES_MAX: Final = 1 << 30
+"""Of log: what is written again when a task fails, and the step in which progress shows."""
+TASKS_PER_CORE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ExportPlan:
-    """What one run does.
+class ExportRequest:
+    """What was asked for, of every queue.
+
+    Attributes:
+        since: Where to begin; None: with all that is not in the output yet.
+        is_since_last: Begin where the last export ended; `since` is None then.
+        until: Where to end, exclusive; None: the durable end.
+        include: Which messages are rows.
+        partition_by: Folders by time; None: there are none.
+        allows_loss: Offsets that are gone from the log are gaps, and not an error.
+        skips_damage: Damaged parts of the log are left out, and not an error.
+    """
+
+    since: Bound | None = None
+    is_since_last: bool = False
+    until: Bound | None = None
+    include: Include = Include.ALL
+    partition_by: PartitionBy | None = None
+    allows_loss: bool = False
+    skips_damage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPiece:
+    """Splits of one range: consecutive, but for what was not asked for.
+
+    Attributes:
+        part: What they are of, and where their files belong.
+        splits: At least one, in order.
+    """
+
+    part: FolderRange
+    splits: tuple[Split, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how much of the log it is, as far as the index tells."""
+        return sum(_size_bytes(split) for split in self.splits)
+
+    @property
+    def offset_count(self) -> int:
+        """Return how many offsets are in it."""
+        return sum(split.end_offset - split.start_offset for split in self.splits)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """What one run does with one queue.
 
     Attributes:
         log: Where to read.
-        start_offset: Of the range asked for, inclusive.
-        end_offset: Exclusive; at most the durable end.
+        job: What the destination is told.
         log_start_offset: Lowest offset of the log.
         durable_end: Everything below it is on the disk.
-        covered: What the output had when this was planned.
-        splits: What is to be read: a task and a file each; empty when there is nothing new.
+        lost: Offsets of the job that retention removed; gaps of the output.
+        pieces: What is to be read, in order; of a small split each until `in_tasks`.
+        choice: Which offsets are rows; None: all.
+        settled: What `choice` was made from; None: nothing had to be known.
     """
 
     log: QueueLog
-    start_offset: int
-    end_offset: int
+    job: ExportJob
     log_start_offset: int
     durable_end: int
-    covered: tuple[Range, ...]
-    splits: tuple[Split, ...]
+    lost: tuple[Range, ...]
+    pieces: tuple[PlannedPiece, ...]
+    choice: OffsetChoice | None
+    settled: Settled | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the output has all that was asked for."""
+        return not self.job.ranges
 
     @property
     def offset_count(self) -> int:
         """Return how many offsets are to be exported."""
-        return sum(split.end_offset - split.start_offset for split in self.splits)
+        return offsets_in(self.job.ranges)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return how much of the log is to be read, as far as the index tells."""
+        return sum(piece.size_bytes for piece in self.pieces)
 
 
-def plan_export(
-    log: QueueLog,
-    covered: Sequence[Range],
-    since: int | None = None,
-    until: int | None = None,
-    part_bytes: int | None = None,
-) -> ExportPlan:
-    """Return what to read. Reads indexes, footers and the durable end, no messages.
+def plan_queue(
+    storage_path: Path, log: QueueLog, destination: Destination, request: ExportRequest
+) -> QueuePlan:
+    """Return what to read of a queue.
 
     Args:
+        storage_path: The data directory.
         log: Of the queue.
-        covered: Ranges of offsets that the output has, in order and disjoint.
-        since: First offset; by default all that the log and the output have.
-        until: End, exclusive; the durable end by default.
-        part_bytes: Size of a split; by default `PART_BYTES`, less for a small log.
+        destination: The queue's part of the output; asked what it has.
+        request: What was asked for.
 
     Raises:
         RangeError: The range is reversed, or passes the durable end.
         DataLossError: Offsets in it were removed by retention and are not in the output.
-        OutputError: The output has offsets that the log never had.
+        OutputError: The output is not this queue's, or has offsets that the log never had.
+        SettlementError: What is settled cannot be known, and is asked for.
         LogError: The log cannot be read.
+        OSError: Log or output cannot be read.
     """
-    reader = open_reader(log)
-    try:
-        return _plan(reader, log, covered, since, until, part_bytes)
-    finally:
-        reader.close()
-
-
-def _plan(
-    reader: LogReader,
-    log: QueueLog,
-    covered: Sequence[Range],
-    since: int | None,
-    until: int | None,
-    part_bytes: int | None,
-) -> ExportPlan:
-    first, durable_end = reader.log_start_offset, reader.log_end_offset
-    if covered and covered[-1][1] > durable_end:
-        raise OutputError(
-            f"the output of queue {log.queue!r} ends at offset {covered[-1][1]}, behind the "
-            f"durable end {durable_end} of the log: start the server once to recover it after a "
-            "power cut, or give another --out if it was restored from an older copy"
-        )
-    start = min([first, *(begin for begin, _ in covered[:1])]) if since is None else since
-    end = durable_end if until is None else until
-    if until is not None and until > durable_end:
-        raise RangeError(f"--until {until} is behind the durable end {durable_end} of the log")
-    if until is not None and start > until:
-        raise RangeError(f"--since {start} is behind --until {until}")
-    missing = subtract(start, end, covered)
-    if missing and missing[0][0] < first:
-        raise DataLossError(log.queue, missing[0][0], min(first, end))
-    return ExportPlan(
+    covered = tuple(destination.covered())
+    last_end = destination.last_end() if request.is_since_last else None
+    with open_reader(log, skip_damage=request.skips_damage) as reader:
+        _check_covered(reader, log, covered)
+        first, durable_end = reader.log_start_offset, reader.log_end_offset
+        start, end = _bounds(reader, log, covered, last_end, request)
+        missing = subtract_ranges([(start, end)], covered)
+        readable = subtract_ranges(missing, [(0, first)])
+        lost = subtract_ranges(missing, readable)
+        settled = None if request.include is Include.ALL else read_settled(storage_path, log)
+        choice = settled.choose(request.include, durable_end) if settled else None
+        lost, readable = _asked_for(lost, choice), _asked_for(readable, choice)
+        if lost and not request.allows_loss:
+            raise DataLossError(log.queue, lost[0][0], lost[-1][1])
+        pieces = [
+            piece
+            for range_ in readable
+            for piece in _pieces(reader, range_, request.partition_by, choice)
+        ]
+    ranges = tuple(join_ranges([*lost, *readable]))
+    return QueuePlan(
         log=log,
-        start_offset=start,
-        end_offset=max(start, end),
+        job=ExportJob(start, max(start, end), ranges, covered, request.include.value),
         log_start_offset=first,
         durable_end=durable_end,
-        covered=tuple(covered),
-        splits=tuple(_splits(reader, missing, part_bytes)),
+        lost=tuple(lost),
+        pieces=tuple(pieces),
+        choice=choice,
+        settled=settled,
     )
 
 
-def _splits(reader: LogReader, missing: Sequence[Range], part_bytes: int | None) -> list[Split]:
-    if part_bytes is not None:
-        return [
-            split for start, end in missing for split in reader.plan_splits(start, end, part_bytes)
-        ]
-    splits = _splits(reader, missing, PART_BYTES)
-    size = sum(split.end_position - split.start_position for split in splits)
-    if size >= PARTS_MIN * PART_BYTES:
-        return splits
-    return _splits(reader, missing, max(size // PARTS_MIN, PART_BYTES_MIN))
+def in_tasks(plans: Sequence[QueuePlan], cores: int) -> list[QueuePlan]:
+    """Return the plans with pieces of a size that keeps all cores busy, each for one task.
 
-
-def subtract(start: int, end: int, covered: Sequence[Range]) -> list[Range]:
-    """Return what of `[start, end)` is in none of the covered ranges, in order.
+    The same plans and cores give the same pieces.
 
     Args:
-        start: Inclusive.
-        end: Exclusive; at or below `start` means nothing.
-        covered: In order and disjoint.
+        plans: Of all queues of a run, as `plan_queue` made them.
+        cores: How many tasks can run at once, >= 1.
     """
-    missing: list[Range] = []
-    for begin, stop in covered:
-        if start < min(begin, end):
-            missing.append((start, min(begin, end)))
-        start = max(start, stop)
-    if start < end:
-        missing.append((start, end))
-    return missing
+    size = sum(plan.size_bytes for plan in plans)
+    task_bytes = min(max(size // (cores * TASKS_PER_CORE), SPLIT_BYTES), TASK_BYTES_MAX)
+    return [replace(plan, pieces=tuple(_pack(plan.pieces, task_bytes))) for plan in plans]
+
+
+def _check_covered(reader: LogReader, log: QueueLog, covered: Sequence[Range]) -> None:
+    if covered and covered[-1][1] > reader.log_end_offset:
+        raise OutputError(
+            f"the output of queue {log.queue!r} ends at offset {covered[-1][1]}, behind the "
+            f"durable end {reader.log_end_offset} of the log: start the server once to recover it "
+            "after a power cut, or give another --out if it was restored from an older copy"
+        )
+
+
+def _bounds(
+    reader: LogReader,
+    log: QueueLog,
+    covered: Sequence[Range],
+    last_end: int | None,
+    request: ExportRequest,
+) -> Range:
+    """Return what was asked for; an end at or below the start means nothing."""
+    first, durable_end = reader.log_start_offset, reader.log_end_offset
+    if request.since is not None:
+        start = resolve_offset(reader, log.queue, request.since, IfNoneLater.LATEST)
+    elif last_end is not None:
+        start = last_end
+    else:
+        start = first if request.is_since_last else min([first, *(low for low, _ in covered[:1])])
+    if request.until is None:
+        return start, durable_end
+    end = resolve_offset(reader, log.queue, request.until, IfNoneLater.LATEST)
+    if end > durable_end:
+        raise RangeError(
+            f"--until {end} is behind the durable end {durable_end} of queue {log.queue!r}"
+        )
+    if request.since is not None and start > end:
+        raise RangeError(f"--since is offset {start} of queue {log.queue!r}, behind --until {end}")
+    return start, end
+
+
+def _pieces(
+    reader: LogReader, range_: Range, partition_by: PartitionBy | None, choice: OffsetChoice | None
+) -> Iterator[PlannedPiece]:
+    for part in cut_by_time(reader, *range_, partition_by):
+        for split in reader.plan_splits(part.start, part.end, SPLIT_BYTES):
+            if choice is None or choice.count(split.start_offset, split.end_offset):
+                yield PlannedPiece(part, (split,))
+
+
+def _asked_for(ranges: Sequence[Range], choice: OffsetChoice | None) -> list[Range]:
+    """Return the ranges from the first to the last offset that is asked for in each.
+
+    What is behind the last one may be asked for in a later run: it must not be covered by this.
+    """
+    if choice is None:
+        return list(ranges)
+    inside = [choice.clip(start, end).ranges for start, end in ranges]
+    return [(each[0][0], each[-1][1]) for each in inside if each]
+
+
+def _pack(pieces: Sequence[PlannedPiece], task_bytes: int) -> Iterator[PlannedPiece]:
+    """Put neighbours of one range together; splits that meet in a segment become one."""
+    waiting: list[PlannedPiece] = []
+    size = 0
+    for piece in pieces:
+        if waiting and (size + piece.size_bytes > task_bytes or piece.part != waiting[0].part):
+            yield _joined(waiting)
+            waiting, size = [], 0
+        waiting.append(piece)
+        size += piece.size_bytes
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: Sequence[PlannedPiece]) -> PlannedPiece:
+    splits: list[Split] = []
+    for split in (split for piece in pieces for split in piece.splits):
+        if splits and _meet(splits[-1], split):
+            splits[-1] = replace(
+                splits[-1], end_position=split.end_position, end_offset=split.end_offset
+            )
+        else:
+            splits.append(split)
+    return PlannedPiece(pieces[0].part, tuple(splits))
+
+
+def _meet(before: Split, after: Split) -> bool:
+    place = (before.segment_base_offset, before.generation, before.end_offset)
+    return place == (after.segment_base_offset, after.generation, after.start_offset)
+
+
+def _size_bytes(split: Split) -> int:
+    return max(split.end_position - split.start_position, 0)

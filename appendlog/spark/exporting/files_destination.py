@@ -147,6 +147,11 @@ class FilesDestination:
             total, number = self._add("adopted", job, number, total, files), number + 1
         if tuple(total.covered) != job.covered:
             raise self._changed()
+        if total.include not in (None, job.include):
+            raise OutputError(
+                f"{self._store.url}/{self.folder}: holds --include {total.include}, and not "
+                f"{job.include}: what one leaves out is not what the other does; give another --out"
+            )
         waiting = [each for each in survey.jobs if each.number >= number]
         if is_alone and waiting:
             # Its process is gone, but a worker of it may not know that yet, and a lock may be

@@ -4,81 +4,102 @@ Without a lease an export is as right as with one, but may have to begin again: 
 remove a segment under it, which it finds out, and compaction what is settled.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
 
 from appendlog.errors import LogError
 from appendlog.reclaim.leases import HeldLease
-from appendlog.spark.exporting.export import OnProgress
 from appendlog.spark.objects.location import Location
 from appendlog.spark.planning.queues import QueueLog
 
-
-class ExportLease:
-    """The lease of one export; None where it cannot have one.
-
-    Args:
-        held: The lease.
-        say: Tells the user that it was lost.
-    """
-
-    def __init__(self, held: HeldLease | None, say: Callable[[str], None]) -> None:
-        self._held = held
-        self._say = say
-
-    def hold_from(self, low_offset: int) -> None:
-        """Let go of what is below an offset: it is not read."""
-        self._try(lambda held: held.renew(low_offset))
-
-    def renewing(self, on_progress: OnProgress) -> OnProgress:
-        """Return what renews the lease in time, and then tells of progress."""
-
-        def progress(done: int, total: int) -> None:
-            self._try(HeldLease.renew_when_due)
-            on_progress(done, total)
-
-        return progress
-
-    def end(self) -> None:
-        """Give the lease back."""
-        if self._held is not None:
-            self._held.end()
-
-    def _try(self, do: Callable[[HeldLease], None]) -> None:
-        if self._held is None:
-            return
-        try:
-            do(self._held)
-        except OSError as error:
-            self._held = None
-            self._say(f"note: the lease on the log cannot be renewed: {error}")
+LOOK_SECONDS: Final = 5.0
+"""How often it is looked whether a lease is to be renewed; far less than one lasts."""
 
 
-@contextmanager
-def lease_for_export(
-    storage_path: Path, log: QueueLog, low_offset: int, say: Callable[[str], None]
-) -> Iterator[ExportLease]:
-    """Hold a lease on the log from an offset on, if the data directory can be written.
+class ExportLeases:
+    """The leases of one export, renewed by a thread of their own until the `with` block ends.
+
+    So they hold while the driver waits: for Spark to start, for a task, for a user.
 
     A copy in an object store needs none: no server removes anything there.
 
     Args:
         storage_path: The data directory.
-        log: Of the queue.
-        low_offset: Nothing at or above it is to go.
-        say: Tells the user that there is no lease.
+        say: Tells the user what cannot be held. Called from any thread.
     """
-    if Location.of(storage_path) is not None:
-        yield ExportLease(None, say)
-        return
-    held = None
-    try:
-        held = HeldLease.take(storage_path, log.vhost, log.queue, log.incarnation, low_offset)
-    except (OSError, LogError) as error:
-        say(f"note: no lease on the log, retention may remove what is read: {error}")
-    lease = ExportLease(held, say)
-    try:
-        yield lease
-    finally:
-        lease.end()
+
+    def __init__(self, storage_path: Path, say: Callable[[str], None]) -> None:
+        self._storage_path = storage_path
+        self._say = say
+        self._held: dict[QueueLog, HeldLease] = {}
+        self._lock = threading.Lock()
+        self._is_over = threading.Event()
+        self._renewing = threading.Thread(target=self._renew, name="leases", daemon=True)
+
+    def take(self, log: QueueLog) -> None:
+        """Hold all of a log, if the data directory can be written; else tell the user.
+
+        A copy in an object store needs no lease: no server removes anything there.
+        """
+        if Location.of(self._storage_path) is not None:
+            return
+        try:
+            held = HeldLease.take(self._storage_path, log.vhost, log.queue, log.incarnation, 0)
+        except (OSError, LogError) as error:
+            self._say(
+                f"note: no lease on the log of queue {log.queue}, "
+                f"retention may remove what is read: {error}"
+            )
+            return
+        with self._lock:
+            self._held[log] = held
+
+    def hold_from(self, log: QueueLog, low_offset: int) -> None:
+        """Let go of what is below an offset: it is not read."""
+        with self._lock:
+            self._try(log, lambda held: held.renew(low_offset))
+
+    def end(self, log: QueueLog) -> None:
+        """Let go of a log."""
+        with self._lock:
+            held = self._held.pop(log, None)
+            if held is not None:
+                held.end()
+
+    def renew_when_due(self) -> None:
+        """Renew the leases of which half the time is over."""
+        with self._lock:
+            for log in list(self._held):
+                self._try(log, HeldLease.renew_when_due)
+
+    def __enter__(self) -> Self:
+        self._renewing.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._is_over.set()
+        self._renewing.join()
+        for log in list(self._held):
+            self.end(log)
+
+    def _renew(self) -> None:
+        while not self._is_over.wait(LOOK_SECONDS):
+            self.renew_when_due()
+
+    def _try(self, log: QueueLog, do: Callable[[HeldLease], None]) -> None:
+        held = self._held.get(log)
+        if held is None:
+            return
+        try:
+            do(held)
+        except OSError as error:
+            del self._held[log]
+            self._say(f"note: the lease on the log of queue {log.queue} cannot be renewed: {error}")

@@ -76,6 +76,7 @@ class Total:
         corrupt: Offsets in damaged parts of the log.
         excluded: Offsets that were not asked for.
         last_export: When something was added last, ISO 8601 in UTC; None: never.
+        include: Which messages were asked for, every time; None while there is nothing.
     """
 
     covered: tuple[Range, ...] = ()
@@ -87,6 +88,7 @@ class Total:
     corrupt: int = 0
     excluded: int = 0
     last_export: str | None = None
+    include: str | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -161,6 +163,7 @@ def add_to(total: Total, manifest: Manifest) -> Total:
         corrupt=total.corrupt + manifest.corrupt_offsets,
         excluded=total.excluded + manifest.excluded,
         last_export=manifest.created if manifest.ranges else total.last_export,
+        include=manifest.include if manifest.ranges else total.include,
     )
 
 

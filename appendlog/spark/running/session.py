@@ -44,7 +44,7 @@ def spark_session(master: str, log_path: Path) -> Iterator[SparkSession]:
         JavaError: Java is missing or too old.
         SparkFailedError: Spark did not start.
     """
-    _check_master(master)
+    check_master(master)
     check_java()
     _prepare_environment(master)
     builder = SparkSession.builder.config(conf=_configuration(master))
@@ -60,8 +60,12 @@ def spark_session(master: str, log_path: Path) -> Iterator[SparkSession]:
         session.stop()
 
 
-def _check_master(master: str) -> None:
-    """Refuse what Spark would refuse only after seconds, and with a riddle."""
+def check_master(master: str) -> None:
+    """Refuse what Spark would refuse only after seconds, and with a riddle.
+
+    Raises:
+        MasterError: It is none that Spark knows, or of Spark Connect.
+    """
     if master.startswith("sc://"):
         raise MasterError(f"{master}: Spark Connect cannot run this job; give the cluster's URL")
     if not _MASTER.match(master):

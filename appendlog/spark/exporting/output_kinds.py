@@ -1,0 +1,48 @@
+"""The kinds of output that an export can make, by the names that users give them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from appendlog.spark.exporting.destination import Destination
+from appendlog.spark.exporting.file_format import FileFormat
+from appendlog.spark.exporting.files_destination import FilesDestination
+from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.tables.delta import DeltaDestination
+from appendlog.spark.exporting.time_partitions import PartitionBy
+from appendlog.spark.planning.queues import QueueLog
+
+OpenDestination = Callable[[OutputStore, QueueLog, PartitionBy | None], Destination]
+"""Gives one queue's part of an output; nothing is read or made by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputKind:
+    """What makes up an output of one kind.
+
+    Attributes:
+        file_format: Of the files with rows.
+        destination: How they are committed.
+    """
+
+    file_format: FileFormat
+    destination: OpenDestination
+
+
+def _files(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
+    # What folders there are is for each file to say.
+    return FilesDestination(store, log)
+
+
+def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
+    return DeltaDestination(store, log, partition_by.columns if partition_by else ())
+
+
+OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(
+    {
+        "parquet": OutputKind(ParquetFormat(), _files),
+        "delta": OutputKind(ParquetFormat(), _delta),
+    }
+)

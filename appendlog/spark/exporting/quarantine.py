@@ -1,0 +1,80 @@
+"""Damaged parts of a log, put where somebody can look at them: `_corrupt/` of the output.
+
+    _corrupt/queue=<queue>/<segment>-<start>-<end>.json      positions, 20 digits each
+
+One JSON object a file: `vhost, queue, incarnation, segment, start_position, end_position, reason,
+start_offset, end_offset, bytes`, the last in base64. What is written says what is in the log, so
+it is true whether the export is committed or not, and a second export writes the same again.
+"""
+
+import base64
+import json
+from contextlib import suppress
+from typing import Final
+
+from appendlog.segments.damaged_range import DamagedRange
+from appendlog.spark.exporting.destination import CorruptRange
+from appendlog.spark.exporting.layout import folder_name, plain_text
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.split_reader import SplitReader
+
+CORRUPT_FOLDER: Final = "_corrupt"
+KEPT_BYTES_MAX: Final = 16 << 20
+"""Of one damaged part; of what is longer the beginning is kept, and its positions tell."""
+
+
+class Quarantine:
+    """What one task has to leave out.
+
+    Args:
+        store: The output.
+        log: That is damaged.
+
+    Attributes:
+        ranges: What was left out so far.
+    """
+
+    def __init__(self, store: OutputStore, log: QueueLog) -> None:
+        self._store = store
+        self._log = log
+        self.ranges: list[CorruptRange] = []
+
+    def add(self, damage: DamagedRange, reader: SplitReader) -> None:
+        """Keep the bytes of a damaged part.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        path = (
+            f"{CORRUPT_FOLDER}/{folder_name(self._log.queue)}/{damage.segment.partition('.')[0]}"
+            f"-{damage.start_position:020d}-{damage.end_position:020d}.json"
+        )
+        octets = b""
+        with suppress(FileNotFoundError):  # compacted meanwhile
+            octets = reader.damaged_bytes(damage, KEPT_BYTES_MAX)
+        document = {
+            "vhost": plain_text(self._log.vhost),
+            "queue": plain_text(self._log.queue),
+            "incarnation": str(self._log.incarnation),
+            "segment": damage.segment,
+            "start_position": damage.start_position,
+            "end_position": damage.end_position,
+            "reason": damage.reason,
+            "start_offset": damage.start_offset,
+            "end_offset": damage.end_offset,
+            "bytes": base64.b64encode(octets).decode("ascii"),
+        }
+        with self._store.open_new(path) as file:
+            file.write(json.dumps(document).encode() + b"\n")
+        self.ranges.append(
+            CorruptRange(
+                start=damage.start_offset,
+                end=damage.end_offset,
+                segment=damage.segment,
+                position=damage.start_position,
+                end_position=damage.end_position,
+                reason=damage.reason,
+                path=path,
+            )
+        )

@@ -1,0 +1,120 @@
+"""How an export ended: line by line as it goes, or one JSON document; and the exit code."""
+
+import time
+from typing import Final
+
+import click
+import orjson
+
+from appendlog import CorruptRecordError
+from appendlog.spark.errors import CorruptLogError, DataLossError, ExportError, SparkFailedError
+from appendlog.spark.exporting.export import QueueOutcome
+from appendlog.spark.exporting.export_plan import QueuePlan
+from appendlog.spark.planning.queues import QueueLog
+from cli.export_texts import (
+    Json,
+    log_json,
+    nothing_text,
+    plan_json,
+    plan_text,
+    report_json,
+    report_text,
+    tasks_json,
+)
+from cli.server_group import PROGRAM
+
+EXIT_FAILED: Final = 1
+EXIT_REFUSED: Final = 2
+EXIT_NOTHING_NEW: Final = 3
+EXIT_DATA_LOSS: Final = 4
+EXIT_CORRUPT: Final = 5
+
+_WORST_FIRST: Final = (EXIT_FAILED, EXIT_CORRUPT, EXIT_DATA_LOSS, EXIT_REFUSED)
+
+
+def exit_code_of(error: Exception) -> int:
+    """Return the exit code of what stopped an export."""
+    if isinstance(error, DataLossError):
+        return EXIT_DATA_LOSS
+    if isinstance(error, CorruptLogError | CorruptRecordError):
+        return EXIT_CORRUPT
+    is_refused = isinstance(error, ExportError) and not isinstance(error, SparkFailedError)
+    return EXIT_REFUSED if is_refused else EXIT_FAILED
+
+
+class ExportSummary:
+    """What became of each queue of a run.
+
+    Args:
+        where: The output, as users know it.
+        as_json: Say nothing on standard output before the end.
+    """
+
+    def __init__(self, where: str, *, as_json: bool) -> None:
+        self._where = where
+        self._as_json = as_json
+        self._begun = time.monotonic()
+        self._queues: list[Json] = []
+        self._codes: list[int] = []
+        self._exported = 0
+
+    @property
+    def exported(self) -> int:
+        """Return how many queues have something new in the output."""
+        return self._exported
+
+    def begin_work(self) -> None:
+        """Count the seconds from here on."""
+        self._begun = time.monotonic()
+
+    def add_nothing(self, plan: QueuePlan) -> None:
+        """Tell of a queue of which the output has everything."""
+        self._codes.append(EXIT_NOTHING_NEW)
+        self._add(nothing_text(plan), {**plan_json(plan), "status": "nothing_new"})
+
+    def add_plan(self, plan: QueuePlan) -> None:
+        """Tell what would be done with a queue."""
+        self._codes.append(0)
+        planned = {**plan_json(plan), "status": "planned", "tasks": tasks_json(plan)}
+        self._add(plan_text(plan), planned)
+
+    def add_failure(self, log: QueueLog, error: Exception) -> None:
+        """Tell of a queue of which nothing was exported."""
+        code = exit_code_of(error)
+        self._codes.append(code)
+        message = " ".join(str(error).split())
+        click.echo(f"{PROGRAM}: error: {message}", err=True)
+        failed = {"status": "failed", "error": message, "exit_code": code}
+        self._queues.append({**log_json(log), **failed})
+
+    def add_outcome(self, outcome: QueueOutcome) -> None:
+        """Tell of a queue that was worked on."""
+        plan, report = outcome.export.plan, outcome.report
+        if outcome.error is not None:
+            self.add_failure(plan.log, outcome.error)
+            return
+        assert report is not None
+        self._codes.append(0)
+        self._exported += 1
+        seconds = time.monotonic() - self._begun
+        exported = {**plan_json(plan), "status": "exported", **report_json(report)}
+        self._add(report_text(plan, report, self._where, seconds), exported)
+
+    def finish(self) -> int:
+        """Return the exit code: of the worst that happened; 3 when there was nothing new."""
+        good = 0 if 0 in self._codes else EXIT_NOTHING_NEW
+        code: int = next((code for code in _WORST_FIRST if code in self._codes), good)
+        if self._as_json:
+            document = {
+                "out": self._where,
+                "exit_code": code,
+                "seconds": round(time.monotonic() - self._begun, 3),
+                "queues": self._queues,
+            }
+            click.echo(orjson.dumps(document, default=str).decode())
+        return code
+
+    def _add(self, text: str, queue: Json) -> None:
+        self._queues.append(queue)
+        if not self._as_json:
+            click.echo(text)
