@@ -13,6 +13,7 @@ from typing import Final
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
+from appendlog.layout.records import WalkChunks, walk_chunks
 from appendlog.layout.summary import SegmentSummary
 from appendlog.recovery.generations import newest_generations
 from appendlog.segments.damaged_range import DamagedRange
@@ -98,7 +99,11 @@ class SplitReader:
         self._descriptors.close()
 
     def read(
-        self, split: Split, batch_records: int = BATCH_RECORDS, batch_bytes: int = BATCH_BYTES
+        self,
+        split: Split,
+        batch_records: int = BATCH_RECORDS,
+        batch_bytes: int = BATCH_BYTES,
+        walk_chunks: WalkChunks = walk_chunks,
     ) -> Iterator[ReadResult]:
         """Return the records of a split, in batches; an empty batch is never returned.
 
@@ -106,6 +111,7 @@ class SplitReader:
             split: Of this log.
             batch_records: At most this many in a batch, >= 1.
             batch_bytes: A batch ends once its messages reach this, >= 1.
+            walk_chunks: The kernel's, or what does the same.
 
         Raises:
             OffsetOutOfRangeError: Retention removed the segment since the planning.
@@ -132,6 +138,7 @@ class SplitReader:
                         batch,
                         likely_end=likely_end,
                         max_windows=1,
+                        walk_chunks=walk_chunks,
                     )
                 )
             except FileNotFoundError:

@@ -13,6 +13,7 @@ from appendlog.layout.records import (
     WALK_END,
     WALK_FAULT,
     ReadableBuffer,
+    WalkChunks,
     walk_chunks,
 )
 from appendlog.segments.read_result import Records
@@ -61,6 +62,7 @@ def walk(
     max_bytes: int,
     *,
     whole_chunks: bool = False,
+    walk_chunks: WalkChunks = walk_chunks,
 ) -> ChunkWalk:
     """Walk the chunks of `data[start:end]` as `walk_chunks` does, and open those that are packed.
 
@@ -78,10 +80,13 @@ def walk(
         max_bytes: >= 1.
         whole_chunks: Whether `max_bytes` is looked at between packed chunks only, so that none
             is cut, and none need be opened again.
+        walk_chunks: The kernel's, or what does the same.
     """
     done = ChunkWalk(salt, until_offset, max_records, max_bytes, start, from_offset)
     while True:
-        done.status, done.position = _walk(data, done.position, end, done, whole_chunks)
+        done.status, done.position = _walk(
+            data, done.position, end, done, whole_chunks, walk_chunks
+        )
         if done.status != WALK_COMPRESSED:
             return done
         stop = (
@@ -94,7 +99,7 @@ def walk(
         if chunk is None:
             done.status = WALK_FAULT
             return done
-        done.status, walked = _walk(chunk, 0, len(chunk), done, whole_chunks)
+        done.status, walked = _walk(chunk, 0, len(chunk), done, whole_chunks, walk_chunks)
         if walked < len(chunk):
             return done
         done.position = stop
@@ -104,7 +109,12 @@ def walk(
 
 
 def _walk(
-    data: ReadableBuffer, start: int, end: int, done: ChunkWalk, whole_chunks: bool
+    data: ReadableBuffer,
+    start: int,
+    end: int,
+    done: ChunkWalk,
+    whole_chunks: bool,
+    walk_chunks: WalkChunks,
 ) -> tuple[int, int]:
     """Walk until a packed chunk, or to the end; return why it ended, and where."""
     places = min(done.max_records, (end - start) // RECORD_BYTES_MIN + 1)

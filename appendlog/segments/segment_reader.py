@@ -20,7 +20,13 @@ from appendlog.layout.format import (
     CHUNK_PREFIX,
     CHUNK_PREFIX_BYTES,
 )
-from appendlog.layout.records import WALK_END, WALK_FAULT, WALK_SHORT
+from appendlog.layout.records import (
+    WALK_END,
+    WALK_FAULT,
+    WALK_SHORT,
+    WalkChunks,
+    walk_chunks,
+)
 from appendlog.segments.chunk_walk import ChunkWalk, walk
 from appendlog.segments.damaged_range import DamagedRange, damage_reason
 from appendlog.segments.read_result import ReadResult
@@ -52,6 +58,7 @@ class ReadRequest:
         whole_chunks: Whether no chunk is to be cut; then `max_bytes` may be passed by one.
         asked_offset: Where the read began.
         needed_bytes: How much to read at once, if a chunk is known to be longer than a window.
+        walk_chunks: The kernel's, or what does the same.
     """
 
     segment: Segment
@@ -65,6 +72,7 @@ class ReadRequest:
     whole_chunks: bool = False
     asked_offset: int = 0
     needed_bytes: int = 0
+    walk_chunks: WalkChunks = walk_chunks
 
     def __post_init__(self) -> None:
         self.asked_offset = self.result.next_offset
@@ -220,6 +228,7 @@ class SegmentReader:
             request.max_records,
             request.max_bytes,
             whole_chunks=request.whole_chunks,
+            walk_chunks=request.walk_chunks,
         )
         walked = found.position - window.start
         request.take(found, walked)

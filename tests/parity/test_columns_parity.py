@@ -1,4 +1,4 @@
-"""Both builds of the columns kernel, and the reference decoder, make the same rows of any bytes."""
+"""Both builds of the columns kernel, numpy and the reference make the same rows of any bytes."""
 
 import random
 import sys
@@ -18,6 +18,7 @@ from appendlog.spark.decoding.arrow_batches import BatchBuilder
 from appendlog.spark.decoding.decoder import Decoder
 from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.decoding.malformed import MalformedMessageError
+from appendlog.spark.decoding.numpy_decoder import NumpyDecoder
 from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
 from appendlog.spark.schema.forms import HEADERS_FORMS, kafka_rows, with_headers_as
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
@@ -106,8 +107,11 @@ def built(decoder: Decoder, parts: list[Records]) -> tuple[pa.RecordBatch | int,
 def check(parts: list[Records], schema: RowSchema) -> None:
     """Check that all decoders make the same of records, also when they do it again."""
     expected, undecodable = built(BatchBuilder("/", "q", schema), parts)
-    for kernel in (_columns_c, _columns_py):
-        decoder = KernelDecoder("/", "q", schema, kernel)
+    for decoder in (
+        KernelDecoder("/", "q", schema, _columns_c),
+        KernelDecoder("/", "q", schema, _columns_py),
+        NumpyDecoder("/", "q", schema),
+    ):
         for times in (1, 2):
             found, count = built(decoder, parts)
             if isinstance(expected, int):

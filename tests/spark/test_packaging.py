@@ -66,8 +66,9 @@ def test_a_python_with_pyspark_alone_reads_a_log_with_it(
     package = build_package()
     python = CleanPython(tmp_path / "clean", package)
     answer = python.run(READ, str(tmp_path / "data"), *OURS_OR_OF_THE_SERVER)
-    rows, importable, packages = answer.splitlines()
+    rows, importable, packages, means = answer.splitlines()
     assert int(rows) == 3036
+    assert means == "NumpyDecoder appendlog.spark.decoding.numpy_walk"
     assert importable == "appendlog metadata offsets"
     assert packages == str(package)
 
@@ -76,7 +77,9 @@ READ = """
 import importlib.util, sys
 from pathlib import Path
 from appendlog import LogReader
+from appendlog.spark.decoding.decoder import decoder_for, walk_for_decoding
 from appendlog.spark.decoding.log_batches import log_batches
+from appendlog.spark.schema.columns import ROWS
 from appendlog.spark.planning.queues import find_queue
 from appendlog.spark.running.packaging import build_package
 from appendlog.split_reader import SplitReader
@@ -93,4 +96,6 @@ for split in splits:
 print(rows)
 print(*[name for name in sys.argv[2:] if importlib.util.find_spec(name)])
 print(build_package())
+decoder, walk = decoder_for(log, ROWS), walk_for_decoding()
+print(type(decoder).__name__, walk.__module__)
 """

@@ -1,8 +1,9 @@
 """What turns records into Arrow: one interface, and which decoder is behind it.
 
-`kernel_decoder` where its kernel is compiled, else the reference (`arrow_batches.BatchBuilder`).
-All give the same batches for the same records, byte for byte: the reference is what the others
-are tested against. One decoder is of one log and one schema, and is used from one thread.
+`kernel_decoder` and the kernel's walk where kernels are compiled, else `numpy_decoder` and
+`numpy_walk`. Both give the same batches for the same records as the reference does
+(`arrow_batches.BatchBuilder`), byte for byte: that is what they are tested against. One decoder
+is of one log and one schema, and is used from one thread.
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from appendlog.layout import records
 from appendlog.layout.columns import COMPILED
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding import numpy_walk
 from appendlog.spark.decoding.kernel_decoder import KernelDecoder
+from appendlog.spark.decoding.numpy_decoder import NumpyDecoder
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import RowSchema
 
@@ -50,4 +53,9 @@ def decoder_for(log: QueueLog, schema: RowSchema) -> Decoder:
     """
     if COMPILED:
         return KernelDecoder(log.vhost, log.queue, schema)
-    return BatchBuilder(log.vhost, log.queue, schema)
+    return NumpyDecoder(log.vhost, log.queue, schema)
+
+
+def walk_for_decoding() -> records.WalkChunks:
+    """Return the fastest walk over chunks that there is."""
+    return records.walk_chunks if records.COMPILED else numpy_walk.walk_chunks

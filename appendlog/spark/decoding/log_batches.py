@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.decoder import decoder_for
+from appendlog.spark.decoding.decoder import decoder_for, walk_for_decoding
 from appendlog.spark.decoding.malformed import MalformedMessageError, without_malformed
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS, RowSchema
@@ -70,7 +70,7 @@ def log_batches(
     """
     decoder = decoder_for(log, schema)
     start = split.start_offset
-    for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES):
+    for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES, walk_for_decoding()):
         undecodable = decoder.undecodable
         parts, lost, damaged = read.parts, read.lost, read.damaged
         try:

@@ -80,7 +80,7 @@ def _parse(data: bytes) -> tuple[list[PropertyValue], bytes | None, int]:
     table = None
     if not data:
         return values, table, 0
-    present, position = _present(data)
+    present, position = present_properties(data)
     for at in present:
         if at in _OCTETS:
             values[at] = data[position]
@@ -100,8 +100,13 @@ def _parse(data: bytes) -> tuple[list[PropertyValue], bytes | None, int]:
     return values, table, position
 
 
-def _present(data: bytes) -> tuple[tuple[int, ...], int]:
-    """Return which properties follow, and where they begin."""
+def present_properties(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Return which properties follow, and where they begin.
+
+    Raises:
+        IndexError: The flags go on behind the end.
+        ValueError: A property follows that nobody knows.
+    """
     word = data[0] << 8 | data[1]
     present = _columns(word)
     position = 2
