@@ -63,6 +63,45 @@ class BoundError(ExportError):
     """What should say where to begin or to end does not."""
 
 
+class OptionError(ExportError):
+    """An option of a reader says nothing that could be done.
+
+    Attributes:
+        option: Its name.
+    """
+
+    def __init__(self, option: str, reason: str) -> None:
+        super().__init__(f"option {option}: {reason}")
+        self.option = option
+
+
+class ColumnError(ExportError):
+    """Columns were asked for that there are not, or not so."""
+
+
+class ReadLossError(ExportError):
+    """Offsets that were to be read are not in the log any more.
+
+    Attributes:
+        queue: Whose.
+        start: Inclusive.
+        end: Exclusive.
+    """
+
+    def __init__(self, queue: str, start: int, end: int) -> None:
+        super().__init__(
+            f"offsets [{start}, {end}) of queue {queue!r} are not in the log any more: retention "
+            f"removed them; failOnDataLoss=false reads what is left"
+        )
+        self.queue = queue
+        self.start = start
+        self.end = end
+
+
+class ReadFailedError(ExportError):
+    """A part of a log could not be read; the message says which."""
+
+
 class RangeError(ExportError):
     """The offsets asked for make no range of this log."""
 

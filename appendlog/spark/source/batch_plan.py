@@ -1,0 +1,187 @@
+"""What the tasks of one query read: fixed once, when Spark plans it.
+
+Leases are not taken: when and how often Spark carries a plan out nobody knows, and nobody tells
+when it is done with it. What retention takes meanwhile, tasks find out.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from appendlog.errors import OffsetOutOfRangeError
+from appendlog.reader import LogReader
+from appendlog.spark.errors import OptionError, ReadLossError
+from appendlog.spark.planning.bounds import EARLIEST, LATEST, Bounds, resolve_range
+from appendlog.spark.planning.choosing import choose_queues
+from appendlog.spark.planning.opening import open_reader
+from appendlog.spark.planning.packing import LogPiece, plan_partitions
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.settlement import Include, OffsetChoice, read_settled
+from appendlog.spark.source.log_partition import LogPartition
+from appendlog.spark.source.options import GivenOptions, Reading
+from appendlog.spark.source.read_options import OnDamage, ReadOptions, bounds_of, read_options
+from appendlog.spark.source.row_bounds import RowBounds, clip
+
+logger = logging.getLogger(__name__)
+
+_TRIES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """What one query reads; picklable.
+
+    Attributes:
+        shared: What a stream could be told too.
+        starting: Where to begin in each queue.
+        ending: Where to end in each.
+        include: Which messages, by whether they are settled.
+    """
+
+    shared: ReadOptions
+    starting: Bounds
+    ending: Bounds
+    include: Include
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A range of a log, never empty."""
+
+    log: QueueLog
+    reader: LogReader
+    start_offset: int
+    end_offset: int
+    choice: OffsetChoice | None
+
+    def pieces(self, split_bytes: int) -> list[LogPiece]:
+        splits = self.reader.plan_splits(self.start_offset, self.end_offset, split_bytes)
+        self.reader.close()
+        return [
+            LogPiece(self.log, split)
+            for split in splits
+            if self.choice is None or self.choice.count(split.start_offset, split.end_offset)
+        ]
+
+
+def batch_options(options: Mapping[str, str]) -> BatchOptions:
+    """Return what options of `spark.read` say.
+
+    Raises:
+        OptionError: One is unknown, missing, not understood, or contradicts another one.
+        ColumnError: There is no such column.
+        StoreError: A URL that names no place in a store.
+    """
+    given = GivenOptions(options, Reading.BATCH)
+    starting = bounds_of(given, "starting") or Bounds(EARLIEST)
+    ending = bounds_of(given, "ending") or Bounds(LATEST)
+    if LATEST in starting.all:
+        raise OptionError("startingOffsets", "latest (-1) is the end: a batch would have no rows")
+    if EARLIEST in ending.all:
+        raise OptionError("endingOffsets", "earliest (-2) is the beginning: no rows could be read")
+    include = Include(given.choice("include", Include.ALL, tuple(Include)))
+    return BatchOptions(read_options(given), starting, ending, include)
+
+
+def plan_batch(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
+    """Return what each task reads. Reads definitions, indexes and checkpoints, no messages.
+
+    Args:
+        options: What to read.
+        wanted: Rows beyond these bounds are of no use.
+
+    Raises:
+        ExportError: As its classes say: no data directory, no such queue, no such range, or
+            a part of it is gone.
+        LogError: A log cannot be read.
+        OSError: A file cannot be read.
+    """
+    shared = options.shared
+    logs = choose_queues(
+        shared.storage_path, shared.vhost, shared.subscription, shared.store_options
+    )
+    names = [log.queue for log in logs]
+    for bounds in (options.starting, options.ending):
+        bounds.check(names)
+    cuts = [
+        cut
+        for log in logs
+        if wanted.has_topic(_topic(log)) and (cut := _cut(log, options, wanted)) is not None
+    ]
+    choices = {cut.log: cut.choice for cut in cuts}
+    partitions = plan_partitions(
+        lambda split_bytes: [piece for cut in cuts for piece in cut.pieces(split_bytes)],
+        shared.partition_bytes,
+        shared.min_partitions,
+    )
+    return [LogPartition(partition, _choices(partition, choices)) for partition in partitions]
+
+
+def _choices(
+    pieces: Sequence[LogPiece], choices: Mapping[QueueLog, OffsetChoice | None]
+) -> list[OffsetChoice | None]:
+    """Return for each piece which of its own offsets are wanted."""
+    found = []
+    for piece in pieces:
+        choice, split = choices[piece.log], piece.split
+        if choice is not None:
+            choice = choice.clip(split.start_offset, split.end_offset)
+        found.append(choice)
+    return found
+
+
+def _cut(log: QueueLog, options: BatchOptions, wanted: RowBounds) -> _Cut | None:
+    """Return what of a log is to be read; looked at again when retention comes in between."""
+    skips_damage = options.shared.on_damage is not OnDamage.FAILFAST
+    for _ in range(_TRIES):
+        reader = open_reader(log, skip_damage=skips_damage)
+        try:
+            return _cut_once(log, reader, options, wanted)
+        except (OffsetOutOfRangeError, FileNotFoundError):
+            continue
+        finally:
+            reader.close()
+    return _cut_once(log, open_reader(log, skip_damage=skips_damage), options, wanted)
+
+
+def _cut_once(
+    log: QueueLog, reader: LogReader, options: BatchOptions, wanted: RowBounds
+) -> _Cut | None:
+    shared = options.shared
+    found = resolve_range(
+        reader,
+        log.queue,
+        options.starting.of(log.queue),
+        options.ending.of(log.queue),
+        shared.if_none_later,
+    )
+    times = tuple(
+        None if each is None else reader.first_offset_at(each) for each in wanted.times_ns
+    )
+    narrow = RowBounds(offsets=wanted.offsets).within(offsets=(times[0], times[1])).offsets
+    if found.lost is not None:
+        # What was appended before the time that is asked for is no loss.
+        is_before = times[0] is not None and times[0] > reader.log_start_offset
+        first, last = (0, 0) if is_before else clip(*found.lost, narrow)
+        if first < last:
+            _lose(log, first, last, is_fatal=shared.is_loss_fatal)
+    start, end = clip(found.start_offset, found.end_offset, narrow)
+    if start == end:
+        return None
+    choice = None
+    if options.include is not Include.ALL:
+        choice = read_settled(shared.storage_path, log).choose(options.include, end)
+    return _Cut(log, reader, start, end, choice)
+
+
+def _lose(log: QueueLog, start: int, end: int, *, is_fatal: bool) -> None:
+    loss = ReadLossError(log.queue, start, end)
+    if is_fatal:
+        raise loss
+    logger.warning("%s", loss)
+
+
+def _topic(log: QueueLog) -> str:
+    """Return a queue's name as rows have it."""
+    return log.queue.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,50 @@
+"""From Spark's options and schema to a reader."""
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql.types import StructType
+
+from appendlog.spark.source.batch_plan import batch_options
+from appendlog.spark.source.batch_reader import LogBatchReader
+from appendlog.spark.source.read_options import parse_read_options
+
+_PUSHING_PLANNER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def row_ddl(options: Mapping[str, str]) -> str:
+    """Return the columns of rows as Spark's DDL, for a user who gave none.
+
+    Raises:
+        ExportError: Options are not understood, or name columns that there are not.
+    """
+    return parse_read_options(options, None).ddl
+
+
+def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchReader:
+    """Return what reads once.
+
+    Spark refuses a reader that takes filters while `spark.sql.python.filterPushdown.enabled` is
+    off, and does not tell readers whether it is. But it plans with filters in a process of its
+    own, in which nothing else runs. Should that change, filters bound nothing, and rows are right.
+
+    Args:
+        options: As Spark has them.
+        schema: What Spark expects of rows: `row_ddl`, or a user's own.
+
+    Raises:
+        ExportError: Options are not understood, or the schema has columns that there are not.
+    """
+    parsed = batch_options(options)
+    layout = parsed.shared.layout(schema)
+    if _is_planned_with_filters():
+        from appendlog.spark.source.pushing_reader import PushingBatchReader
+
+        return PushingBatchReader(parsed, layout)
+    return LogBatchReader(parsed, layout)
+
+
+def _is_planned_with_filters() -> bool:
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHING_PLANNER in sys.modules or getattr(main, "name", None) == _PUSHING_PLANNER

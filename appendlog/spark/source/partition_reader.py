@@ -1,0 +1,133 @@
+"""A task of Spark's: pieces of logs to Arrow batches of exactly the promised schema."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from appendlog.errors import LogError, OffsetOutOfRangeError
+from appendlog.segments.damaged_range import DamagedRange
+from appendlog.segments.segment import SegmentName
+from appendlog.spark.decoding.log_batches import LogBatch, log_batches
+from appendlog.spark.decoding.malformed import MalformedMessageError
+from appendlog.spark.errors import ReadFailedError, ReadLossError
+from appendlog.spark.planning.packing import LogPiece
+from appendlog.spark.planning.settlement import OffsetChoice
+from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
+from appendlog.spark.source.corrupt_text import corrupt_text
+from appendlog.spark.source.log_partition import LogPartition
+from appendlog.spark.source.read_options import OnDamage
+from appendlog.spark.source.row_layout import RowLayout
+from appendlog.split_reader import SplitReader, refuse_damage, skip_damage
+
+logger = logging.getLogger(__name__)
+
+_SHOWN_MAX: Final = 3
+_OFFSET: Final = "offset"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReader:
+    """Reads partitions, in a task; picklable.
+
+    Attributes:
+        layout: What batches must be.
+        on_damage: What damage does.
+        is_loss_fatal: What retention took since the planning is an error; else it is told by
+            a warning in the task's log, and the rest is read.
+    """
+
+    layout: RowLayout
+    on_damage: OnDamage
+    is_loss_fatal: bool
+
+    def __call__(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a partition.
+
+        Where there is nothing to read, Spark asks for a partition that is not ours.
+
+        Raises:
+            ReadLossError: Retention took a part of it, if that is to be an error.
+            ReadFailedError: Damage, if that is to be an error; or a file cannot be read. Names
+                queue, segment, offset and position.
+        """
+        if not isinstance(partition, LogPartition):
+            return
+        choices = partition.choices or (None,) * len(partition.value)
+        for piece, choice in zip(partition.value, choices, strict=True):
+            yield from self._piece(piece, choice)
+
+    def _piece(self, piece: LogPiece, choice: OffsetChoice | None) -> Iterator[pa.RecordBatch]:
+        log, split = piece.log, piece.split
+        on_damage = refuse_damage if self.on_damage is OnDamage.FAILFAST else skip_damage
+        next_offset, skipped = split.start_offset, list[DamagedRange]()
+        with closing(SplitReader(log.directory, log.filesystem, on_damage)) as reader:
+            try:
+                for batch in log_batches(
+                    reader,
+                    log,
+                    split,
+                    self._decoded(choice),
+                    skip_malformed=self.on_damage is not OnDamage.FAILFAST,
+                ):
+                    yield from self._rows(reader, piece, batch, choice)
+                    next_offset = batch.end_offset
+                    skipped += batch.damaged
+            except (OffsetOutOfRangeError, FileNotFoundError) as error:
+                loss = ReadLossError(log.queue, next_offset, split.end_offset)
+                if self.is_loss_fatal:
+                    raise loss from error
+                logger.warning("%s", loss)
+            except MalformedMessageError as error:
+                place = reader.around_record(split, error.offset, str(error))
+                raise _failed(piece, str(place)) from error
+            except (LogError, OSError, pa.ArrowException) as error:
+                raise _failed(piece, str(error)) from error
+        if skipped:
+            _warn(piece, skipped)
+
+    def _decoded(self, choice: OffsetChoice | None) -> RowSchema:
+        decoded = self.layout.decoded
+        if choice is None or _OFFSET in decoded.names:
+            return decoded
+        return RowSchema((*decoded.columns, *KNOWN_ROWS.only({_OFFSET}).columns))
+
+    def _rows(
+        self, reader: SplitReader, piece: LogPiece, batch: LogBatch, choice: OffsetChoice | None
+    ) -> Iterator[pa.RecordBatch]:
+        rows = batch.rows if choice is None else choice.rows(batch.rows)
+        if self.on_damage is OnDamage.PERMISSIVE:
+            topic = piece.log.queue.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            for damage in batch.damaged:
+                text = corrupt_text(reader, piece.log, damage)
+                yield self.layout.corrupt_row(topic, damage.start_offset, text)
+        if rows.num_rows:
+            yield self.layout.rows(rows)
+
+
+def _failed(piece: LogPiece, reason: str) -> ReadFailedError:
+    split = piece.split
+    segment = SegmentName(split.segment_base_offset, split.generation).file_name
+    return ReadFailedError(
+        f"queue {piece.log.queue!r} of virtual host {piece.log.vhost!r}, segment {segment}, "
+        f"offsets [{split.start_offset}, {split.end_offset}) from position "
+        f"{split.start_position} on: {reason}"
+    )
+
+
+def _warn(piece: LogPiece, skipped: list[DamagedRange]) -> None:
+    lost = sum(each.end_offset - each.start_offset for each in skipped)
+    places = "; ".join(str(each) for each in skipped[:_SHOWN_MAX])
+    more = "; ..." if len(skipped) > _SHOWN_MAX else ""
+    logger.warning(
+        "skipped damage queue=%s places=%d offsets=%d: %s%s",
+        piece.log.queue,
+        len(skipped),
+        lost,
+        places,
+        more,
+    )

@@ -1,0 +1,193 @@
+"""What a reader is to do, from the options that it was given: the part that both ways share."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import unquote
+
+from pyspark.sql.types import StructType
+
+from appendlog.spark.errors import BoundError, OptionError, SubscriptionError
+from appendlog.spark.objects.location import Location, storage_path
+from appendlog.spark.objects.store_options import StoreOptions
+from appendlog.spark.planning.bound_texts import parse_offsets, parse_times
+from appendlog.spark.planning.bounds import Bounds, IfNoneLater
+from appendlog.spark.planning.choosing import Subscription
+from appendlog.spark.planning.packing import PARTITION_BYTES
+from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
+from appendlog.spark.source.options import GivenOptions, Reading
+from appendlog.spark.source.row_layout import RowLayout, choose_columns, layout_of
+
+CORRUPT_COLUMN: Final = "_corrupt_record"
+_T = TypeVar("_T")
+
+
+class OnDamage(StrEnum):
+    """What damage in a log does to a reader, in Spark's words."""
+
+    PERMISSIVE = "PERMISSIVE"
+    DROPMALFORMED = "DROPMALFORMED"
+    FAILFAST = "FAILFAST"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is read, and how; picklable.
+
+    Attributes:
+        storage_path: The data directory; of this machine, or standing for a place in a store.
+        store_options: How that store is reached.
+        vhost: Virtual host of all queues.
+        subscription: Which queues.
+        starting: Where to begin in each; None where nothing was said.
+        if_none_later: What a starting time behind all messages means.
+        is_loss_fatal: What retention took ends the query.
+        on_damage: What damage does.
+        corrupt_column: Name of the column that tells of it.
+        columns: What rows have unless Spark is told otherwise.
+        partition_bytes: Of log, to aim at for each task.
+        min_partitions: At least about so many tasks.
+    """
+
+    storage_path: Path
+    store_options: StoreOptions
+    vhost: str
+    subscription: Subscription
+    starting: Bounds | None
+    if_none_later: IfNoneLater
+    is_loss_fatal: bool
+    on_damage: OnDamage
+    corrupt_column: str
+    columns: RowSchema
+    partition_bytes: int
+    min_partitions: int
+
+    @property
+    def ddl(self) -> str:
+        """Return the columns that rows have unless Spark is told otherwise, as Spark's DDL."""
+        if self.on_damage is OnDamage.PERMISSIVE:
+            name = self.corrupt_column.replace("`", "``")
+            return f"{self.columns.ddl}, `{name}` STRING"
+        return self.columns.ddl
+
+    def layout(self, wanted: StructType) -> RowLayout:
+        """Return how batches must be for a schema.
+
+        Raises:
+            ColumnError: It has columns that there are not, or not so.
+        """
+        has_corrupt_rows = self.on_damage is OnDamage.PERMISSIVE
+        return layout_of(wanted, self.corrupt_column, has_corrupt_rows=has_corrupt_rows)
+
+
+def read_options(given: GivenOptions) -> ReadOptions:
+    """Return what was asked for.
+
+    Raises:
+        OptionError: An option is missing, is not understood, or contradicts another one.
+        ColumnError: There is no such column.
+        StoreError: A URL that names no place in a store.
+    """
+    corrupt_column = given.text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
+    if not corrupt_column or corrupt_column in KNOWN_ROWS.names:
+        raise OptionError(
+            "columnNameOfCorruptRecord", f"{corrupt_column!r} is the name of another column"
+        )
+    path = _storage_path(given)
+    location = Location.of(path)
+    store = StoreOptions.of(given.store)
+    return ReadOptions(
+        storage_path=path,
+        store_options=store if location is None else store.with_environment(location.scheme),
+        vhost=given.text("vhost", "/"),
+        subscription=_subscription(given),
+        starting=bounds_of(given, "starting"),
+        if_none_later=IfNoneLater(
+            given.choice("startingOffsetsByTimestampStrategy", "error", tuple(IfNoneLater))
+        ),
+        is_loss_fatal=given.flag("failOnDataLoss", default=True),
+        on_damage=OnDamage(given.choice("mode", OnDamage.FAILFAST, tuple(OnDamage))),
+        corrupt_column=corrupt_column,
+        columns=_columns(given),
+        partition_bytes=given.size_bytes("maxBytesPerPartition", PARTITION_BYTES),
+        min_partitions=given.count("minPartitions", 1),
+    )
+
+
+def parse_read_options(options: Mapping[str, str], reading: Reading | None) -> ReadOptions:
+    """Return what options say; see `GivenOptions` and `read_options`."""
+    return read_options(GivenOptions(options, reading))
+
+
+def bounds_of(given: GivenOptions, which: str) -> Bounds | None:
+    """Return where to begin, or to end; None where nothing is said.
+
+    Args:
+        given: All options.
+        which: `starting` or `ending`.
+
+    Raises:
+        OptionError: It is said twice, or not understood.
+    """
+    offsets, time, times = (
+        f"{which}{name}" for name in ("Offsets", "Timestamp", "OffsetsByTimestamp")
+    )
+    name = given.one_of(offsets, time, times)
+    if name is None:
+        return None
+    return understood(name, parse_offsets if name == offsets else parse_times, given.text(name, ""))
+
+
+def understood(name: str, parse: Callable[[str], _T], text: str) -> _T:
+    """Return what an option says.
+
+    Raises:
+        OptionError: It is not understood.
+    """
+    try:
+        return parse(text)
+    except (BoundError, SubscriptionError) as error:
+        raise OptionError(name, str(error)) from None
+
+
+def _storage_path(given: GivenOptions) -> Path:
+    name = given.one_of("path", "uri")
+    if name is None:
+        raise OptionError(
+            "path", "is missing: give the data directory, as in load('/var/lib/amqp')"
+        )
+    text = given.text(name, "").strip()
+    if not text:
+        raise OptionError(name, "is empty: give the data directory of the server")
+    if text.startswith("file:/"):
+        text = unquote(text.removeprefix("file:").removeprefix("//"))
+    path = storage_path(text)
+    # Tasks may run in another directory than the one that the user is in.
+    return path if Location.of(path) else path.absolute()
+
+
+def _subscription(given: GivenOptions) -> Subscription:
+    ways: dict[str, Callable[[str], Subscription]] = {
+        "subscribe": Subscription.to_names,
+        "subscribePattern": Subscription.to_pattern,
+        "assign": Subscription.to_assignment,
+    }
+    name = given.one_of(*ways)
+    if name is None:
+        raise OptionError("subscribe", "is missing: name the queues, as in orders,invoices")
+    return understood(name, ways[name], given.text(name, ""))
+
+
+def _columns(given: GivenOptions) -> RowSchema:
+    has_headers = given.flag("includeHeaders", default=True)
+    if "columns" not in given:
+        return choose_columns(None, has_headers=has_headers)
+    names = [name.strip() for name in given.text("columns", "").split(",")]
+    names = [name for name in names if name]
+    if not names:
+        raise OptionError("columns", "names no column: write key,value,offset")
+    if "headers" in names and not has_headers:
+        raise OptionError("columns", "names headers, but includeHeaders is false")
+    return choose_columns(names, has_headers=has_headers)

@@ -1,0 +1,52 @@
+"""What rows can be of use to a query: bounds on offsets, times and queues."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+_Range = tuple[int | None, int | None]
+_EVERYTHING: Final[_Range] = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class RowBounds:
+    """Bounds, half-open where they are ranges; None is no bound. Picklable.
+
+    Attributes:
+        offsets: Of the rows.
+        times_ns: When they were appended, nanoseconds since 1970 UTC.
+        topics: The queues that they can be of.
+    """
+
+    offsets: _Range = _EVERYTHING
+    times_ns: _Range = _EVERYTHING
+    topics: frozenset[str] | None = None
+
+    def within(
+        self,
+        offsets: _Range = _EVERYTHING,
+        times_ns: _Range = _EVERYTHING,
+        topics: frozenset[str] | None = None,
+    ) -> Self:
+        """Return the bounds of rows that are within these and those."""
+        both = self.topics if topics is None else topics
+        if self.topics is not None and topics is not None:
+            both = self.topics & topics
+        return type(self)(_both(self.offsets, offsets), _both(self.times_ns, times_ns), both)
+
+    def has_topic(self, topic: str) -> bool:
+        """Tell whether rows of a queue can be of use."""
+        return self.topics is None or topic in self.topics
+
+
+def clip(start: int, end: int, bounds: _Range) -> tuple[int, int]:
+    """Return what of `[start, end)` is within bounds; empty, at its start, when nothing is."""
+    low, high = bounds
+    first = start if low is None else max(start, low)
+    last = end if high is None else min(end, high)
+    return (first, last) if first < last else (start, start)
+
+
+def _both(first: _Range, second: _Range) -> _Range:
+    lows = [low for low, _ in (first, second) if low is not None]
+    highs = [high for _, high in (first, second) if high is not None]
+    return max(lows, default=None), min(highs, default=None)

@@ -1,0 +1,115 @@
+"""What only Spark itself can tell about the data source; the rest is tested without a JVM."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import pyspark_amqplog
+from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
+from tests.spark.plain_reader import expected_rows, table_rows
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def queue(tmp_path_factory: pytest.TempPathFactory) -> StoredQueue:
+    """Give a queue in several segments, and an empty one."""
+    path = tmp_path_factory.mktemp("source")
+    store_queue(path, "empty").close()
+    queue = store_queue(path, segment_bytes=10_000)
+    queue.append(all_kinds_of_messages())
+    queue.append(plain_messages(300))
+    queue.close()
+    return queue
+
+
+@pytest.fixture
+def pushing(spark: SparkSession) -> Iterator[None]:
+    pyspark_amqplog.enable(spark)
+    yield
+    spark.conf.unset(pyspark_amqplog.PUSH_DOWN)
+
+
+def load(spark: SparkSession, queue: StoredQueue, **options: str) -> DataFrame:
+    given = {"subscribe": "orders", "minPartitions": "6", **options}
+    return spark.read.format("amqplog").options(**given).load(str(queue.storage_path))
+
+
+def test_the_format_is_found_without_registering_and_gives_the_rows(
+    spark: SparkSession, queue: StoredQueue
+) -> None:
+    table = load(spark, queue).orderBy("offset").toArrow()
+    names = table.schema.names
+    assert table_rows(table) == [
+        {name: row[name] for name in names} for row in expected_rows(queue.location)
+    ]
+
+
+def test_a_schema_prunes_and_counts(spark: SparkSession, queue: StoredQueue) -> None:
+    reader = spark.read.format("amqplog").schema("`offset` BIGINT, headers MAP<STRING,STRING>")
+    frame = reader.option("subscribe", "orders").load(str(queue.storage_path))
+    assert frame.columns == ["offset", "headers"]
+    assert frame.where("headers['yes'] = 'true'").count() == 4
+    assert frame.select("offset").distinct().count() == 336
+
+
+def test_an_empty_queue_has_no_rows(spark: SparkSession, queue: StoredQueue) -> None:
+    assert load(spark, queue, subscribe="empty").count() == 0
+
+
+def test_filters_are_checked_by_spark_while_push_down_is_off(
+    spark: SparkSession, queue: StoredQueue
+) -> None:
+    frame = load(spark, queue).where("offset >= 330")
+    assert frame.rdd.getNumPartitions() > 3
+    assert frame.count() == 6
+
+
+@pytest.mark.usefixtures("pushing")
+def test_filters_spare_reading_while_push_down_is_on(
+    spark: SparkSession, queue: StoredQueue, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = load(spark, queue).where(
+        "offset >= 330 and topic = 'orders' and timestamp >= '2023-11-14 22:13:20Z'"
+    )
+    assert frame.rdd.getNumPartitions() <= 2
+    assert frame.count() == 6
+    frame.explain()
+    plan = capsys.readouterr().out
+    assert "Filter" in plan
+    assert "offset" in plan.split("BatchScan amqplog")[0]
+    assert load(spark, queue).where("priority = 255 and key is not null").count() == 4
+
+
+def test_what_a_task_fails_for_reaches_the_user(
+    spark: SparkSession, queue: StoredQueue, tmp_path: Path
+) -> None:
+    bad = store_queue(tmp_path, segment_bytes=10_000)
+    bad.append(plain_messages(300))
+    bad.close()
+    segment = bad.segments()[1]
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(PySparkException) as caught:
+        load(spark, bad).count()
+    message = str(caught.value)
+    assert "queue 'orders' of virtual host '/'" in message
+    assert f"{segment.name}: damaged at position" in message
+    permissive = load(spark, bad, mode="PERMISSIVE")
+    ((reason,),) = (
+        permissive.selectExpr("get_json_object(_corrupt_record, '$.reason') as reason")
+        .where("reason is not null")
+        .collect()
+    )
+    assert reason == "a chunk whose checksum is wrong"
+
+
+def test_what_is_wrong_with_an_option_reaches_the_user(
+    spark: SparkSession, queue: StoredQueue
+) -> None:
+    with pytest.raises(PySparkException, match="did you mean startingOffsets"):
+        load(spark, queue, startingOffset="1")
