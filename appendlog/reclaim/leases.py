@@ -122,6 +122,8 @@ class HeldLease:
     ) -> Self:
         """Take a lease for `LEASE_SECONDS`.
 
+        Leases that are over, of readers that were killed, make room if there are too many.
+
         Args:
             storage_path: The data directory.
             vhost: Virtual host of the queue.
@@ -140,7 +142,8 @@ class HeldLease:
             with suppress(FileExistsError):
                 filesystem.mkdir(directory)
             filesystem.sync_directory(storage_path)
-        if len(filesystem.listdir(directory)) >= LEASES_MAX:
+        names = filesystem.listdir(directory)
+        if len(names) >= LEASES_MAX and _remove_over(directory, names, filesystem) >= LEASES_MAX:
             raise TooManyLeasesError(f"{directory}: {LEASES_MAX} leases are taken already")
         name = f"{incarnation}-{uuid4().hex}"
         held = cls(directory, Lease(name, vhost, queue, incarnation, low_offset, 0), filesystem)
@@ -197,6 +200,22 @@ class HeldLease:
         trace: TracebackType | None,
     ) -> None:
         self.end()
+
+
+def _remove_over(directory: Path, names: list[str], filesystem: FileSystem) -> int:
+    """Remove the leases that are over, and return how many files are left.
+
+    Who still has one of these writes it anew when it renews it.
+    """
+    left = len(names)
+    now_ns = time.time_ns()
+    for name in names:
+        path = directory / name
+        with suppress(OSError, ValueError, RecursionError):
+            if decode_lease(filesystem.read_file(path, LEASE_BYTES_MAX)).expires_ns <= now_ns:
+                filesystem.unlink(path)
+                left -= 1
+    return left
 
 
 class Leases:

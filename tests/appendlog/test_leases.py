@@ -92,3 +92,16 @@ def test_there_are_not_too_many_leases(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(leases, "LEASES_MAX", 2)
     with take(tmp_path, 1), take(tmp_path, 2), pytest.raises(TooManyLeasesError):
         take(tmp_path, 3)
+
+
+def test_leases_of_readers_that_were_killed_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LEASES_MAX", 3)
+    with monkeypatch.context() as long_ago:
+        long_ago.setattr(time, "time_ns", lambda: 1)
+        take(tmp_path, 1)
+        take(tmp_path, 2)
+    (tmp_path / "leases" / "broken.json").write_text("")
+    with take(tmp_path, 3), take(tmp_path, 4), pytest.raises(TooManyLeasesError):
+        take(tmp_path, 5)
