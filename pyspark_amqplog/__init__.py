@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
 __all__ = ["DefaultSource", "enable"]
@@ -44,6 +44,12 @@ class DefaultSource(DataSource):
         from appendlog.spark.source.data_source import batch_reader
 
         return batch_reader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return what reads as a stream."""
+        from appendlog.spark.source.data_source import stream_reader
+
+        return stream_reader(self.options, schema)
 
 
 def enable(spark: SparkSession) -> None:

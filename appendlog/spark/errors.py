@@ -128,6 +128,28 @@ class DataLossError(ExportError):
         self.end = end
 
 
+class StreamDataLossError(ExportError):
+    """A stream cannot go on in a queue without passing over something.
+
+    Attributes:
+        queue: Which queue.
+    """
+
+    def __init__(self, queue: str, reason: str, otherwise: str) -> None:
+        super().__init__(f"queue {queue!r}: {reason}; failOnDataLoss=false {otherwise}")
+        self.queue = queue
+
+
+class CheckpointError(ExportError):
+    """The checkpoint of a stream is not of this source, or not of this data directory."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the checkpoint of the stream is not one of format('amqplog') with these options: "
+            f"{reason}; give another checkpointLocation to begin anew"
+        )
+
+
 class CorruptLogError(ExportError):
     """Damage before the durable end."""
 

@@ -70,6 +70,11 @@ def test_json_has_an_offset_for_each_queue() -> None:
     assert pickle.loads(pickle.dumps(bounds)) == bounds
 
 
+def test_offsets_of_a_stream_can_be_given_as_its_checkpoint_has_them() -> None:
+    text = '{"a": {"0": 7, "from": 1, "incarnation": "x", "version": 1, "vhost": "/"}}'
+    assert parse_offsets(text).of("a") == Bound.at_offset(7)
+
+
 def test_json_must_be_of_exactly_the_queues_that_are_read() -> None:
     bounds = parse_offsets('{"a": {"0": 7}, "b": {"0": 8}}')
     bounds.check(["a", "b"])

@@ -116,7 +116,7 @@ def _by_queue(text: str, parse: Callable[[str], Bound]) -> Bounds:
         raise BoundError(f"{text!r} is no JSON ({error}): {advice}") from error
     bounds: dict[str, Bound] = {}
     for queue, partitions in found.items():
-        if not isinstance(partitions, dict) or list(partitions) != [str(PARTITION)]:
+        if not isinstance(partitions, dict) or _partitions(partitions) != [str(PARTITION)]:
             raise BoundError(
                 f"queue {queue!r} has one partition, {PARTITION}, found "
                 f"{json.dumps(partitions)}: {advice}"
@@ -126,3 +126,8 @@ def _by_queue(text: str, parse: Callable[[str], Bound]) -> Bounds:
             raise BoundError(f"{json.dumps(value)} of queue {queue!r}: {advice}")
         bounds[queue] = parse(str(value))
     return Bounds(None, bounds)
+
+
+def _partitions(fields: dict[str, Any]) -> list[str]:
+    """Return the keys that are partitions: what a stream's checkpoint adds to them are words."""
+    return [key for key in fields if _NUMBER.match(key)]

@@ -2,13 +2,21 @@
 
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import pyspark
 from pyspark.sql.types import StructType
 
+from appendlog.spark.errors import SparkFailedError
 from appendlog.spark.source.batch_plan import batch_options
 from appendlog.spark.source.batch_reader import LogBatchReader
 from appendlog.spark.source.read_options import parse_read_options
+from appendlog.spark.source.stream_options import stream_options
+
+if TYPE_CHECKING:
+    from appendlog.spark.source.stream_reader import LogStreamReader
+
+STREAM_VERSION_MIN: Final = "4.2"
 
 _PUSHING_PLANNER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -43,6 +51,29 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchRead
 
         return PushingBatchReader(parsed, layout)
     return LogBatchReader(parsed, layout)
+
+
+def stream_reader(options: Mapping[str, str], schema: StructType) -> "LogStreamReader":
+    """Return what reads as a stream.
+
+    Args:
+        options: As Spark has them.
+        schema: What Spark expects of rows: `row_ddl`, or a user's own.
+
+    Raises:
+        ExportError: Options are not understood, the schema has columns that there are not, or
+            this Spark has no limits for streams in Python.
+    """
+    try:
+        from appendlog.spark.source.stream_reader import LogStreamReader
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "pyspark":
+            raise
+        raise SparkFailedError(
+            f"streams need PySpark {STREAM_VERSION_MIN} or newer, this is {pyspark.__version__}"
+        ) from error
+    parsed = stream_options(options)
+    return LogStreamReader(parsed, parsed.shared.layout(schema))
 
 
 def _is_planned_with_filters() -> bool:

@@ -1,0 +1,85 @@
+"""Where logs begin and end now, asked for many times a second.
+
+Spark asks a stream for news every 10 ms. Opening a log costs a listing and some reads; so it is
+opened only when its `end` file says something else than the last time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from appendlog.segments.durable_end import END_FILE_NAME
+from appendlog.spark.planning.opening import open_reader
+from appendlog.spark.planning.queues import QueueLog
+
+_END_BYTES_MAX: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpan:
+    """What a log has: the offsets `[start_offset, end_offset)`.
+
+    Attributes:
+        start_offset: Lowest, inclusive; retention may have moved it on meanwhile.
+        end_offset: Durable end, exclusive.
+    """
+
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(slots=True)
+class _Known:
+    looked_seconds: float
+    end: bytes
+    span: LogSpan
+
+
+class LogEnds:
+    """Remembers the spans of logs. One thread at a time.
+
+    Args:
+        clock: Seconds, from any beginning, never going back.
+        pause_seconds: A log is not looked at again before: asking a store costs money.
+    """
+
+    def __init__(self, clock: Callable[[], float], pause_seconds: float = 0.0) -> None:
+        self._clock = clock
+        self._pause_seconds = pause_seconds
+        self._known: dict[UUID, _Known] = {}
+
+    def look(self, log: QueueLog) -> LogSpan:
+        """Return what a log has; nothing if it has no directory.
+
+        Raises:
+            LogError: It is not readable as a log.
+            OSError: A file cannot be read.
+        """
+        known = self._known.get(log.incarnation)
+        now = self._clock()
+        if known is not None and now < known.looked_seconds + self._pause_seconds:
+            return known.span
+        end = _read_end(log)
+        if end and known is not None and known.end == end:
+            known.looked_seconds = now
+            return known.span
+        reader = open_reader(log)
+        try:
+            span = LogSpan(reader.log_start_offset, reader.log_end_offset)
+        finally:
+            reader.close()
+        self._known[log.incarnation] = _Known(now, end, span)
+        return span
+
+    def forget_others(self, logs: list[QueueLog]) -> None:
+        """Keep what is known of these logs only."""
+        kept = {log.incarnation for log in logs}
+        self._known = {name: known for name, known in self._known.items() if name in kept}
+
+
+def _read_end(log: QueueLog) -> bytes:
+    try:
+        return log.filesystem.read_file(log.directory / END_FILE_NAME, _END_BYTES_MAX)
+    except FileNotFoundError:
+        return b""

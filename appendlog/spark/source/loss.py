@@ -1,0 +1,71 @@
+"""What a stream does when what it was to read next is gone: stop, or say so and go on."""
+
+import logging
+from uuid import UUID
+
+from appendlog.spark.errors import StreamDataLossError
+
+logger = logging.getLogger(__name__)
+
+
+class LossPolicy:
+    """Judges losses as the option `failOnDataLoss` says. One for each stream.
+
+    Args:
+        is_fatal: Losses end the stream; otherwise each is told once, as a warning.
+    """
+
+    def __init__(self, is_fatal: bool) -> None:
+        self._is_fatal = is_fatal
+        self._told: set[str] = set()
+
+    def removed(self, queue: str, start: int, end: int) -> None:
+        """Judge that retention took the offsets `[start, end)`, which were not read.
+
+        Raises:
+            StreamDataLossError: Losses are fatal.
+        """
+        reason = f"offsets [{start}, {end}) are not in the log any more: retention removed them"
+        self._judge(queue, reason, f"goes on at offset {end}")
+
+    def replaced(self, queue: str, read: UUID, found: UUID) -> None:
+        """Judge that a queue was deleted and declared again.
+
+        Raises:
+            StreamDataLossError: Losses are fatal.
+        """
+        reason = (
+            f"deleted and declared again: the stream has read incarnation {read}, found {found}, "
+            "whose offsets are others"
+        )
+        self._judge(queue, reason, "goes on at the beginning of the new log")
+
+    def deleted(self, queue: str, read: UUID) -> None:
+        """Judge that a queue is gone.
+
+        Raises:
+            StreamDataLossError: Losses are fatal.
+        """
+        reason = f"deleted: the stream has read incarnation {read}, found no queue of that name"
+        self._judge(queue, reason, "goes on without it")
+
+    def shortened(self, queue: str, offset: int, end: int) -> None:
+        """Judge that a log ends below what was read of it already.
+
+        Raises:
+            StreamDataLossError: Losses are fatal.
+        """
+        reason = (
+            f"the stream has read up to offset {offset}, behind the durable end {end} of the "
+            "log: start the server once to recover it after a power cut, or it was restored "
+            "from an older copy"
+        )
+        self._judge(queue, reason, f"waits until the log has offset {offset}")
+
+    def _judge(self, queue: str, reason: str, otherwise: str) -> None:
+        if self._is_fatal:
+            raise StreamDataLossError(queue, reason, otherwise)
+        message = f"queue {queue!r}: {reason}; the stream {otherwise}"
+        if message not in self._told:
+            self._told.add(message)
+            logger.warning("%s", message)

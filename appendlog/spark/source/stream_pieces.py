@@ -1,0 +1,83 @@
+"""What the tasks of one batch read: its ranges cut into splits, and these put together.
+
+A function of the ranges and of the logs' bytes alone, not of when it is asked: a batch that is
+planned again after a crash has the same rows, wherever its log ends by then.
+"""
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from appendlog.reader import LogReader
+from appendlog.spark.errors import QueueNotFoundError
+from appendlog.spark.planning.opening import open_reader
+from appendlog.spark.planning.packing import LogPiece, Partition, plan_partitions
+from appendlog.spark.planning.queues import QueueLog, find_queue
+from appendlog.spark.source.loss import LossPolicy
+from appendlog.spark.source.read_options import ReadOptions
+from appendlog.spark.source.stream_offsets import QueueRange
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A range of an open log that is there."""
+
+    log: QueueLog
+    reader: LogReader
+    start_offset: int
+    end_offset: int
+
+    def pieces(self, split_bytes: int) -> list[LogPiece]:
+        splits = self.reader.plan_splits(self.start_offset, self.end_offset, split_bytes)
+        return [LogPiece(self.log, split) for split in splits]
+
+
+def plan_ranges(
+    options: ReadOptions, ranges: Iterable[QueueRange], loss: LossPolicy
+) -> list[Partition]:
+    """Return what each task of a batch reads. Reads definitions and indexes, no messages.
+
+    Args:
+        options: Where the logs are, and how large partitions are to be.
+        ranges: What the batch reads, whatever the stream subscribes to now.
+        loss: Judges what is gone of it.
+
+    Raises:
+        StreamDataLossError: Something of it is gone, and losses are fatal.
+        LogError: A log cannot be read.
+        OSError: A file cannot be read.
+    """
+    with ExitStack() as stack:
+        cuts = []
+        for each in ranges:
+            log = _find(options, each, loss)
+            if log is not None:
+                reader = stack.enter_context(open_reader(log))
+                cuts += _cut(log, reader, each, loss)
+        return plan_partitions(
+            lambda split_bytes: [piece for cut in cuts for piece in cut.pieces(split_bytes)],
+            options.partition_bytes,
+            options.min_partitions,
+        )
+
+
+def _find(options: ReadOptions, wanted: QueueRange, loss: LossPolicy) -> QueueLog | None:
+    try:
+        log = find_queue(options.storage_path, options.vhost, wanted.queue, options.store_options)
+    except QueueNotFoundError:
+        loss.deleted(wanted.queue, wanted.incarnation)
+        return None
+    if log.incarnation != wanted.incarnation:
+        loss.replaced(wanted.queue, wanted.incarnation, log.incarnation)
+        return None
+    return log
+
+
+def _cut(log: QueueLog, reader: LogReader, wanted: QueueRange, loss: LossPolicy) -> list[_Cut]:
+    start = max(wanted.start_offset, reader.log_start_offset)
+    end = min(wanted.end_offset, reader.log_end_offset)
+    if start > wanted.start_offset:
+        loss.removed(log.queue, wanted.start_offset, min(start, wanted.end_offset))
+    if end < wanted.end_offset:
+        loss.shortened(log.queue, wanted.end_offset, reader.log_end_offset)
+    return [_Cut(log, reader, start, end)] if start < end else []

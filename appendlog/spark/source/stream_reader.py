@@ -1,0 +1,149 @@
+"""Structured Streaming's view of the logs.
+
+One reader lives on the driver as long as its query: it says where batches end and what their
+tasks read. Tasks have pickled copies of it, which know nothing but what they are to read. Spark
+keeps the offsets; nothing of a stream's progress is anywhere else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from appendlog.spark.source.admission import Limits
+from appendlog.spark.source.log_partition import LogPartition
+from appendlog.spark.source.loss import LossPolicy
+from appendlog.spark.source.partition_reader import PartitionReader
+from appendlog.spark.source.row_layout import RowLayout
+from appendlog.spark.source.stream_leases import StreamLeases
+from appendlog.spark.source.stream_offsets import StreamOffsets, ranges_between
+from appendlog.spark.source.stream_options import StreamOptions
+from appendlog.spark.source.stream_pieces import plan_ranges
+from appendlog.spark.source.stream_planner import StreamPlanner
+
+Offsets = dict[str, Any]
+"""As Spark has them: JSON."""
+
+
+class _Run:
+    """What the reader on the driver remembers while its query runs."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        shared = options.shared
+        self.loss = LossPolicy(shared.is_loss_fatal)
+        self.leases = StreamLeases(shared.storage_path, shared.vhost)
+        self.planner = StreamPlanner(options, self.loss)
+        self.newest: StreamOffsets | None = None
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads logs as a stream.
+
+    Args:
+        options: What to read.
+        layout: What batches must be.
+    """
+
+    def __init__(self, options: StreamOptions, layout: RowLayout) -> None:
+        shared = options.shared
+        self._options = options
+        self._read = PartitionReader(layout, shared.on_damage, shared.is_loss_fatal)
+        self._running: _Run | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What a task gets: no threads, no locks, no leases.
+        return {**self.__dict__, "_running": None}
+
+    @property
+    def _run(self) -> _Run:
+        if self._running is None:
+            self._running = _Run(self._options)
+        return self._running
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the first of the limits that were asked for: Spark takes only one.
+
+        It comes back to `latestOffset`, where it stands for all of them.
+        """
+        limits = self._options.limits
+        if limits.offsets_max is not None:
+            return ReadMaxRows(limits.offsets_max)
+        if limits.bytes_max is not None:
+            return ReadMaxBytes(limits.bytes_max)
+        if limits.offsets_min is not None:
+            return ReadMinRows(limits.offsets_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix where the query ends."""
+        self._run.planner.fix_target()
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
+        """Return where a query without a checkpoint begins; the same each time."""
+        return self._run.planner.initial().to_json()
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
+        """Return where the batch ends that begins at `start`; the same if there is none."""
+        run = self._run
+        begin = self._offsets(start)
+        end, waiting = run.planner.latest(begin, self._limits_of(limit))
+        run.newest = StreamOffsets(
+            begin.vhost,
+            {each.log.queue: replace(each.place, offset=each.end_offset) for each in waiting},
+        )
+        run.leases.keep({each.place.incarnation for each in waiting})
+        run.leases.take(
+            (each.log.queue, each.place.incarnation, each.place.offset) for each in waiting
+        )
+        return end.to_json()
+
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802 - Spark's name
+        """Return where the logs ended when a batch was planned last, for the query's progress."""
+        newest = self._run.newest
+        return None if newest is None else newest.to_json()
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        """Return what the tasks of a batch read: the same rows whenever it is asked for."""
+        run = self._run
+        ranges = list(ranges_between(self._offsets(start), self._offsets(end)))
+        run.leases.take((each.queue, each.incarnation, each.start_offset) for each in ranges)
+        planned = plan_ranges(self._options.shared, ranges, run.loss)
+        return [LogPartition(partition) for partition in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a partition; called in a task, on a copy of this object."""
+        return self._read(partition)
+
+    def commit(self, end: Offsets) -> None:
+        """Let retention have what is below `end`: Spark will not ask for it again.
+
+        Nothing else follows from it. Spark tells of a batch when it plans the next one, so of
+        the last batch of a query never.
+        """
+        for place in self._offsets(end).places.values():
+            self._run.leases.move(place.incarnation, place.offset)
+
+    def stop(self) -> None:
+        """Give the leases back."""
+        if self._running is not None:
+            self._running.leases.end()
+
+    def _offsets(self, found: Offsets) -> StreamOffsets:
+        return StreamOffsets.from_json(found, self._options.shared.vhost)
+
+    def _limits_of(self, limit: ReadLimit) -> Limits | None:
+        if isinstance(limit, ReadAllAvailable):
+            return None
+        if isinstance(limit, ReadMaxRows):
+            return replace(self._options.limits, offsets_max=limit.max_rows)
+        return self._options.limits
