@@ -15,11 +15,8 @@ are rebased upon.
 A table only goes forward: what is below the end of a queue is never added later.
 """
 
-import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -35,6 +32,7 @@ from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.exporting.tables.delta_actions import STATISTICS, add_action
 from appendlog.spark.exporting.tables.delta_columns import DeltaColumns
+from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors
 from appendlog.spark.exporting.tables.table_files import DATA_FOLDER, commit_note, table_file
 from appendlog.spark.exporting.tables.table_names import (
     OtherIncarnationError,
@@ -50,11 +48,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction
 
-LOG_FOLDER: Final = "_delta_log"
 COMMIT_TRIES: Final = 20
 """How often a commit begins again because somebody else changed another part of the table."""
 _INCARNATION_BITS: Final = (1 << 63) - 1
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class DeltaDestination:
@@ -95,7 +91,7 @@ class DeltaDestination:
 
     def covered(self) -> list[Range]:
         """Return all below the end of the queue's offsets in the table."""
-        with self._errors():
+        with table_errors(self._store.url):
             self._open()
             self._end = None
             if self._table is not None:
@@ -138,7 +134,7 @@ class DeltaDestination:
         actions = [add_action(table_file(self._store, file), self._log) for file in files]
         told = commit_note(self._log, job, files, gaps, corrupt)
         planned = self._end
-        with self._errors():
+        with table_errors(self._store.url):
             for _ in range(COMMIT_TRIES):
                 table = self._open_or_create()
                 self._columns.check(table)
@@ -252,24 +248,5 @@ class DeltaDestination:
         )
 
     def _sync(self) -> None:
-        """Make a commit in a directory durable: delta-rs leaves that to the kernel."""
-        if "://" in self._store.url:
-            return
-        folder = Path(self._store.url) / LOG_FOLDER
-        known = -1 if self._table is None else self._table.version()
-        written = [path for path in folder.glob("*.json") if int(path.stem.split(".")[0]) >= known]
-        for path in (*written, folder, folder.parent):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn what the library raises into one line."""
-        try:
-            yield
-        except (self._delta.exceptions.DeltaError, OSError) as error:
-            lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines()]
-            raise OutputError(f"{self._store.url}: {': '.join(filter(None, lines))}") from error
+        """Make the commits since the snapshot durable."""
+        sync_commits(self._store.url, -1 if self._table is None else self._table.version())

@@ -1,0 +1,51 @@
+"""What delta-rs leaves to others: that a commit is on the disk, and errors of one line."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.tables.table_names import lake_module
+
+LOG_FOLDER: Final = "_delta_log"
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def sync_commits(url: str, since_version: int) -> None:
+    """Make the commits to a table in a directory durable; object stores have done it already.
+
+    Args:
+        url: Of the table.
+        since_version: Commits before this one are durable.
+
+    Raises:
+        OSError: They cannot be synced.
+    """
+    if "://" in url:
+        return
+    folder = Path(url) / LOG_FOLDER
+    versions = ((path, path.stem.split(".")[0]) for path in folder.glob("*.json"))
+    written = [path for path, version in versions if int(version) >= since_version]
+    for path in (*written, folder, folder.parent):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def table_errors(url: str) -> Iterator[None]:
+    """Turn what the library raises into one line.
+
+    Raises:
+        OutputError: The library, or the file system, failed.
+    """
+    try:
+        yield
+    except (lake_module("deltalake").exceptions.DeltaError, OSError) as error:
+        lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines()]
+        raise OutputError(f"{url}: {': '.join(filter(None, lines))}") from error

@@ -1,0 +1,143 @@
+"""A stream's batches in a Delta table, each exactly once: a function for `foreachBatch`.
+
+Which batch of a query was the last is in the table: `amqplog-stream:<query>` is an application
+transaction whose version is the batch's number, in the same commit as its rows. Delta-rs does
+not refuse a number that was there before, so it is read first; and it refuses the commit if
+another process has committed under the same name since.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stream_sink import BatchFile, query_id, write_batch
+from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors
+from appendlog.spark.exporting.tables.table_names import lake_module
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+
+STREAMS_FOLDER: Final = "streams"
+"""Below it each query has a folder; a table's files stay where they were written."""
+COMMIT_TRIES: Final = 20
+
+
+class DeltaSink:
+    """Adds each batch of a stream to a Delta table, exactly once.
+
+    A table that is not there is created with the columns of the first batch.
+
+    Args:
+        store: The table's directory; no object store, so far.
+        query: Stands for the query in place of Spark's id of it.
+
+    Raises:
+        OutputError: The store is no directory.
+        LakeMissingError: The library is not installed.
+    """
+
+    def __init__(self, store: OutputStore, query: str | None = None) -> None:
+        if "://" in store.url:
+            raise OutputError(f"{store.url}: a stream can add to a Delta table in a directory only")
+        self._store = store
+        self._query = query
+        lake_module("deltalake")
+
+    def __call__(self, rows: "DataFrame", batch: int) -> None:
+        """Add a batch; nothing if it is there already.
+
+        Args:
+            rows: Of the batch.
+            batch: Its number.
+
+        Raises:
+            OutputError: It is not called by a query, the table has other columns, or it cannot be
+                read or written.
+        """
+        query = self._query or query_id(rows)
+        with table_errors(self._store.url):
+            table = self._open()
+            known = -1 if table is None else table.version()
+            if table is None:
+                table = self._create(rows)
+            if not _has(table, query, batch):
+                self._check(table, rows)
+                folder = f"{STREAMS_FOLDER}/{query}"
+                self._commit(table, query, batch, write_batch(rows, self._store, folder))
+            # Also if it was there: nobody knows whether the process that wrote it came this far.
+            sync_commits(self._store.url, known)
+
+    def _open(self) -> "DeltaTable | None":
+        delta = lake_module("deltalake")
+        try:
+            return delta.DeltaTable(self._store.url)  # type: ignore[no-any-return]
+        except delta.exceptions.TableNotFoundError:
+            return None
+
+    def _create(self, rows: "DataFrame") -> "DeltaTable":
+        delta = lake_module("deltalake")
+        # Spark and Delta write a schema down in the same way.
+        fields = [{**field, "nullable": True} for field in _fields(rows.schema.json())]
+        schema = delta.Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+        return delta.DeltaTable.create(  # type: ignore[no-any-return]
+            self._store.url, schema, mode="ignore"
+        )
+
+    def _check(self, table: "DeltaTable", rows: "DataFrame") -> None:
+        there = {field["name"]: field["type"] for field in _fields(table.schema().to_json())}
+        for field in _fields(rows.schema.json()):
+            name, kind = field["name"], field["type"]
+            if there.get(name) != kind:
+                found = f"is {there[name]}, not {kind}" if name in there else "is not in the table"
+                raise OutputError(f"{self._store.url}: column {name} of the stream {found}")
+
+    def _commit(
+        self, table: "DeltaTable", query: str, batch: int, files: Sequence[BatchFile]
+    ) -> None:
+        delta, transaction = lake_module("deltalake"), lake_module("deltalake.transaction")
+        actions = [_add_action(transaction, file) for file in files]
+        properties = transaction.CommitProperties(
+            app_transactions=[transaction.Transaction(_app_id(query), batch)],
+            custom_metadata={"amqplog.query": query, "amqplog.batch": str(batch)},
+        )
+        for _ in range(COMMIT_TRIES):
+            try:
+                table.create_write_transaction(
+                    actions, "append", table.schema(), commit_properties=properties
+                )
+            except delta.exceptions.CommitFailedError:
+                table = self._open() or table
+                if _has(table, query, batch):
+                    return
+                continue
+            return
+        raise OutputError(f"{self._store.url}: others change the table again and again")
+
+
+def _has(table: "DeltaTable", query: str, batch: int) -> bool:
+    committed = table.transaction_version(_app_id(query))
+    return committed is not None and committed >= batch
+
+
+def _app_id(query: str) -> str:
+    return f"amqplog-stream:{query}"
+
+
+def _fields(schema: str) -> list[dict[str, Any]]:
+    fields: list[dict[str, Any]] = json.loads(schema)["fields"]
+    return fields
+
+
+def _add_action(transaction: Any, file: BatchFile) -> Any:  # noqa: ANN401
+    return transaction.AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={},
+        modification_time=int(datetime.now(UTC).timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps({"numRecords": file.rows}),
+    )
