@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.export import (
     FileSettings,
@@ -19,6 +21,7 @@ from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.planning.bounds import Bound
+from cli import export_run
 from tests.spark.builders import StoredQueue
 
 PARQUET = FileSettings(ParquetFormat())
@@ -45,6 +48,21 @@ class LocalRunner:
             done_bytes += task.size_bytes
             on_done(done_bytes)
         return results
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch) -> LocalRunner:
+    """Let the command run its tasks in this process, wherever it would start Spark for them."""
+    runner = LocalRunner()
+
+    def run(
+        _: object, tasks: Sequence[FileTask], on_done: Callable[[int], None]
+    ) -> list[TaskResult]:
+        on_done(0)
+        return runner.run(tasks, on_done)
+
+    monkeypatch.setattr(export_run._StartingRunner, "run", run)
+    monkeypatch.setattr(export_run, "check_java", lambda: None)
+    return runner
 
 
 def destination(stored: StoredQueue, out: Path) -> FilesDestination:

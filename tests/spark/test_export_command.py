@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,10 @@ from appendlog.spark.exporting import export_plan
 from appendlog.spark.exporting.file_task import FileTask, TaskResult
 from appendlog.spark.exporting.spark_runner import SparkRunner
 from cli import export as export_module
-from cli import export_run
 from cli.main import main
 from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
-from tests.spark.local_exports import LocalRunner
+from tests.spark.local_exports import LocalRunner, run_here
 from tests.spark.plain_reader import written_rows
 
 
@@ -44,16 +42,7 @@ def queues(data: Path) -> list[StoredQueue]:
 
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> LocalRunner:
-    """Run tasks here, wherever the command would start Spark for them."""
-    runner = LocalRunner()
-
-    def run(_: object, tasks: Sequence[FileTask], on_done: Any) -> list[TaskResult]:
-        on_done(0)
-        return runner.run(tasks, on_done)
-
-    monkeypatch.setattr(export_run._StartingRunner, "run", run)
-    monkeypatch.setattr(export_run, "check_java", lambda: None)
-    return runner
+    return run_here(monkeypatch)
 
 
 def export(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -187,8 +176,16 @@ def test_what_is_acked_is_told_with_the_checkpoint(
 
 @pytest.mark.parametrize(
     ("since", "first"),
-    [("100", 100), ("earliest", 0), ("1s", None), ("2h ago", None), ("latest", None)]
-    + [("2023-11-14", 0), ("2023-11-14T22:13:20.1Z", 100), ("2023-11-14T23:13:20.1+01:00", 100)],
+    [
+        ("100", 100),
+        ("earliest", 0),
+        ("1s", None),
+        ("2h ago", None),
+        ("latest", None),
+        ("2023-11-14", 0),
+        ("2023-11-14T22:13:20.1Z", 100),
+        ("2023-11-14T23:13:20.1+01:00", 100),
+    ],
 )
 def test_where_to_begin_can_be_said_in_many_ways(
     queues: list[StoredQueue], capsys: pytest.CaptureFixture[str], since: str, first: int | None
