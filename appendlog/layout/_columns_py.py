@@ -2,18 +2,27 @@
 
 One source, two builds, as `_walking_py`. It works in two passes, so that every buffer is
 made once, in its size: `find_fields` notes where the fields of each message lie and how long
-the columns become, `copy_field` fills one column. `decode_tables` makes maps of headers.
+the columns become, `copy_field` fills one column. Headers are for `_tables_py`, which goes on
+from there.
 
 Pure: no I/O, no state, no Arrow. What it does is said in `appendlog.layout.columns`; layouts:
-docs/log-format.md, section 5, and AMQP 0-9-1, sections 4.2.5.5 and 4.2.6.1.
+docs/log-format.md, section 5, and AMQP 0-9-1, section 4.2.6.1.
 """
+
+# The names of `POINTERS` are not names of this module to the compiler, nor to the linters.
+# mypy: disable-error-code="name-defined"
+# ruff: noqa: F821
 
 from __future__ import annotations
 
 from array import array
 from mmap import mmap
 
+from appendlog.layout import _places_py
+
 COMPILED = __name__.endswith("_c")
+if not COMPILED:  # the compiled build has them from the .pxd
+    globals().update(_places_py.POINTERS)
 
 ReadableBuffer = bytes | memoryview | mmap
 
@@ -24,22 +33,12 @@ VALUE = 3
 PROPERTIES = 4
 FIELDS = 18
 
-TABLES_DONE = 0
-TABLES_FULL = 1
-TABLES_RARE = 2
-
-TEXT_VALUES = 0
-RAW_VALUES = 1
-
 _HEADERS = 6
 _DELIVERY_MODE = 7
 _PRIORITY = 8
 _TIMESTAMP = 13
 _INT32_MAX = (1 << 31) - 1
-_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _TIMESTAMP_SECONDS_MAX = (2**63 - 1) // 1_000_000
-_TABLE_BYTES_MAX = 16 << 20  # headers.HEADERS_BYTES_MAX
-_ENTRIES_MAX = 64  # more are looked through for repeated keys by who has a dict
 _NANOSECONDS_PER_MICROSECOND = 1000
 
 
@@ -47,6 +46,7 @@ def find_fields(
     data: ReadableBuffer,
     positions: array[int],
     lengths: array[int],
+    base: int,
     row: int,
     room: int,
     fields: array[int],
@@ -71,6 +71,7 @@ def find_fields(
             with_properties = True
     if (
         row < 0
+        or base < 0
         or room < 8
         or room % 8
         or row + count >= room
@@ -83,15 +84,11 @@ def find_fields(
         or len(microseconds) < room
     ):
         raise ValueError(f"no room for rows [{row}, {row + count}) of {slot_count} columns")
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-    else:
-        octets = view
-    places = found
-    position_places, length_places = positions, lengths
-    field_places, text_places = fields, is_text
-    start_places, end_places, bit_places = starts, ends, bits
-    number_places, time_places = octet_numbers, microseconds
+    octets, places = octets_of(data), longs_of(found)
+    position_places, length_places = uints_of(positions), uints_of(lengths)
+    field_places, text_places = ints_of(fields), ints_of(is_text)
+    start_places, end_places, bit_places = longs_of(starts), ints_of(ends), stores_of(bits)
+    number_places, time_places = shorts_of(octet_numbers), longs_of(microseconds)
     data_bytes = len(view)
     unreadable = 0
     for index in range(count):
@@ -126,12 +123,17 @@ def find_fields(
                 start_places[to] = 0
                 end_places[to + 1] = end_places[to]
                 continue
-            if text_places[slot] and not is_utf8(octets, start, start + size):
+            stop = start + size
+            if (
+                text_places[slot]
+                and ascii_end(octets, start, stop) < stop
+                and not is_utf8(octets, start, stop)
+            ):
                 text = bytes(octets[start : start + size]).decode("utf-8", "replace").encode()
                 start = ~len(extra)
                 size = len(text)
                 extra += text
-            start_places[to] = start
+            start_places[to] = start + base if start >= 0 else start
             size += end_places[to]
             if size > _INT32_MAX:
                 raise ValueError("a column of more than 2 GiB")
@@ -154,13 +156,8 @@ def copy_field(
     view = memoryview(data)
     if first < 0 or count < 0 or first + count >= len(ends) or first + count > len(starts):
         raise ValueError(f"[{first}, {first + count}) is not inside {len(starts)} places")
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-        others = octets_of(extra)  # type: ignore[name-defined]  # noqa: F821
-        stores = stores_of(target)  # type: ignore[name-defined]  # noqa: F821
-    else:
-        octets, others, stores = view, memoryview(extra), target
-    start_places, end_places = starts, ends
+    octets, others, stores = octets_of(data), octets_of(extra), stores_of(target)
+    start_places, end_places = longs_of(starts), ints_of(ends)
     data_bytes, spare_bytes, target_bytes = len(view), len(extra), len(target)
     for place in range(first, first + count):
         start = start_places[place]
@@ -173,88 +170,11 @@ def copy_field(
         if start >= 0:
             if start + size > data_bytes:
                 raise ValueError(f"field at {start} is not inside {data_bytes} bytes")
-            _copy(stores, to, octets, start, size)
+            copy_octets(stores, to, octets, start, size)
         else:
             if ~start + size > spare_bytes:
                 raise ValueError(f"text at {~start} is not inside {spare_bytes} bytes")
-            _copy(stores, to, others, ~start, size)
-
-
-def decode_tables(
-    data: ReadableBuffer,
-    starts: array[int],
-    ends: memoryview,
-    bits: bytearray,
-    first: int,
-    first_bit: int,
-    row: int,
-    until_row: int,
-    form: int,
-    map_ends: memoryview,
-    keys: memoryview,
-    key_ends: memoryview,
-    values: memoryview,
-    value_ends: memoryview,
-    value_bits: memoryview,
-    sums: array[int],
-) -> tuple[int, int]:
-    """Make entries of headers tables. See `appendlog.layout.columns`."""
-    view = memoryview(data)
-    if (
-        row < 0
-        or until_row >= len(map_ends)
-        or first + until_row >= len(ends)
-        or first + until_row > len(starts)
-        or first_bit + (until_row + 7 >> 3) > len(bits)
-        or len(sums) < 3
-    ):
-        raise ValueError(f"rows [{row}, {until_row}) are not inside their columns")
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
-        key_stores = stores_of(keys)  # type: ignore[name-defined]  # noqa: F821
-        value_stores = stores_of(values)  # type: ignore[name-defined]  # noqa: F821
-        value_bit_stores = stores_of(value_bits)  # type: ignore[name-defined]  # noqa: F821
-    else:
-        octets, key_stores, value_stores, value_bit_stores = view, keys, values, value_bits
-    key_end_places, value_end_places, sum_places = key_ends, value_ends, sums
-    start_places, end_places, bit_places, map_places = starts, ends, bits, map_ends
-    entries_room = min(len(key_ends) - 1, len(value_ends) - 1, 8 * len(value_bits))
-    keys_room, values_room = len(keys), len(values)
-    data_bytes = len(view)
-    while row < until_row:
-        size = end_places[first + row + 1] - end_places[first + row]
-        if not bit_places[first_bit + (row >> 3)] & 1 << (row & 7):
-            map_places[row + 1] = sum_places[0]
-            row += 1
-            continue
-        start = start_places[first + row]
-        if start < 0 or start + size > data_bytes:
-            raise ValueError(f"table at {start} is not inside {data_bytes} bytes")
-        if size > _TABLE_BYTES_MAX:
-            return TABLES_RARE, row
-        # The shortest entry has two octets; no text is more than twice as long as its entry.
-        if (
-            sum_places[0] + min(size // 2, _ENTRIES_MAX) > entries_room
-            or sum_places[1] + size > keys_room
-            or sum_places[2] + 2 * size > values_room
-        ):
-            return TABLES_FULL, row
-        if not _add_table(
-            octets,
-            start,
-            start + size,
-            form,
-            key_stores,
-            key_end_places,
-            value_stores,
-            value_end_places,
-            value_bit_stores,
-            sum_places,
-        ):
-            return TABLES_RARE, row
-        map_places[row + 1] = sum_places[0]
-        row += 1
-    return TABLES_DONE, row
+            copy_octets(stores, to, others, ~start, size)
 
 
 def fill_range(target: memoryview, at: int, first: int, count: int) -> None:
@@ -283,8 +203,7 @@ def fill_microseconds(target: memoryview, at: int, times_ns: array[int]) -> None
 
 def is_utf8(octets: memoryview, at: int, end: int) -> bool:
     """Tell whether `[at, end)` is UTF-8 as Python's strict decoder has it."""
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        at = ascii_end(octets, at, end)  # type: ignore[name-defined]  # noqa: F821
+    at = ascii_end(octets, at, end)
     while at < end:
         first = octets[at]
         at += 1
@@ -401,7 +320,7 @@ def _find_property(octets: memoryview, at: int, end: int, field: int, places: ar
         if end - at < 8:
             return -1
         at += 8
-        seconds = _unsigned(octets, start, 8)
+        seconds = big_endian(octets, start, 8)
         if seconds > _TIMESTAMP_SECONDS_MAX:
             return at
         start = seconds * 1_000_000
@@ -414,7 +333,7 @@ def _find_property(octets: memoryview, at: int, end: int, field: int, places: ar
         if field == _HEADERS:
             if end - at < 4:
                 return -1
-            size = _unsigned(octets, at, 4)
+            size = big_endian(octets, at, 4)
             start = at + 4
         else:
             if at >= end:
@@ -427,162 +346,3 @@ def _find_property(octets: memoryview, at: int, end: int, field: int, places: ar
     places[2 * field] = start
     places[2 * field + 1] = size
     return at
-
-
-def _add_table(
-    octets: memoryview,
-    at: int,
-    end: int,
-    form: int,
-    keys: memoryview,
-    key_ends: memoryview,
-    values: memoryview,
-    value_ends: memoryview,
-    value_bits: memoryview,
-    sums: array[int],
-) -> bool:
-    """Add the entries of a table with room for all; False, and nothing, if it is a rare one."""
-    first = entries = sums[0]
-    key_at = sums[1]
-    value_at = sums[2]
-    one = 1  # as wide as `seen` is in C
-    seen = 0
-    while at < end:
-        size = octets[at]
-        start = at + 1
-        at = start + size
-        if at >= end or entries - first >= _ENTRIES_MAX or not is_utf8(octets, start, at):
-            return False
-        kind = octets[at]
-        at += 1
-        if form == TEXT_VALUES:
-            mark = one << ((size * 7 + (octets[start] if size else 0)) & 63)
-            if seen & mark and _is_known(keys, key_ends, first, entries, octets, start, size):
-                return False
-            seen |= mark
-        _copy(keys, key_at, octets, start, size)
-        key_at += size
-        value_bits[entries >> 3] |= 1 << (entries & 7)
-        width = 0
-        is_signed = False
-        if kind == 0x53 or (kind == 0x78 and form == RAW_VALUES):  # S, x
-            if end - at < 4:
-                return False
-            size = _unsigned(octets, at, 4)
-            at += 4
-            if size > end - at or (form == TEXT_VALUES and not is_utf8(octets, at, at + size)):
-                return False
-            _copy(values, value_at, octets, at, size)
-            value_at += size
-            at += size
-        elif kind == 0x56:  # V
-            value_bits[entries >> 3] &= 0xFF ^ (1 << (entries & 7))
-        elif kind == 0x74:  # t
-            if at >= end:
-                return False
-            value_at = _put_truth(values, value_at, octets[at] != 0)
-            at += 1
-        elif kind == 0x6C or kind == 0x4C or kind == 0x54:  # l, L, T
-            width = 8
-            is_signed = kind != 0x54
-        elif kind == 0x49 or kind == 0x69:  # I, i
-            width = 4
-            is_signed = kind == 0x49
-        elif kind == 0x73 or kind == 0x75:  # s, u
-            width = 2
-            is_signed = kind == 0x73
-        elif kind == 0x62 or kind == 0x42:  # b, B
-            width = 1
-            is_signed = kind == 0x62
-        else:
-            return False
-        if width:
-            if end - at < width:
-                return False
-            value_at = _put_digits(values, value_at, octets, at, width, is_signed)
-            at += width
-        entries += 1
-        key_ends[entries] = key_at
-        value_ends[entries] = value_at
-    sums[0] = entries
-    sums[1] = key_at
-    sums[2] = value_at
-    return True
-
-
-def _is_known(
-    keys: memoryview,
-    key_ends: memoryview,
-    first: int,
-    entries: int,
-    octets: memoryview,
-    start: int,
-    size: int,
-) -> bool:
-    """Tell whether one of the entries `[first, entries)` has this key."""
-    for entry in range(first, entries):
-        at = key_ends[entry]
-        if key_ends[entry + 1] - at == size and _is_same(keys, at, octets, start, size):
-            return True
-    return False
-
-
-def _put_truth(values: memoryview, at: int, is_true: bool) -> int:
-    """Write `true` or `false`; return where it ends."""
-    size = 4 if is_true else 5
-    if is_true:
-        values[at] = 0x74
-        values[at + 1] = 0x72
-        values[at + 2] = 0x75
-    else:
-        values[at] = 0x66
-        values[at + 1] = 0x61
-        values[at + 2] = 0x6C
-        values[at + 3] = 0x73
-    values[at + size - 1] = 0x65
-    return at + size
-
-
-def _put_digits(
-    values: memoryview, to: int, octets: memoryview, at: int, width: int, is_signed: bool
-) -> int:
-    """Write an integer of `width` octets in decimal; return where it ends."""
-    raw = _unsigned(octets, at, width)
-    if is_signed and octets[at] & 0x80:
-        values[to] = 0x2D
-        to += 1
-        raw = (~raw & (_ALL_BITS >> (64 - 8 * width))) + 1
-    rest = raw
-    end = to + 1
-    while rest >= 10:
-        rest = rest // 10
-        end += 1
-    place = end
-    while place > to:
-        place -= 1
-        values[place] = 0x30 + raw % 10
-        raw = raw // 10
-    return end
-
-
-def _unsigned(octets: memoryview, at: int, width: int) -> int:
-    """Load a big-endian number of at most 8 octets."""
-    value = octets[at]
-    for place in range(at + 1, at + width):
-        value = value << 8 | octets[place]
-    return value
-
-
-def _copy(stores: memoryview, to: int, octets: memoryview, start: int, size: int) -> None:
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        copy_octets(stores, to, octets, start, size)  # type: ignore[name-defined]  # noqa: F821
-    else:
-        stores[to : to + size] = octets[start : start + size]
-
-
-def _is_same(stores: memoryview, at: int, octets: memoryview, start: int, size: int) -> bool:
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-        same = is_same(stores, at, octets, start, size)  # type: ignore[name-defined]  # noqa: F821
-    else:
-        same = stores[at : at + size] == octets[start : start + size]
-    return bool(same)

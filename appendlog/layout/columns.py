@@ -1,11 +1,11 @@
-"""The columns kernel, compiled where it was built, interpreted otherwise.
+"""The kernels that make columns, compiled where they were built, interpreted otherwise.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted source; `AMQP_SERVER_REQUIRE_COMPILED=1`
-refuses to load without the compiled one. It fills the buffers that Apache Arrow's columns are
+`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
+refuses to load without the compiled ones. They fill the buffers that Apache Arrow's columns are
 made of. All buffers are the caller's, all are proved long enough before anything is written.
 
-    find_fields(data, positions, lengths, row, room, fields, is_text, with_properties,
-                starts, ends, bits, octet_numbers, microseconds, extra)
+    find_fields(data, positions, lengths, base, row, room, fields, is_text,
+                with_properties, starts, ends, bits, octet_numbers, microseconds, extra)
         -> (unreadable, malformed)
 
 Note where the fields of messages lie: the messages at `positions` of `data`, as `walk_chunks`
@@ -16,7 +16,7 @@ each slot whether it must be UTF-8. What is not is written with U+FFFD in place 
 as Python's `decode("utf-8", "replace")` does, behind `extra`. All of these have `room` places
 for each slot, one behind the other; `room` is a multiple of 8 and more than all rows:
 
-- `starts`: where the field lies in `data`; `~start` in `extra`,
+- `starts`: where the field lies in `data`, plus `base`; `~start` in `extra`,
 - `ends` (int32): place `row + 1` is where the field ends in the column of its slot, which is
   longer than the one before by the field; place 0 is the caller's,
 - `bits`: set where there is such a field; zeros before, and three slots more: for delivery
@@ -31,7 +31,8 @@ buffers that are too short, for a message outside of `data`, and for a column ov
     copy_field(data, extra, starts, ends, first, count, target)
 
 Copy what `find_fields` found into `target`, the bytes of one column: places
-`[first, first + count)` of `starts` and `ends`, `data` being the buffer that they were found in.
+`[first, first + count)` of `starts` and `ends`. `data` is the buffer that they were found in, or
+one that has it at their `base`.
 
     decode_tables(data, starts, ends, bits, first, first_bit, row, until_row, form, map_ends,
                   keys, key_ends, values, value_ends, value_bits, sums)
@@ -39,18 +40,20 @@ Copy what `find_fields` found into `target`, the bytes of one column: places
 
 Make entries of the headers tables that were found in the slot whose places begin at `first` and
 whose bits begin at octet `first_bit`. `form` says what of: `TEXT_VALUES`, the text of
-`appendlog.layout.headers`, or `RAW_VALUES`: strings and byte arrays as they are, numbers as that
-text. `map_ends[row + 1]` becomes the number of entries behind that row. Entries have their key
-and value in `keys` and `values` up to `key_ends` and `value_ends` (int32) and a bit in
-`value_bits`. `sums`
-(int64) are how many entries, octets of keys and of values there are, before and after. Stops with
+`appendlog.layout.headers`; `RAW_VALUES`, strings and byte arrays as they are, numbers as that text;
+or `JSON_TEXT`, the text of `appendlog.layout.headers_json`. `map_ends[row + 1]` becomes the number
+of entries behind that row. Entries have their key and value in `keys` and `values` up to
+`key_ends` and `value_ends` (int32) and a bit in `value_bits`. JSON is in `values` up to
+`map_ends`, and there are no entries. `sums` (int64) are how many entries, octets of keys and
+octets of values there are, before and after. Stops with
 
 - TABLES_DONE: at `until_row`,
 - TABLES_FULL: before a row for which there may be no room: a table of n octets needs as many for
-  keys, 2n for values and n / 2 entries (at most 64),
-- TABLES_RARE: before a row with a table that the kernel leaves to `headers`: kinds that are
-  rare (floats, decimals, tables, arrays, as text also byte arrays), more than 64 entries or
-  16 MiB, as text a key that comes twice, text that is not UTF-8, bytes that do not add up.
+  keys, 2n for values and n / 2 entries (at most 64), as JSON 6n + 2 for values,
+- TABLES_RARE: before a row with a table that is left to the caller: kinds that are rare (floats,
+  decimals, tables, arrays, and byte arrays unless raw), text that is not UTF-8 unless raw, more
+  than 16 MiB, bytes that do not add up; as entries more than 64, or a key that comes twice in
+  `TEXT_VALUES`.
 
     fill_range(target, at, first, count)
     fill_microseconds(target, at, times_ns)
@@ -62,28 +65,34 @@ from __future__ import annotations
 
 import os
 from array import array
+from dataclasses import dataclass
 from typing import Protocol
 
-from appendlog.layout import _columns_py
+from appendlog.layout import _columns_py, _tables_py
 from appendlog.layout._columns_py import (
     ENVELOPE,
     EXCHANGE,
     KEY,
     PROPERTIES,
+    VALUE,
+    ReadableBuffer,
+)
+from appendlog.layout._tables_py import (
+    JSON_TEXT,
     RAW_VALUES,
     TABLES_DONE,
     TABLES_FULL,
     TABLES_RARE,
     TEXT_VALUES,
-    VALUE,
-    ReadableBuffer,
 )
 
 __all__ = [
     "COMPILED",
     "ENVELOPE",
     "EXCHANGE",
-    "KERNEL",
+    "INTERPRETED",
+    "JSON_TEXT",
+    "KERNELS",
     "KEY",
     "PROPERTIES",
     "RAW_VALUES",
@@ -93,8 +102,10 @@ __all__ = [
     "TEXT_VALUES",
     "VALUE",
     "ColumnsKernel",
+    "Kernels",
     "ReadableBuffer",
-    "load_kernel",
+    "TablesKernel",
+    "load_kernels",
 ]
 
 
@@ -106,6 +117,7 @@ class ColumnsKernel(Protocol):
         data: ReadableBuffer,
         positions: array[int],
         lengths: array[int],
+        base: int,
         row: int,
         room: int,
         fields: array[int],
@@ -132,6 +144,16 @@ class ColumnsKernel(Protocol):
     ) -> None:
         """Fill one column with what was found."""
 
+    def fill_range(self, target: memoryview, at: int, first: int, count: int) -> None:
+        """Write numbers in a row."""
+
+    def fill_microseconds(self, target: memoryview, at: int, times_ns: array[int]) -> None:
+        """Write times."""
+
+
+class TablesKernel(Protocol):
+    """What both builds of `_tables_py` offer; documented at the top of this module."""
+
     def decode_tables(
         self,
         data: ReadableBuffer,
@@ -153,28 +175,39 @@ class ColumnsKernel(Protocol):
     ) -> tuple[int, int]:
         """Make entries of headers tables."""
 
-    def fill_range(self, target: memoryview, at: int, first: int, count: int) -> None:
-        """Write numbers in a row."""
 
-    def fill_microseconds(self, target: memoryview, at: int, times_ns: array[int]) -> None:
-        """Write times."""
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Both kernels, of one build.
+
+    Attributes:
+        columns: Of `_columns_py`.
+        tables: Of `_tables_py`.
+    """
+
+    columns: ColumnsKernel
+    tables: TablesKernel
 
 
-def load_kernel() -> tuple[ColumnsKernel, bool]:
-    """Return the kernel that the environment asks for, and whether it is compiled.
+INTERPRETED: Kernels = Kernels(_columns_py, _tables_py)
+
+
+def load_kernels() -> tuple[Kernels, bool]:
+    """Return the kernels that the environment asks for, and whether they are compiled.
 
     Raises:
-        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and the compiled kernel is missing.
+        ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and a compiled kernel is missing.
     """
     if os.environ.get("AMQP_SERVER_PURE_PYTHON") != "1":
         try:
-            import appendlog.layout._columns_c as kernel
+            import appendlog.layout._columns_c as columns
+            import appendlog.layout._tables_c as tables
         except ImportError:
             if os.environ.get("AMQP_SERVER_REQUIRE_COMPILED") == "1":
                 raise
         else:
-            return kernel, True
-    return _columns_py, False
+            return Kernels(columns, tables), True
+    return INTERPRETED, False
 
 
-KERNEL, COMPILED = load_kernel()
+KERNELS, COMPILED = load_kernels()

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from appendlog.layout import _columns_c, _columns_py
-from appendlog.layout.columns import KEY, TEXT_VALUES, VALUE, load_kernel
+from appendlog.layout import _columns_c, _columns_py, _tables_c, _tables_py
+from appendlog.layout.columns import (
+    INTERPRETED,
+    KEY,
+    TEXT_VALUES,
+    VALUE,
+    Kernels,
+    load_kernels,
+)
 from appendlog.layout.message import encode_message
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.arrow_batches import BatchBuilder
@@ -24,6 +31,7 @@ from appendlog.spark.schema.forms import HEADERS_FORMS, kafka_rows, with_headers
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
 from tests.spark.test_headers import VALUES, as_headers
 
+COMPILED = Kernels(_columns_c, _tables_c)
 kernels = pytest.mark.parametrize("kernel", [_columns_c, _columns_py], ids=["compiled", "pure"])
 
 short = st.one_of(
@@ -108,8 +116,8 @@ def check(parts: list[Records], schema: RowSchema) -> None:
     """Check that all decoders make the same of records, also when they do it again."""
     expected, undecodable = built(BatchBuilder("/", "q", schema), parts)
     for decoder in (
-        KernelDecoder("/", "q", schema, _columns_c),
-        KernelDecoder("/", "q", schema, _columns_py),
+        KernelDecoder("/", "q", schema, COMPILED),
+        KernelDecoder("/", "q", schema, INTERPRETED),
         NumpyDecoder("/", "q", schema),
     ):
         for times in (1, 2):
@@ -187,6 +195,25 @@ def test_a_body_of_megabytes_and_many_rows_are_whole() -> None:
     )
 
 
+def test_parts_of_one_buffer_and_of_several_are_told_apart() -> None:
+    messages = all_kinds_of_messages()
+    whole = records_of(messages)
+    parts = [
+        Records(
+            whole.buffer,
+            range(at, at + 2),
+            whole.positions[at : at + 2],
+            whole.lengths[at : at + 2],
+            whole.timestamps_ns[at : at + 2],
+        )
+        for at in range(0, 8, 2)
+    ]
+    others = [records_of([message], [100 + at]) for at, message in enumerate(messages)]
+    large = records_of([encode_message(1, b"", b"k", b"", bytes(17 << 20))], [1000])
+    for mixed in (parts, [*parts[:2], *others, *parts[2:]], [*others, large, *parts]):
+        check(mixed, KNOWN_ROWS)
+
+
 def test_headers_of_many_kilobytes_are_whole() -> None:
     wide = b"".join(b"\x01%c" % (n % 256) + b"l" + b"\x80" * 8 for n in range(60))
     wider = b"".join(b"\x02%02xl" % n + b"\x80" * 8 for n in range(200))
@@ -215,7 +242,7 @@ def arguments(rows: int = 2, room: int = 8) -> list[object]:
     times = memoryview(bytearray(8 * room)).cast("q")
     wanted = (array("i", [KEY, VALUE]), array("i", [1, 0]), True)
     places = (starts, ends, bits, numbers, times, bytearray())
-    return [records.buffer, records.positions, records.lengths, 0, room, *wanted, *places]
+    return [records.buffer, records.positions, records.lengths, 0, 0, room, *wanted, *places]
 
 
 @kernels
@@ -225,19 +252,20 @@ def arguments(rows: int = 2, room: int = 8) -> list[object]:
         (2, array("I", [1])),
         (2, array("I", [60, 10_000])),
         (3, -1),
-        (3, 6),
-        (4, 4),
-        (4, 9),
-        (4, 0),
-        (4, 16),
-        (5, array("i", [KEY, 18])),
-        (5, array("i", [-1, KEY])),
-        (6, array("i", [1])),
-        (8, array("q", [0])),
-        (9, memoryview(bytearray(60)).cast("i")),
-        (10, bytearray(4)),
-        (11, memoryview(bytearray(8)).cast("h")),
-        (12, memoryview(bytearray(8)).cast("q")),
+        (4, -1),
+        (4, 6),
+        (5, 4),
+        (5, 9),
+        (5, 0),
+        (5, 16),
+        (6, array("i", [KEY, 18])),
+        (6, array("i", [-1, KEY])),
+        (7, array("i", [1])),
+        (9, array("q", [0])),
+        (10, memoryview(bytearray(60)).cast("i")),
+        (11, bytearray(4)),
+        (12, memoryview(bytearray(8)).cast("h")),
+        (13, memoryview(bytearray(8)).cast("q")),
     ],
 )
 def test_places_that_are_too_few_are_refused(kernel: ModuleType, at: int, value: object) -> None:
@@ -251,7 +279,7 @@ def test_places_that_are_too_few_are_refused(kernel: ModuleType, at: int, value:
 @kernels
 def test_a_column_of_more_than_2_gib_is_refused(kernel: ModuleType) -> None:
     given_arguments = arguments()
-    ends = given_arguments[9]
+    ends = given_arguments[10]
     assert isinstance(ends, memoryview)
     ends[0] = (1 << 31) - 10
     with pytest.raises(ValueError, match="2 GiB"):
@@ -281,7 +309,7 @@ def test_fields_are_copied_only_inside_their_buffers(kernel: ModuleType) -> None
         copy(b"abcdefghi", [0, 0])
 
 
-@kernels
+@pytest.mark.parametrize("kernel", [_tables_c, _tables_py], ids=["compiled", "pure"])
 def test_tables_are_decoded_only_inside_their_buffers(kernel: ModuleType) -> None:
     ends = memoryview(bytearray(12)).cast("i")
     ends[1], ends[2] = 3, 6
@@ -334,9 +362,10 @@ def test_numbers_are_written_only_inside_their_buffer(kernel: ModuleType) -> Non
         kernel.fill_microseconds(target, 2, array("q", [1, 2]))
 
 
-def test_the_compiled_kernel_is_compiled() -> None:
-    assert not str(_columns_c.__file__).endswith(".py")
-    assert not _columns_py.COMPILED
+@pytest.mark.parametrize(("built", "source"), [(_columns_c, _columns_py), (_tables_c, _tables_py)])
+def test_the_compiled_kernel_is_compiled(built: ModuleType, source: ModuleType) -> None:
+    assert not str(built.__file__).endswith(".py")
+    assert not source.COMPILED
 
 
 @pytest.mark.parametrize("wish", ["AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"])
@@ -344,16 +373,17 @@ def test_the_environment_chooses_the_build(monkeypatch: pytest.MonkeyPatch, wish
     monkeypatch.delenv("AMQP_SERVER_PURE_PYTHON", raising=False)
     monkeypatch.setenv(wish, "1")
     is_pure = wish.endswith("PYTHON")
-    assert load_kernel() == (_columns_py if is_pure else _columns_c, not is_pure)
+    assert load_kernels() == (INTERPRETED if is_pure else COMPILED, not is_pure)
 
 
+@pytest.mark.parametrize("missing", ["_columns_c", "_tables_c"])
 def test_without_a_compiled_build_the_interpreted_one_is_used_unless_that_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     for name in ("AMQP_SERVER_PURE_PYTHON", "AMQP_SERVER_REQUIRE_COMPILED"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setitem(sys.modules, "appendlog.layout._columns_c", None)
-    assert load_kernel() == (_columns_py, False)
+    monkeypatch.setitem(sys.modules, f"appendlog.layout.{missing}", None)
+    assert load_kernels() == (INTERPRETED, False)
     monkeypatch.setenv("AMQP_SERVER_REQUIRE_COMPILED", "1")
     with pytest.raises(ImportError):
-        load_kernel()
+        load_kernels()

@@ -1,58 +1,45 @@
-"""A column of headers under construction: entries in flat buffers that grow.
+"""A column of headers under construction, in flat buffers that grow.
 
-Most tables the kernel takes; what it leaves is decoded here, one table at a time.
+Most tables the kernel takes; what it leaves is decoded by `_put`, one table at a time.
 """
 
+from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Iterable
 from typing import Final
 
 import pyarrow as pa
 
-from appendlog.layout.columns import TABLES_DONE, TABLES_FULL, ColumnsKernel, ReadableBuffer
+from appendlog.layout.columns import TABLES_DONE, TABLES_FULL, ReadableBuffer, TablesKernel
 from appendlog.layout.headers import MalformedHeadersError
 from appendlog.spark.decoding.column_buffers import ColumnBuffer
 from appendlog.spark.decoding.found_fields import FoundFields
 
-Entries = Iterable[tuple[bytes, bytes | None]]
-"""Keys and values of one table; None is a null."""
-
+ENTRIES_OF_TABLE: Final = 64
+"""So many the kernel takes of one table at most."""
 _ENTRIES: Final = 4096
 _BYTES: Final = 64 << 10
-_ENTRIES_OF_TABLE: Final = 64
-"""So many the kernel takes of one table at most."""
 
 
-class HeadersBuffers:
+class HeadersBuffers(ABC):
     """Makes one column of headers, for one batch after the other.
 
     Args:
         kernel: To use.
         form: Of the values, as the kernel has it.
-        decode: Makes the entries of a table that the kernel leaves to us; raises
-            MalformedHeadersError.
-        arrow_type: Of the column: a map, or a list of structures, of a string and another.
+        arrow_type: Of the column.
     """
 
-    def __init__(
-        self,
-        kernel: ColumnsKernel,
-        form: int,
-        decode: Callable[[bytes], Entries],
-        arrow_type: pa.DataType,
-    ) -> None:
+    def __init__(self, kernel: TablesKernel, form: int, arrow_type: pa.DataType) -> None:
         self._kernel = kernel
         self._form = form
-        self._decode = decode
         self._type = arrow_type
-        self._entry_type = arrow_type.field(0).type
+        # What the batch before had, here a guess: entries, octets of keys, octets of values.
         self._sums = array("q", (_ENTRIES, _BYTES, _BYTES))
 
     def column(
         self,
         batch: FoundFields,
         slot: int,
-        buffers: Iterable[tuple[ReadableBuffer, int]],
         rows: int,
     ) -> tuple[pa.Array, int]:
         """Return the column, and how many of its tables do not add up: they are null.
@@ -60,12 +47,11 @@ class HeadersBuffers:
         Args:
             batch: What was found in the messages.
             slot: Of the headers.
-            buffers: Where the rows lie, and how many in each.
             rows: All of them.
         """
         self._begin(rows)
         row = malformed = 0
-        for data, count in buffers:
+        for data, count in batch.pieces:
             malformed += self._add(batch, slot, data, row, row + count)
             row += count
         return self._array(batch.validity(slot), rows), malformed
@@ -76,7 +62,7 @@ class HeadersBuffers:
         self._sums = array("q", (0, 0, 0))
         self._row_ends = ColumnBuffer(rows + 1, "i")
         self._row_ends.view[0] = 0
-        self._make_buffers(entries + _ENTRIES_OF_TABLE, key_bytes, value_bytes)
+        self._make_buffers(entries + ENTRIES_OF_TABLE, key_bytes, value_bytes)
 
     def _make_buffers(self, entries: int, key_bytes: int, value_bytes: int) -> None:
         self._keys, self._values = ColumnBuffer(key_bytes, "B"), ColumnBuffer(value_bytes, "B")
@@ -114,35 +100,15 @@ class HeadersBuffers:
             start = batch.starts[first + row]
             size = batch.ends[first + row + 1] - batch.ends[first + row]
             if status == TABLES_FULL:
-                self._make_room(_ENTRIES_OF_TABLE, size, 2 * size)
+                self._make_room_for(size)
                 continue
             try:
-                self._put(list(self._decode(bytes(data[start : start + size]))))
+                self._put(bytes(data[start : start + size]))
             except MalformedHeadersError:
                 malformed += 1
                 batch.bits[first_bit + (row >> 3)] &= ~(1 << (row & 7))
             row += 1
-            self._row_ends.view[row] = self._sums[0]
-
-    def _put(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Add the entries of one table."""
-        key_bytes = sum(len(key) for key, _ in entries)
-        value_bytes = sum(len(value) for _, value in entries if value is not None)
-        self._make_room(len(entries), key_bytes, value_bytes)
-        at, key_at, value_at = self._sums
-        for key, value in entries:
-            self._keys.view[key_at : key_at + len(key)] = key
-            key_at += len(key)
-            bit = 1 << (at & 7)
-            if value is None:
-                self._value_bits.view[at >> 3] &= ~bit & 0xFF
-            else:
-                self._value_bits.view[at >> 3] |= bit
-                self._values.view[value_at : value_at + len(value)] = value
-                value_at += len(value)
-            at += 1
-            self._key_ends.view[at], self._value_ends.view[at] = key_at, value_at
-        self._sums = array("q", (at, key_at, value_at))
+            self._row_ends.view[row] = self._row_end()
 
     def _make_room(self, entries: int, key_bytes: int, value_bytes: int) -> None:
         """Make sure that so much more can be added."""
@@ -156,23 +122,22 @@ class HeadersBuffers:
         if value_at + value_bytes > len(self._values.view):
             self._values = self._values.grown(value_at, value_bytes)
 
+    @abstractmethod
+    def _put(self, table: bytes) -> None:
+        """Add a table that the kernel leaves to us.
+
+        Raises:
+            MalformedHeadersError: It does not add up; nothing was added.
+        """
+
+    @abstractmethod
+    def _make_room_for(self, table_bytes: int) -> None:
+        """Make sure that the kernel can add a table."""
+
+    @abstractmethod
+    def _row_end(self) -> int:
+        """Return what is in the column so far."""
+
+    @abstractmethod
     def _array(self, validity: pa.Buffer, rows: int) -> pa.Array:
-        entries, key_bytes, value_bytes = self._sums
-        keys = pa.Array.from_buffers(
-            self._entry_type.field(0).type,
-            entries,
-            [None, self._key_ends.part(0, entries + 1), self._keys.part(0, key_bytes)],
-        )
-        values = pa.Array.from_buffers(
-            self._entry_type.field(1).type,
-            entries,
-            [
-                self._value_bits.part(0, entries + 7 >> 3),
-                self._value_ends.part(0, entries + 1),
-                self._values.part(0, value_bytes),
-            ],
-        )
-        pairs = pa.StructArray.from_arrays([keys, values], fields=list(self._entry_type))
-        return pa.Array.from_buffers(
-            self._type, rows, [validity, self._row_ends.part(0, rows + 1)], children=[pairs]
-        )
+        """Return the column."""

@@ -1,37 +1,43 @@
 """A column of headers as JSON, for one batch after the other."""
 
-from collections.abc import Iterable
+from array import array
+from typing import Final
 
 import pyarrow as pa
 
-from appendlog.layout.columns import ReadableBuffer
-from appendlog.spark.decoding.found_fields import FoundFields
-from appendlog.spark.decoding.headers_columns import JsonColumn
+from appendlog.layout.columns import JSON_TEXT, TablesKernel
+from appendlog.layout.headers_json import headers_as_json
+from appendlog.spark.decoding.headers_buffers import HeadersBuffers
+
+_GROWTH: Final = 6
+"""Octets that one of a table becomes at most."""
 
 
-class JsonBuffers:
-    """Makes one column of headers as JSON. Each different table of a batch is decoded once."""
+class JsonBuffers(HeadersBuffers):
+    """Makes one column of headers as JSON text.
 
-    def column(
-        self,
-        batch: FoundFields,
-        slot: int,
-        buffers: Iterable[tuple[ReadableBuffer, int]],
-        rows: int,
-    ) -> tuple[pa.Array, int]:
-        """Return the column, and how many of its tables do not add up; see `HeadersBuffers`."""
-        column = JsonColumn()
-        known: dict[bytes | None, int] = {}
-        indexes: list[int] = []
-        row = 0
-        for data, count in buffers:
-            for _ in range(count):
-                table = batch.field(data, slot, row)
-                indexes.append(known.setdefault(table, len(known)))
-                row += 1
-        unreadable = {at for at, table in enumerate(known) if not column.add(table)}
-        array = column.array()
-        malformed = sum(at in unreadable for at in indexes) if unreadable else 0
-        if len(known) < rows:
-            array = array.take(pa.array(indexes, pa.int32()))
-        return array, malformed
+    Args:
+        kernel: To use.
+    """
+
+    def __init__(self, kernel: TablesKernel) -> None:
+        super().__init__(kernel, JSON_TEXT, pa.string())
+
+    def _put(self, table: bytes) -> None:
+        text = headers_as_json(table).encode()
+        _, _, at = self._sums
+        self._make_room(0, 0, len(text))
+        self._values.view[at : at + len(text)] = text
+        self._sums = array("q", (0, 0, at + len(text)))
+
+    def _make_room_for(self, table_bytes: int) -> None:
+        self._make_room(0, 0, _GROWTH * table_bytes + 2)
+
+    def _row_end(self) -> int:
+        return self._sums[2]
+
+    def _array(self, validity: pa.Buffer, rows: int) -> pa.Array:
+        values = self._values.part(0, self._sums[2])
+        return pa.Array.from_buffers(
+            self._type, rows, [validity, self._row_ends.part(0, rows + 1), values]
+        )

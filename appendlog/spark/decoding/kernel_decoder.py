@@ -13,20 +13,21 @@ import pyarrow as pa
 from appendlog.layout.columns import (
     ENVELOPE,
     EXCHANGE,
-    KERNEL,
+    KERNELS,
     KEY,
     PROPERTIES,
     RAW_VALUES,
     TEXT_VALUES,
     VALUE,
-    ColumnsKernel,
+    Kernels,
 )
 from appendlog.layout.headers import decode_headers, decode_raw_headers
 from appendlog.segments.read_result import Records
 from appendlog.spark.decoding.column_buffers import ColumnBuffer
 from appendlog.spark.decoding.constants import ConstantColumns
+from appendlog.spark.decoding.entries_buffers import Entries, EntriesBuffers
 from appendlog.spark.decoding.found_fields import DELIVERY_MODE, PRIORITY, TIMESTAMP, FoundFields
-from appendlog.spark.decoding.headers_buffers import Entries, HeadersBuffers
+from appendlog.spark.decoding.headers_buffers import HeadersBuffers
 from appendlog.spark.decoding.json_buffers import JsonBuffers
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS
 from appendlog.spark.schema.columns import ROWS, RowSchema
@@ -52,7 +53,7 @@ class KernelDecoder:
         vhost: Virtual host of the queue.
         queue: Name of the queue.
         schema: Columns of the batches; no others are made.
-        kernel: Which build of it.
+        kernels: Which build of them.
 
     Attributes:
         undecodable: Messages so far whose headers or properties are null because their bytes
@@ -60,10 +61,10 @@ class KernelDecoder:
     """
 
     def __init__(
-        self, vhost: str, queue: str, schema: RowSchema = ROWS, kernel: ColumnsKernel = KERNEL
+        self, vhost: str, queue: str, schema: RowSchema = ROWS, kernels: Kernels = KERNELS
     ) -> None:
         self.undecodable = 0
-        self._kernel = kernel
+        self._kernels = kernels
         self._names = schema.names
         self._schema = schema.arrow
         self._types = types = {column.name: column.arrow_type for column in schema.columns}
@@ -71,7 +72,7 @@ class KernelDecoder:
         self._slots = {name: slot for slot, name in enumerate(n for n in types if n in _FIELDS)}
         self._numbers = [name for name in types if name in _NUMBERS]
         self._found = FoundFields(
-            kernel,
+            kernels.columns,
             [_FIELDS[name] for name in self._slots],
             [pa.types.is_string(types[name]) and name != "headers" for name in self._slots],
             bool(self._numbers),
@@ -94,15 +95,15 @@ class KernelDecoder:
             [columns[name] for name in self._names], schema=self._schema
         )
 
-    def _headers_of(self, form: pa.DataType) -> HeadersBuffers | JsonBuffers | None:
+    def _headers_of(self, form: pa.DataType) -> HeadersBuffers | None:
         """Return what makes headers of their tables; None where the tables are wanted."""
         if pa.types.is_binary(form):
             return None
         if pa.types.is_string(form):
-            return JsonBuffers()
+            return JsonBuffers(self._kernels.tables)
         if pa.types.is_map(form):
-            return HeadersBuffers(self._kernel, TEXT_VALUES, _text_entries, form)
-        return HeadersBuffers(self._kernel, RAW_VALUES, _raw_entries, form)
+            return EntriesBuffers(self._kernels.tables, TEXT_VALUES, _text_entries, form)
+        return EntriesBuffers(self._kernels.tables, RAW_VALUES, _raw_entries, form)
 
     def _record_column(self, name: str, parts: Sequence[Records], rows: int) -> pa.Array:
         """Return a column for which no message is looked at."""
@@ -111,11 +112,11 @@ class KernelDecoder:
         for part in parts:
             count = len(part)
             if name == "timestamp":
-                self._kernel.fill_microseconds(buffer.view, at, part.timestamps_ns)
+                self._kernels.columns.fill_microseconds(buffer.view, at, part.timestamps_ns)
             elif name == "timestamp_ns":
                 buffer.view[at : at + count] = part.timestamps_ns
             elif isinstance(part.offsets, range):
-                self._kernel.fill_range(buffer.view, at, part.offsets.start, count)
+                self._kernels.columns.fill_range(buffer.view, at, part.offsets.start, count)
             else:
                 buffer.view[at : at + count] = array("q", part.offsets)
             at += count
@@ -128,20 +129,20 @@ class KernelDecoder:
         self.undecodable += found.find(parts, rows)
         for name, slot in self._slots.items():
             if name == "headers" and self._headers is not None:
-                places = [(part.buffer, len(part)) for part in parts]
-                columns[name], malformed = self._headers.column(found, slot, places, rows)
+                columns[name], malformed = self._headers.column(found, slot, rows)
                 self.undecodable += malformed
             else:
-                columns[name] = found.bytes_column(parts, slot, self._types[name])
+                columns[name] = found.bytes_column(slot, self._types[name])
         for name in self._numbers:
             columns[name] = found.number_column(_NUMBERS[name], self._types[name])
 
 
 def _text_entries(table: bytes) -> Entries:
-    for key, value in decode_headers(table).items():
-        yield key.encode(), None if value is None else value.encode()
+    return [
+        (key.encode(), None if value is None else value.encode())
+        for key, value in decode_headers(table).items()
+    ]
 
 
 def _raw_entries(table: bytes) -> Entries:
-    for key, value in decode_raw_headers(table):
-        yield key.encode(), value
+    return [(key.encode(), value) for key, value in decode_raw_headers(table)]

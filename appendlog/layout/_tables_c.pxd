@@ -1,0 +1,165 @@
+# C types for the names of _tables_py.py, compiled as _tables_c.
+
+cimport cython
+
+from appendlog.layout._columns_c cimport is_utf8
+from appendlog.layout._places_c cimport (
+    big_endian,
+    copy_octets,
+    ints_of,
+    is_same,
+    longs_of,
+    octets_of,
+    octets_t,
+    stores_of,
+)
+
+cdef bint COMPILED
+cdef int TABLES_DONE
+cdef int TABLES_FULL
+cdef int TABLES_RARE
+cdef int TEXT_VALUES
+cdef int RAW_VALUES
+cdef int JSON_TEXT
+cdef unsigned long long _ALL_BITS
+cdef long long _TABLE_BYTES_MAX
+cdef long long _ENTRIES_MAX
+
+
+@cython.locals(
+    octets=octets_t,
+    key_stores="unsigned char *",
+    value_stores="unsigned char *",
+    value_bit_stores="unsigned char *",
+    key_end_places="int *",
+    value_end_places="int *",
+    sum_places="long long *",
+    start_places="long long *",
+    end_places="int *",
+    bit_places="unsigned char *",
+    map_places="int *",
+    entries_room=cython.longlong,
+    keys_room=cython.longlong,
+    values_room=cython.longlong,
+    data_bytes=cython.Py_ssize_t,
+    start=cython.longlong,
+    size=cython.longlong,
+)
+cpdef tuple decode_tables(
+    data,
+    starts,
+    ends,
+    bits,
+    Py_ssize_t first,
+    Py_ssize_t first_bit,
+    Py_ssize_t row,
+    Py_ssize_t until_row,
+    int form,
+    map_ends,
+    keys,
+    key_ends,
+    values,
+    value_ends,
+    value_bits,
+    sums,
+)
+
+
+@cython.locals(
+    first=cython.longlong,
+    entries=cython.longlong,
+    key_at=cython.longlong,
+    value_at=cython.longlong,
+    one=cython.ulonglong,
+    seen=cython.ulonglong,
+    mark=cython.ulonglong,
+    size=cython.longlong,
+    start=cython.Py_ssize_t,
+    kind=cython.int,
+    width=cython.int,
+)
+cdef bint _add_table(
+    octets_t octets,
+    Py_ssize_t at,
+    Py_ssize_t end,
+    int form,
+    unsigned char *keys,
+    int *key_ends,
+    unsigned char *values,
+    int *value_ends,
+    unsigned char *value_bits,
+    long long *sums,
+) noexcept
+
+
+@cython.locals(
+    is_first=cython.bint,
+    size=cython.longlong,
+    start=cython.Py_ssize_t,
+    kind=cython.int,
+    width=cython.int,
+)
+cdef Py_ssize_t _add_json(
+    octets_t octets,
+    Py_ssize_t at,
+    Py_ssize_t end,
+    unsigned char *values,
+    Py_ssize_t to,
+) noexcept
+
+
+@cython.locals(
+    place=cython.Py_ssize_t,
+    octet=cython.int,
+    brief=cython.int,
+    low=cython.int,
+)
+cdef Py_ssize_t _put_string(
+    unsigned char *values,
+    Py_ssize_t to,
+    octets_t octets,
+    Py_ssize_t at,
+    Py_ssize_t size,
+    bint is_marked,
+) noexcept
+
+
+@cython.locals(width=cython.int)
+cdef int _integer_width(int kind) noexcept
+
+
+cdef bint _is_signed(int kind) noexcept
+
+
+@cython.locals(entry=cython.longlong, at=cython.Py_ssize_t)
+cdef bint _is_known(
+    const unsigned char *keys,
+    int *key_ends,
+    long long first,
+    long long entries,
+    octets_t octets,
+    Py_ssize_t start,
+    Py_ssize_t size,
+) noexcept
+
+
+@cython.locals(size=cython.int)
+cdef Py_ssize_t _put_truth(
+    unsigned char *values, Py_ssize_t at, bint is_true
+) noexcept
+
+
+@cython.locals(
+    raw=cython.ulonglong,
+    rest=cython.ulonglong,
+    end=cython.Py_ssize_t,
+    place=cython.Py_ssize_t,
+)
+cdef Py_ssize_t _put_digits(
+    unsigned char *values,
+    Py_ssize_t to,
+    octets_t octets,
+    Py_ssize_t at,
+    int width,
+    bint is_signed,
+) noexcept
