@@ -1,4 +1,6 @@
-"""What the Spark reader costs.
+"""What the Spark reader costs, beside Spark's own way of doing the same in the same run.
 
-`python -m bench.spark decode` is the decoder alone, without Spark, in both builds.
+`copy` measures the export and the data source beside Spark's copy of the same rows from Parquet
+to Parquet; `decode` the decoder alone, without Spark; `small-range` counts what is read for a
+hundred offsets.
 """

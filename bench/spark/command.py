@@ -2,11 +2,13 @@
 
 import click
 
+from bench.spark.copy import benchmark as copy
 from bench.spark.decode import benchmark as decode
+from bench.spark.small_range import benchmark as small_range
 
 main = click.Group(
     "bench.spark",
-    commands={"decode": decode},
+    commands={"copy": copy, "decode": decode, "small-range": small_range},
     help="Measure reading logs with Spark, beside Spark reading and writing Parquet.",
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
