@@ -47,7 +47,7 @@ what is new.""",
     type=click.Path(path_type=Path),
     default="./data",
     envvar="AMQP_SERVER_STORAGE_PATH",
-    help="Data directory of the server, which may be running.",
+    help="Data directory of the server, which may be running; or s3://bucket/folder, a copy of it.",
 )
 @click.option("--vhost", default="/", help="Virtual host of the queues.")
 @click.option(
@@ -61,7 +61,11 @@ what is new.""",
     "--pattern", metavar="REGEX", help="Instead of --queue: all whose whole name matches."
 )
 @click.option("--to", "kind", type=click.Choice(KINDS), default="parquet", help="Kind of output.")
-@click.option("--out", metavar="DIR", help="Where to write; created when absent.  [required]")
+@click.option(
+    "--out",
+    metavar="DIR|URL",
+    help="Where to write: a directory, created when absent, or s3://bucket/folder.  [required]",
+)
 @click.option(
     "--since",
     type=SinceType(),
@@ -108,6 +112,21 @@ what is new.""",
 )
 @click.option(
     "--master", default="local[*]", help="Where Spark runs: local[N], or the URL of a cluster."
+)
+@click.option(
+    "--spark-conf",
+    "spark_conf",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of Spark, such as spark.executor.memory=2g; may be repeated.",
+)
+@click.option(
+    "--store-option",
+    "store_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How object stores are reached, such as endpoint=http://host:9000; may be repeated.  "
+    "Credentials are better in the environment.",
 )
 @click.option(
     "--lease/--no-lease",

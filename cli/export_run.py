@@ -2,16 +2,16 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from appendlog import LogError
-from appendlog.spark.errors import ExportError, SparkFailedError
+from appendlog.spark.errors import ExportError, SparkFailedError, StoreError
 from appendlog.spark.exporting.export import FileSettings, QueueExport, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
 from appendlog.spark.exporting.file_task import FileTask, TaskResult
@@ -20,12 +20,16 @@ from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
 from appendlog.spark.exporting.spark_runner import SparkRunner
 from appendlog.spark.exporting.store import OutputStore, open_store
 from appendlog.spark.exporting.time_partitions import PartitionBy
+from appendlog.spark.objects.location import Location
+from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.choosing import Subscription, choose_queues
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import Include
+from appendlog.spark.running.configuration import parse_spark_conf
 from appendlog.spark.running.java import check_java
 from appendlog.spark.running.local_cores import local_cores
-from appendlog.spark.running.session import check_master, spark_session
+from appendlog.spark.running.masters import check_master
+from appendlog.spark.running.session import spark_session
 from cli.export_bounds import Since
 from cli.export_progress import progress_shown
 from cli.export_summary import ExportSummary, exit_code_of
@@ -58,6 +62,8 @@ class ExportOptions:
         include: `all`, `acked` or `unacked`.
         master: Where Spark runs.
         takes_leases: Whether retention is asked to wait.
+        spark_conf: Settings of Spark, as texts KEY=VALUE.
+        store_options: Of the object stores, as texts KEY=VALUE; never shown.
         is_dry_run: Only say what would be done.
         as_json: Say it as one JSON document.
     """
@@ -76,6 +82,8 @@ class ExportOptions:
     allows_loss: bool
     include: str
     master: str
+    spark_conf: tuple[str, ...]
+    store_options: tuple[str, ...] = field(repr=False)
     takes_leases: bool
     is_dry_run: bool
     as_json: bool
@@ -97,9 +105,13 @@ def run(options: ExportOptions) -> int:
         ExportFailedError: Nothing was exported, for a reason that all queues share.
     """
     try:
+        settings = parse_spark_conf(options.spark_conf)
         check_master(options.master)
-        store = open_store(options.out)
-        logs = choose_queues(options.storage_path, options.vhost, _subscription(options))
+        reached_by = StoreOptions.parse(options.store_options)
+        _check_places(options, reached_by)
+        store = open_store(options.out, reached_by.as_dict())
+        wanted = _subscription(options)
+        logs = choose_queues(options.storage_path, options.vhost, wanted, reached_by)
     except (ExportError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     summary = ExportSummary(store.url, as_json=options.as_json)
@@ -107,7 +119,7 @@ def run(options: ExportOptions) -> int:
         with ExportLeases(options.storage_path, _say) as leases:
             exports = _planned(options, store, logs, leases, summary)
             if exports and not options.is_dry_run:
-                _export(options, exports, summary)
+                _export(options, settings, exports, summary)
     except (ExportError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     except KeyboardInterrupt:
@@ -115,6 +127,17 @@ def run(options: ExportOptions) -> int:
         _say(f"interrupted: {done} {'' if summary.exported else 'was '}exported")
         return EXIT_INTERRUPTED
     return summary.finish()
+
+
+def _check_places(options: ExportOptions, reached_by: StoreOptions) -> None:
+    """Refuse what Spark's workers could not reach, and options that would do nothing."""
+    places = [Location.of(options.storage_path), Location.of(Path(options.out))]
+    stores = [place for place in places if place is not None]
+    for place in stores:
+        if place.scheme == "memory":
+            raise StoreError(f"{place}: memory:// is in one process, Spark's workers are others")
+    if reached_by.pairs and not stores:
+        raise StoreError("--store-option: there is no object store in --storage-path or --out")
 
 
 def _subscription(options: ExportOptions) -> Subscription:
@@ -173,8 +196,13 @@ def _planned(
     ]
 
 
-def _export(options: ExportOptions, exports: Sequence[QueueExport], summary: ExportSummary) -> None:
-    settings = FileSettings(
+def _export(
+    options: ExportOptions,
+    settings: Mapping[str, str],
+    exports: Sequence[QueueExport],
+    summary: ExportSummary,
+) -> None:
+    files = FileSettings(
         OUTPUT_KINDS[options.kind].file_format, options.target_file_bytes, options.skips_damage
     )
     if any(export.plan.pieces for export in exports):
@@ -184,8 +212,8 @@ def _export(options: ExportOptions, exports: Sequence[QueueExport], summary: Exp
         plan = export.plan
         _say(f"queue {plan.log.queue}: {plan.offset_count} offsets in {len(plan.pieces)} tasks")
     with ExitStack() as stack, progress_shown() as on_progress:
-        runner = _StartingRunner(stack, options.master, summary.begin_work)
-        run_export(runner, exports, settings, on_progress, summary.add_outcome)
+        runner = _StartingRunner(stack, options.master, settings, summary.begin_work)
+        run_export(runner, exports, files, on_progress, summary.add_outcome)
 
 
 class _StartingRunner:
@@ -194,19 +222,29 @@ class _StartingRunner:
     Args:
         stack: Stops Spark at its end, when all is committed.
         master: Where Spark runs.
+        settings: Of Spark.
         on_start: Called when it does.
     """
 
-    def __init__(self, stack: ExitStack, master: str, on_start: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        stack: ExitStack,
+        master: str,
+        settings: Mapping[str, str],
+        on_start: Callable[[], None],
+    ) -> None:
         self._stack = stack
         self._master = master
+        self._settings = settings
         self._on_start = on_start
 
     def run(self, tasks: Sequence[FileTask], on_done: Callable[[int], None]) -> list[TaskResult]:
         """See `TaskRunner.run`."""
         _say(f"starting Spark ({self._master})")
         log_path = self._stack.enter_context(_spark_log())
-        session = self._stack.enter_context(spark_session(self._master, log_path))
+        session = self._stack.enter_context(
+            spark_session(self._master, log_path, self._settings, _say)
+        )
         self._on_start()
         return SparkRunner(session.sparkContext).run(tasks, on_done)
 

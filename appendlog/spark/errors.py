@@ -162,6 +162,10 @@ class MasterError(ExportError):
     """What was given as Spark's master is none that this job can run on."""
 
 
+class SparkConfError(ExportError):
+    """What was given as a setting of Spark is none that can be given."""
+
+
 class JavaError(ExportError):
     """Java is missing or too old for Spark."""
 

@@ -31,7 +31,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredQueue:
     return stored
 
 
-@pytest.fixture(params=["s3", "memory"])
+@pytest.fixture(scope="module", params=["s3", "memory"])
 def archive(request: pytest.FixtureRequest, stored: StoredQueue) -> tuple[Path, StoreOptions]:
     """Return a copy of its data directory in a store."""
     if request.param == "memory":

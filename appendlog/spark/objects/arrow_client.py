@@ -108,7 +108,12 @@ class ArrowClient(ObjectClient):
     def _list(self, key: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(key, allow_not_found=True, recursive=recursive)
         with told_as_one_line(self._url(key), self._options):
-            return list(self._filesystem.get_file_info(selector))
+            found = list(self._filesystem.get_file_info(selector))
+        bucket = key.partition("/")[0]
+        # A listing of a bucket that does not exist is empty, too.
+        if not found and self._scheme == "s3" and not self.exists(bucket):
+            raise StoreError(f"{self._url(bucket)}: no such bucket")
+        return found
 
     def _make_folder(self, key: str) -> None:
         """Make the folder of an object where folders are real; S3 has none."""

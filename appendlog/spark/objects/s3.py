@@ -56,6 +56,8 @@ def open_s3(bucket: str, options: StoreOptions) -> ArrowClient:
             anonymous=values.get("anonymous", "false").lower() == "true",
             connect_timeout=_number(values, "connect_timeout", CONNECT_SECONDS),
             request_timeout=_number(values, "timeout", REQUEST_SECONDS),
+            # A small object is one request, not the three of an upload in parts.
+            allow_delayed_open=True,
             retry_strategy=fs.AwsStandardS3RetryStrategy(_tries(values)),
             **arguments,
         )

@@ -1,78 +1,92 @@
 """Starting Spark for one export: quick, quiet, and with the right Python in the workers."""
 
 import os
-import re
-import site
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkConf
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import appendlog
-from appendlog.spark.errors import MasterError, SparkFailedError
-from appendlog.spark.running.java import check_java
-
-APPLICATION: Final = "amqp-server export"
-LOCAL: Final = "local"
-_MASTER: Final = re.compile(
-    r"(?:local(?:\[(?:\d+|\*)(?:, *\d+)?\])?|yarn|(?:spark|k8s)://\S+|local-cluster\[.*\])\Z"
+from appendlog.spark.errors import SparkFailedError
+from appendlog.spark.running.configuration import (
+    configuration,
+    needs_package,
+    prepare_environment,
 )
-_LOOPBACK: Final = "127.0.0.1"
-# A batch job of seconds: the second compiler and a parallel collector only cost start time.
-_QUICK_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from appendlog.spark.running.java import check_java
+from appendlog.spark.running.masters import STANDALONE, check_master
+from appendlog.spark.running.packaging import build_package
+
+_NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
+_POLL_SECONDS: Final = 0.1
+_PATIENCE_SECONDS: Final = 20
 
 
 @contextmanager
-def spark_session(master: str, log_path: Path) -> Iterator[SparkSession]:
+def spark_session(
+    master: str,
+    log_path: Path,
+    settings: Mapping[str, str] = _NO_SETTINGS,
+    say: Callable[[str], None] = lambda _: None,
+) -> Iterator[SparkSession]:
     """Start Spark and stop it at the end.
 
     Sets PYSPARK_PYTHON, and for a local master SPARK_LOCAL_IP, in this process's environment:
-    Spark takes them from there only.
+    Spark takes them from there only. Workers of a cluster get our code as an archive, unless
+    the settings bring other code to them.
 
     Args:
         master: Spark's master URL, such as `local[*]` or `spark://host:7077`.
         log_path: File that gets what the JVM and the Python workers say; created.
+        settings: Of Spark; they win over ours.
+        say: Tells the user what is waited for.
 
     Raises:
-        MasterError: The URL is none that Spark knows, or of Spark Connect.
+        MasterError: The URL is none that Spark knows, or of Spark Connect, or nobody is there.
         JavaError: Java is missing or too old.
         SparkFailedError: Spark did not start.
     """
     check_master(master)
     check_java()
-    _prepare_environment(master)
-    builder = SparkSession.builder.config(conf=_configuration(master))
+    prepare_environment(master)
+    builder = SparkSession.builder.config(conf=configuration(master, settings))
     try:
         with _errors_into(log_path):
             session = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise SparkFailedError(f"Spark did not start: {reason(error)}") from error
     try:
-        session.sparkContext.setLogLevel("ERROR")
+        context = session.sparkContext
+        context.setLogLevel("ERROR")
+        if needs_package(master, settings):
+            context.addPyFile(str(build_package()))
+        if master.startswith(STANDALONE):
+            _wait_for_executor(context, master, say)
         yield session
     finally:
         session.stop()
 
 
-def check_master(master: str) -> None:
-    """Refuse what Spark would refuse only after seconds, and with a riddle.
-
-    Raises:
-        MasterError: It is none that Spark knows, or of Spark Connect.
-    """
-    if master.startswith("sc://"):
-        raise MasterError(f"{master}: Spark Connect cannot run this job; give the cluster's URL")
-    if not _MASTER.match(master):
-        raise MasterError(
-            f"{master!r} is no master of Spark: write local[*], local[4], spark://host:port, "
-            "yarn or k8s://url"
-        )
+def _wait_for_executor(context: SparkContext, master: str, say: Callable[[str], None]) -> None:
+    """Wait until there is somebody to work; Spark itself would wait without a word."""
+    assert context._jsc is not None
+    status = context._jsc.sc().statusTracker()
+    patience_ends = time.monotonic() + _PATIENCE_SECONDS
+    while len(status.getExecutorInfos()) <= 1:  # the driver is one of them
+        if time.monotonic() > patience_ends:
+            say(
+                f"note: waiting for {master}: no worker has cores and memory free; "
+                "--spark-conf spark.executor.memory=512m asks for less"
+            )
+            patience_ends = float("inf")
+        time.sleep(_POLL_SECONDS)
 
 
 def reason(error: Exception) -> str:
@@ -84,47 +98,6 @@ def reason(error: Exception) -> str:
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line]
     return lines[-1] if lines else type(error).__name__
-
-
-def _prepare_environment(master: str) -> None:
-    if master.startswith(LOCAL):
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
-    else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-
-
-def _configuration(master: str) -> SparkConf:
-    configuration = (
-        SparkConf()
-        .setMaster(master)
-        .setAppName(APPLICATION)
-        .set("spark.ui.enabled", "false")
-        .set("spark.ui.showConsoleProgress", "false")
-        # The workers put the current directory in front of everything else; a user's folder
-        # named like one of ours (`metadata`) would then be imported in its place.
-        .set("spark.executorEnv.PYTHONSAFEPATH", "1")
-    )
-    if not master.startswith(LOCAL):
-        return configuration
-    if (root := _import_root()) is not None:
-        configuration.set("spark.executorEnv.PYTHONPATH", root)
-    return (
-        configuration.set("spark.driver.host", _LOOPBACK)
-        .set("spark.driver.bindAddress", _LOOPBACK)
-        .set("spark.driver.extraJavaOptions", _QUICK_JVM)
-    )
-
-
-def _import_root() -> str | None:
-    """Return where our packages lie when a worker would not find them by itself."""
-    root = Path(appendlog.__file__).resolve().parent.parent
-    installed = {Path(path).resolve() for path in [*site.getsitepackages(), *_user_site()]}
-    return None if root in installed else str(root)
-
-
-def _user_site() -> list[str]:
-    return [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
 
 
 @contextmanager
