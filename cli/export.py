@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from cli.export_bounds import BoundType, SinceType
-from cli.export_group import ExportGroup
+from cli.export_group import ARGUMENTS, ExportGroup
 from cli.parameters import SIZE
 
 KINDS: Final = ("parquet", "delta")
@@ -136,6 +136,12 @@ what is new.""",
 )
 @click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Write the result as one JSON document.")
+@click.option(
+    "--print-spark-submit",
+    "prints_submit",
+    is_flag=True,
+    help="Only print the command that has spark-submit do it, with our code for the workers.",
+)
 @click.pass_context
 def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     """Write the messages of queues to files with Spark, one row each.
@@ -151,8 +157,18 @@ def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         raise click.UsageError("write one of --queue and --pattern")
     if values["out"] is None:
         raise click.UsageError("Missing option '--out'.")
+    if values.pop("prints_submit"):
+        _print_spark_submit(ctx, values)
+        return 0
     on_corrupt = values.pop("on_corrupt")
 
     from cli.export_run import ExportOptions, run
 
     return run(ExportOptions(**values, skips_damage=on_corrupt == "quarantine"))
+
+
+def _print_spark_submit(ctx: click.Context, values: dict[str, Any]) -> None:
+    from cli.spark_submit import spark_submit_line
+
+    places = str(values["storage_path"]), values["out"]
+    click.echo(spark_submit_line(ctx.meta[ARGUMENTS], values["master"], *places))

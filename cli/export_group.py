@@ -11,6 +11,9 @@ from cli.commands import LazyCommand
 SUBCOMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType({})
 """What else can be done with an output; imported only when it is called."""
 
+ARGUMENTS: Final = "cli.export.arguments"
+"""Where the context keeps what was given, as it was given."""
+
 
 class ExportGroup(click.Group):
     """The export itself, with subcommands that own their options.
@@ -41,6 +44,7 @@ class ExportGroup(click.Group):
             click.UsageError: An option of the export stands before a subcommand, or what
                 follows the options is none.
         """
+        ctx.meta[ARGUMENTS] = tuple(args)
         given, rest, _ = self.make_parser(ctx).parse_args(args=list(args))
         if rest and rest[0] in SUBCOMMANDS:
             for param in self.params:

@@ -1,6 +1,7 @@
 """One archive is all of ours that a cluster needs."""
 
 import io
+import os
 import zipfile
 from pathlib import Path
 
@@ -43,6 +44,16 @@ def test_one_that_was_damaged_is_made_again() -> None:
     package = build_package()
     package.write_bytes(package.read_bytes()[:1000])
     assert build_package().read_bytes() == package_bytes()
+
+
+def test_of_earlier_ones_the_newest_are_kept(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    for number in range(12):
+        (cache / f"amqplog-{number}.zip").touch()
+        os.utime(cache / f"amqplog-{number}.zip", (number, number))
+    package = build_package()
+    kept = {path.name for path in cache.iterdir()}
+    assert kept == {package.name, *(f"amqplog-{number}.zip" for number in range(5, 12))}
 
 
 def test_without_a_writable_cache_it_is_temporary(

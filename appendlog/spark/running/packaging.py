@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,9 @@ from typing import Final
 PACKAGES: Final = ("appendlog", "metadata", "offsets", "pyspark_amqplog")
 """What is packed, if it is installed: what reads logs, and what reads definitions and
 settlement for it. No server, no commands, nothing compiled."""
+
+ARCHIVES_KEPT: Final = 8
+"""In the cache directory: the newest ones."""
 
 _EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 _READABLE: Final = 0o644 << 16
@@ -90,7 +94,16 @@ def _stored(directory: Path, name: str, content: bytes) -> Path:
         with tempfile.NamedTemporaryFile(dir=directory, prefix=name, delete=False) as file:
             file.write(content)
         Path(file.name).replace(path)
+        _forget_old(directory)
     return path
+
+
+def _forget_old(directory: Path) -> None:
+    """Remove archives of earlier versions but for some, which jobs may be about to send."""
+    with suppress(OSError):
+        made = sorted(directory.glob("amqplog-*.zip"), key=lambda path: path.stat().st_mtime_ns)
+        for path in made[:-ARCHIVES_KEPT]:
+            path.unlink()
 
 
 def _temporary_directory() -> Path:
