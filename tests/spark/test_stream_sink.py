@@ -113,7 +113,7 @@ def test_batches_are_added_and_one_that_comes_again_is_not(tmp_path: Path) -> No
         "part-q1-0000000000-00001.parquet",
         "part-q1-0000000001-00000.parquet",
     ]
-    records = sorted((tmp_path / "_amqplog/streams/q1").iterdir())
+    records = sorted((tmp_path / "_streams/q1").iterdir())
     assert [path.name for path in records] == [f"{0:020d}.json", f"{1:020d}.json"]
     record = json.loads(records[0].read_text())
     assert (record["version"], record["query"], record["batch"]) == (1, "q1", 0)
@@ -133,6 +133,22 @@ def test_a_query_with_a_new_checkpoint_is_another_one(tmp_path: Path) -> None:
 def test_it_is_for_batches_of_a_query(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="foreachBatch"):
         call(ParquetSink(LocalStore(tmp_path)), [[1]], 0, None)
+
+
+def test_a_query_may_have_any_name(tmp_path: Path) -> None:
+    for batch in (0, 0, 1):
+        call(ParquetSink(LocalStore(tmp_path), query="../Orders/é"), [[batch]], batch, None)
+    assert rows_in(tmp_path) == [0, 1]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_spark_connect_needs_a_name(tmp_path: Path) -> None:
+    frame: Any = Frame([[1]])
+    frame.sparkSession = object()
+    with pytest.raises(OutputError, match="Spark Connect"):
+        ParquetSink(LocalStore(tmp_path))(frame, 0)
+    ParquetSink(LocalStore(tmp_path), query="mine")(frame, 0)
+    assert rows_in(tmp_path) == [1]
 
 
 def test_a_batch_without_rows_is_committed(tmp_path: Path) -> None:
@@ -192,7 +208,7 @@ def test_old_commits_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(stream_sink, "RECORDS_KEPT", 2)
     for batch in range(4):
         call(ParquetSink(LocalStore(tmp_path)), [[batch]], batch)
-    names = [path.name for path in sorted((tmp_path / "_amqplog/streams/q1").iterdir())]
+    names = [path.name for path in sorted((tmp_path / "_streams/q1").iterdir())]
     assert names == [f"{2:020d}.json", f"{3:020d}.json"]
     assert rows_in(tmp_path) == [0, 1, 2, 3]
 

@@ -3,9 +3,9 @@
 Spark's own file sink keeps what counts in `_spark_metadata`, which no other reader knows. Here
 files are put into place only when their batch is committed, so whoever reads the folder is right:
 
-    _amqplog/streams/<query>/work-<batch>/<uuid>.parquet    written by tasks, any number of times
-    _amqplog/streams/<query>/<batch>.json                   created if absent: the commit
-    part-<query>-<batch>-<n>.parquet                        the same files, moved behind the commit
+    _streams/<query>/work-<batch>/<uuid>.parquet    written by tasks, any number of times
+    _streams/<query>/<batch>.json                   created if absent: the commit
+    part-<query>-<batch>-<n>.parquet                the same files, moved behind the commit
 
 A batch that comes again after a crash, with the same number of the same query, finds its commit:
 nothing is written, and the moves are completed. The query's id is Spark's, and is in its
@@ -26,11 +26,13 @@ import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.store import OutputStore
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-STREAMS_FOLDER: Final = "_amqplog/streams"
+STREAMS_FOLDER: Final = "_streams"
+"""Readers see no folder whose name begins with `_`."""
 VERSION: Final = 1
 RECORDS_KEPT: Final = 1000
 """Commits that stay; Spark can only ask for the last one again."""
@@ -61,7 +63,7 @@ class StreamBatch:
 
     Attributes:
         store: The output.
-        query: Of the query: an id that outlives its restarts.
+        query: Which query: an id that outlives its restarts, safe as a file name.
         number: Of the batch.
     """
 
@@ -148,7 +150,8 @@ class ParquetSink:
             OutputError: It is not called by a query, or files of the batch were removed.
             OSError: The store failed.
         """
-        this = StreamBatch(self._store, self._query or query_id(rows), batch)
+        query = encode_name(self._query or query_id(rows))
+        this = StreamBatch(self._store, query, batch)
         if this.is_committed():
             return
         this.commit(write_batch(rows, self._store, this.work_folder))
@@ -160,7 +163,12 @@ def query_id(rows: "DataFrame") -> str:
     Raises:
         OutputError: It is of none.
     """
-    found: Any = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_PROPERTY)
+    try:
+        found: Any = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_PROPERTY)
+    except AttributeError as error:
+        raise OutputError(
+            "Spark Connect does not tell of which query a batch is: give the sink query='a name'"
+        ) from error
     if not found:
         raise OutputError("these rows are not a batch of a query: use it with foreachBatch")
     return str(found)

@@ -16,6 +16,7 @@ from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.exporting.stream_sink import BatchFile, query_id, write_batch
 from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors
 from appendlog.spark.exporting.tables.table_names import lake_module
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -66,7 +67,7 @@ class DeltaSink:
                 table = self._create(rows)
             if not _has(table, query, batch):
                 self._check(table, rows)
-                folder = f"{STREAMS_FOLDER}/{query}"
+                folder = f"{STREAMS_FOLDER}/{encode_name(query)}"
                 self._commit(table, query, batch, write_batch(rows, self._store, folder))
             # Also if it was there: nobody knows whether the process that wrote it came this far.
             sync_commits(self._store.url, known)
