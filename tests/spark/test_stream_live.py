@@ -96,7 +96,8 @@ def test_a_queue_that_is_deleted_and_declared_again_ends_the_stream(server: Runn
 def test_a_queue_without_a_message_is_an_empty_log(server: RunningServer) -> None:
     publish(server, "orders", 0)
     reader = reader_for(server.storage_path, "orders")
-    start = reader.initialOffset()
+    start = reader.latestOffset({}, ReadAllAvailable())
+    assert start["orders"]["0"] == 0
     assert reader.latestOffset(start, ReadAllAvailable()) == start
     assert reader.partitions(start, start) == []
     reader.stop()

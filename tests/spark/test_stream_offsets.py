@@ -39,6 +39,14 @@ def test_a_checkpoint_of_version_1_is_read_and_written_byte_for_byte_for_ever() 
     assert json.dumps(offsets.to_json()) == text
 
 
+def test_a_stream_that_reads_no_queue_yet_has_begun() -> None:
+    text = '{"": {"version": 1, "vhost": "/"}}'
+    assert json.dumps(at().to_json()) == text
+    assert StreamOffsets.from_json(json.loads(text), "/") == at()
+    with pytest.raises(CheckpointError, match="newer release"):
+        StreamOffsets.from_json({"": {"version": 2, "vhost": "/"}}, "/")
+
+
 @given(st.text(), st.dictionaries(st.text(), PLACES, max_size=4))
 def test_any_names_come_back_and_their_order_does_not_matter(
     vhost: str, places: dict[str, QueuePlace]
@@ -104,12 +112,6 @@ def test_a_queue_that_is_new_in_a_batch_is_read_from_where_the_batch_says() -> N
     assert list(ranges_between(at(), end)) == [QueueRange("a", ONE, 4, 9)]
     other = at(a=QueuePlace(TWO, 0, 100))
     assert list(ranges_between(other, end)) == [QueueRange("a", ONE, 4, 9)]
-
-
-def test_a_first_batch_begins_where_it_did_when_latest_is_later_by_now() -> None:
-    end = at(a=QueuePlace(ONE, 4, 9))
-    restarted = at(a=QueuePlace(ONE, 30, 30))
-    assert list(ranges_between(restarted, end)) == [QueueRange("a", ONE, 4, 9)]
 
 
 def test_a_batch_that_ends_before_it_begins_is_refused() -> None:

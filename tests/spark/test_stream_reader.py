@@ -72,6 +72,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 ALL = ReadAllAvailable()
+NO_QUEUE = {"": {"version": 1, "vhost": "/"}}
 
 
 def ends(offsets: dict[str, Any]) -> dict[str, int]:
@@ -133,40 +134,57 @@ def test_a_stream_begins_where_it_is_told_to(
     given = {"path": str(store.path), "subscribe": "orders", **options}
     reader = stream_reader(given, TOPIC_AND_OFFSET)
     store.readers.append(reader)
-    start = reader.initialOffset()
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    assert offsets_of(reader, {}, end) == list(range(first, 100))
     stored.append(plain_messages(10))
-    assert reader.initialOffset() == start
-    assert ends(start) == {"orders": first}
-    end = reader.latestOffset(start, ALL)
-    assert offsets_of(reader, start, end) == list(range(first, 110))
+    later = reader.latestOffset(end, ALL)
+    assert offsets_of(reader, end, later) == list(range(100, 110))
 
 
 def test_a_queue_that_does_not_exist_is_refused_by_name(store: Store) -> None:
     store.add("orders", 1)
     with pytest.raises(QueueNotFoundError, match="nearest of 1: orders"):
-        store.reader("ordres").initialOffset()
+        store.reader("ordres").latestOffset({}, ALL)
 
 
 def test_bounds_of_another_queue_are_refused(store: Store) -> None:
     store.add("orders", 1)
     with pytest.raises(BoundError):
-        store.reader(startingOffsets='{"other": {"0": 1}}').initialOffset()
+        store.reader(startingOffsets='{"other": {"0": 1}}').latestOffset({}, ALL)
 
 
-def test_a_first_batch_that_comes_again_begins_where_it_began_whatever_latest_is_now(
-    store: Store,
+@pytest.mark.parametrize("step", STEPS)
+def test_a_stream_from_latest_begins_once_wherever_its_first_run_is_killed(
+    store: Store, step: str
 ) -> None:
     stored = store.add("orders", 10)
-    before = store.reader(startingOffsets="latest")
-    start = before.initialOffset()
+    query = Query(lambda: store.reader(startingOffsets="latest"))
+    with pytest.raises(CrashError):
+        query.run_available_now((0, step))
+    has_begun = bool(query.offset_log)
     stored.append(plain_messages(5))
-    end = before.latestOffset(start, ALL)
-    stored.append(plain_messages(20))
-    again = store.reader(startingOffsets="latest")
-    restart = again.initialOffset()
-    assert ends(restart) == {"orders": 35}
-    assert offsets_of(again, restart, end) == [10, 11, 12, 13, 14]
-    assert ends(again.latestOffset(end, ALL)) == {"orders": 35}
+    query.run_available_now()
+    stored.append(plain_messages(3))
+    query.run_available_now()
+    assert query.rows == numbers("orders", 18, 10 if has_begun else 15)
+    assert has_begun == (step not in ("begun", "ended"))
+
+
+def test_a_pattern_without_a_queue_has_begun_all_the_same(store: Store) -> None:
+    store.add("other", 3)
+    query = Query(lambda: store.reader("shop-.*", startingOffsets="latest"))
+    assert query.run_available_now() == [0]
+    store.add("shop-1", 4)
+    assert query.run_available_now() == [4]
+
+
+def test_a_stream_that_waits_from_its_first_batch_on_has_begun(store: Store) -> None:
+    stored = store.add("orders", 10)
+    options = {"startingOffsets": "latest", "minOffsetsPerTrigger": "50"}
+    end = store.reader(**options).latestOffset({}, ReadMinRows(50))
+    stored.append(plain_messages(10))
+    later = store.reader(**options).latestOffset(end, ALL)
+    assert offsets_of(store.reader(), end, later) == list(range(10, 20))
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -200,9 +218,8 @@ def test_available_now_has_no_queue_that_comes_later(store: Store) -> None:
     reader = store.reader("a.")
     reader.prepareForTriggerAvailableNow()
     store.add("a2", 5)
-    start = reader.initialOffset()
-    assert ends(reader.latestOffset(start, ALL)) == {"a1": 5, "a2": 0}
-    assert ends(reader.latestOffset({}, ALL)) == {"a1": 5}
+    assert ends(reader.latestOffset({}, ALL)) == {"a1": 5, "a2": 0}
+    assert ends(reader.latestOffset(NO_QUEUE, ALL)) == {"a1": 5}
 
 
 def test_available_now_ends_before_a_queue_that_was_declared_again_meanwhile(
@@ -269,7 +286,8 @@ def test_a_stream_that_waits_for_enough_stays_where_it_is(store: Store) -> None:
     stored = store.add("orders", 30)
     reader = store.reader(minOffsetsPerTrigger="50")
     assert reader.getDefaultReadLimit() == ReadMinRows(50)
-    start = reader.initialOffset()
+    start = reader.latestOffset({}, ReadMinRows(50))
+    assert ends(start) == {"orders": 0}
     assert reader.latestOffset(start, ReadMinRows(50)) == start
     assert ends(reader.reportLatestOffset() or {}) == {"orders": 30}
     stored.append(plain_messages(20))
@@ -285,13 +303,10 @@ def test_queues_that_a_pattern_matches_later_are_read_from_their_beginning(store
     reader = store.reader("shop-.*", startingOffsets="latest")
     store.add("other", 3)
     query = Query(lambda: reader)
-    start = reader.initialOffset()
-    assert start == {}
-    assert reader.latestOffset(start, ALL) == {}
+    assert query.run_batch(reader) == 0
     store.add("shop-1", 4)
     store.add("shop-2", 0)
     reader = store.reader("shop-.*", startingOffsets="latest")
-    query.offset_log, query.commit_log = ["{}"], [0]
     assert query.run_batch(reader) == 4
     store.queues["shop-2"].append(plain_messages(2))
     assert query.run_batch(reader) == 2
@@ -418,7 +433,7 @@ def test_a_checkpoint_of_another_source_is_refused(store: Store) -> None:
     with pytest.raises(CheckpointError):
         store.reader().latestOffset({"topic": {"0": 1}}, ALL)
     with pytest.raises(CheckpointError, match="virtual host '/'"):
-        store.reader(vhost="other").commit(store.reader().initialOffset())
+        store.reader(vhost="other").commit(store.reader().latestOffset({}, ALL))
 
 
 def test_the_same_batch_has_the_same_splits_and_after_the_log_grew_the_same_rows(
@@ -461,7 +476,7 @@ def test_a_lease_holds_the_log_from_what_is_committed_until_the_stream_stops(
     assert low_offsets(reader) == [100]
     store.delete("orders")
     lax = store.reader(failOnDataLoss="false")
-    assert lax.latestOffset(second, ALL) == {}
+    assert lax.latestOffset(second, ALL) == NO_QUEUE
     reader.stop()
     assert store.leases() == []
     assert stored.location.queue == "orders"

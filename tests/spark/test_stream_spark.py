@@ -32,7 +32,7 @@ def rows_of(spark: SparkSession, path: Path, queue: str, **options: str) -> Data
     return (
         spark.readStream.format("amqplog")
         .schema("topic string, offset bigint, value binary")
-        .options(subscribe=queue, startingOffsets="earliest", **options)
+        .options(**{"subscribe": queue, "startingOffsets": "earliest", **options})
         .load(str(path))
     )
 
@@ -69,6 +69,22 @@ def test_available_now_and_a_batch_that_comes_again(
     found = spark.read.parquet(str(tmp_path / "out")).select("offset", "value").collect()
     assert sorted(row.offset for row in found) == list(range(630))
     assert all(int(row.value.rstrip(b".")) == row.offset for row in found)
+
+
+def test_a_stream_from_latest_misses_nothing_between_two_runs(
+    spark: SparkSession, stored: StoredQueue, tmp_path: Path
+) -> None:
+    rows = rows_of(spark, stored.storage_path, "orders", startingOffsets="latest")
+    to_sink = (
+        rows.writeStream.foreachBatch(parquet_sink(str(tmp_path / "out")))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+    )
+    assert end(to_sink.start()) == [0]
+    stored.append(plain_messages(30, first=600), step=10)
+    assert end(to_sink.start()) == [30]
+    found = pq.read_table(tmp_path / "out", columns=["offset"]).column("offset").to_pylist()
+    assert found == list(range(600, 630))
 
 
 def test_a_stream_beside_a_server_that_is_published_to(

@@ -11,6 +11,10 @@ added with a new meaning for readers that know it, and none is ever removed or c
 *end* of each batch only: of a batch that was planned first, or that met a queue first, and is
 planned again after a crash, the beginning is known from there and from nowhere else
 ("latest" is another offset by then).
+
+A stream that has not begun is `{}`, one that reads no queue yet has an entry without an offset:
+what a query without a checkpoint begins with always differs from its first batch's end, so Spark
+has a first batch, if need be one without rows, and the beginning is in the checkpoint from then on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,6 +27,9 @@ from appendlog.spark.schema.columns import PARTITION
 
 VERSION: Final = 1
 _OFFSET: Final = str(PARTITION)
+_NO_QUEUE: Final = ""
+NOT_BEGUN: Final[dict[str, Any]] = {}
+"""What Spark gets for a stream without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +45,6 @@ class QueuePlace:
     incarnation: UUID
     start_offset: int
     offset: int
-
-    @property
-    def is_unread(self) -> bool:
-        """Tell whether no offset of it was in any batch."""
-        return self.offset == self.start_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class StreamOffsets:
 
         Spark compares texts to tell whether there is something new.
         """
+        if not self.places:
+            return {_NO_QUEUE: {"version": VERSION, "vhost": self.vhost}}
         return {
             queue: {
                 _OFFSET: place.offset,
@@ -103,6 +107,11 @@ class StreamOffsets:
         """
         if not isinstance(found, dict):
             raise CheckpointError(f"not an object but {found!r:.100}")
+        if set(found) == {_NO_QUEUE} and isinstance(found[_NO_QUEUE], dict):
+            fields = found[_NO_QUEUE]
+            if _OFFSET not in fields:
+                _check(_NO_QUEUE, fields, vhost)
+                return cls(vhost)
         return cls(vhost, {queue: _place(queue, fields, vhost) for queue, fields in found.items()})
 
 
@@ -110,16 +119,17 @@ def ranges_between(start: StreamOffsets, end: StreamOffsets) -> Iterator[QueueRa
     """Return what the batch between two places reads, by queue; depends on nothing else.
 
     A queue (or an incarnation of it) that the start does not have is read from where the end
-    says that the stream began with it. The same holds for one of which nothing was read at the
-    start: that may be a first batch, planned again with another idea of the beginning.
+    says that the stream began with it.
 
     Raises:
         CheckpointError: The end is below the start.
     """
     for queue, last in sorted(end.places.items()):
         first = start.places.get(queue)
-        is_known = first is not None and first.incarnation == last.incarnation
-        low = first.offset if first and is_known and not first.is_unread else last.start_offset
+        if first is None or first.incarnation != last.incarnation:
+            low = last.start_offset
+        else:
+            low = first.offset
         if low > last.offset:
             raise CheckpointError(
                 f"queue {queue!r}: a batch that ends at offset {last.offset} begins at {low}"

@@ -26,7 +26,7 @@ from appendlog.spark.source.loss import LossPolicy
 from appendlog.spark.source.partition_reader import PartitionReader
 from appendlog.spark.source.row_layout import RowLayout
 from appendlog.spark.source.stream_leases import StreamLeases
-from appendlog.spark.source.stream_offsets import StreamOffsets, ranges_between
+from appendlog.spark.source.stream_offsets import NOT_BEGUN, StreamOffsets, ranges_between
 from appendlog.spark.source.stream_options import StreamOptions
 from appendlog.spark.source.stream_pieces import plan_ranges
 from appendlog.spark.source.stream_planner import StreamPlanner
@@ -89,13 +89,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._run.planner.fix_target()
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins; the same each time."""
-        return self._run.planner.initial().to_json()
+        """Return that the query has not begun; where it does is in the end of its first batch."""
+        return dict(NOT_BEGUN)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
         """Return where the batch ends that begins at `start`; the same if there is none."""
         run = self._run
-        begin = self._offsets(start)
+        begin = run.planner.initial() if start == NOT_BEGUN else self._offsets(start)
         end, waiting = run.planner.latest(begin, self._limits_of(limit))
         run.newest = StreamOffsets(
             begin.vhost,
