@@ -6,6 +6,7 @@ from pathlib import Path
 
 from appendlog.spark.exporting.destination import Destination, ExportJob, WrittenFile
 from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
+from appendlog.spark.exporting.file_format import FileFormat
 from appendlog.spark.exporting.file_task import FileTask, write_files
 from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.local_store import LocalStore
@@ -29,7 +30,14 @@ def planned(destination: Destination, start: int, end: int) -> ExportJob:
     return ExportJob(start, end, ((start, end),), tuple(destination.covered()))
 
 
-def written(log: QueueLog, job: ExportJob, root: Path, folder: str, place: str = "") -> Written:
+def written(
+    log: QueueLog,
+    job: ExportJob,
+    root: Path,
+    folder: str,
+    place: str = "",
+    file_format: FileFormat | None = None,
+) -> Written:
     """Write the files of a job below a folder of an output."""
     wanted = ExportRequest(since=Bound.at_offset(job.start), until=Bound.at_offset(job.end))
     planned = plan_queue(root, log, FilesDestination(LocalStore(root / "none"), log), wanted)
@@ -38,7 +46,13 @@ def written(log: QueueLog, job: ExportJob, root: Path, folder: str, place: str =
     for piece in planned.pieces:
         for split in piece.splits:
             task = FileTask(
-                log, (split,), LocalStore(root), folder, ParquetFormat(), place, target_bytes=2000
+                log,
+                (split,),
+                LocalStore(root),
+                folder,
+                file_format or ParquetFormat(),
+                place,
+                target_bytes=2000,
             )
             result = write_files(task)
             gaps += result.account.gaps
@@ -47,11 +61,16 @@ def written(log: QueueLog, job: ExportJob, root: Path, folder: str, place: str =
 
 
 def export(
-    destination: Destination, log: QueueLog, root: Path, ranges: Sequence[Range], place: str = ""
+    destination: Destination,
+    log: QueueLog,
+    root: Path,
+    ranges: Sequence[Range],
+    place: str = "",
+    file_format: FileFormat | None = None,
 ) -> None:
     """Export ranges one after the other."""
     for start, end in ranges:
         job = planned(destination, start, end)
         with destination.begin(job) as folder:
-            parts = written(log, job, root, folder, place)
+            parts = written(log, job, root, folder, place, file_format)
             destination.commit(job, parts.files, parts.gaps, [])

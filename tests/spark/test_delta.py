@@ -17,6 +17,7 @@ from deltalake.schema import PrimitiveType
 
 from appendlog.spark.errors import LakeMissingError, OutputError
 from appendlog.spark.exporting.destination import OutputChangedError
+from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError, lake_module
@@ -257,6 +258,33 @@ def test_days_are_partitions_and_another_partitioning_is_refused(
         opened(stored).covered()
 
 
+def test_a_table_holds_one_choice_of_messages_of_a_queue(
+    stored: StoredQueue, table: Path, opened: Open
+) -> None:
+    export(opened(stored), stored.location, table, [(0, 60)])
+    destination = opened(stored)
+    job = replace(planned(destination, 60, 100), include="acked")
+    with pytest.raises(OutputError, match="holds --include all, and not acked"):
+        destination.begin(job).__enter__()
+
+
+def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open) -> None:
+    def files(extension: str) -> FilesDestination:
+        return FilesDestination(LocalStore(table), stored.location, extension)
+
+    export(files("parquet"), stored.location, table, [(0, 60)])
+    with pytest.raises(OutputError, match="has files of kind parquet, not jsonl"):
+        files("jsonl").covered()
+    assert files("parquet").covered() == [(0, 60)]
+    with pytest.raises(OutputError, match="an output of files"):
+        export(opened(stored), stored.location, table, [(60, 100)])
+    assert not (table / "_delta_log").exists()
+    other = table.with_name("other")
+    DeltaTable.create(other, Schema([Field("offset", PrimitiveType("long"))]))
+    with pytest.raises(OutputError, match="a Delta table; give another --out"):
+        FilesDestination(LocalStore(other), stored.location, "parquet").covered()
+
+
 def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(LakeMissingError, match=r"pip install 'amqp-server\[lake\]'"):
@@ -266,6 +294,7 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.Monk
 KILLED_EXPORT = """
 import os, signal, sys
 from pathlib import Path
+from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.planning.queues import find_queue

@@ -22,6 +22,7 @@ from appendlog.spark.exporting.destination import (
     OutputChangedError,
     WrittenFile,
 )
+from appendlog.spark.exporting.layout import DELTA_DIRECTORY
 from appendlog.spark.exporting.manifest import (
     Kind,
     ListedFile,
@@ -59,10 +60,12 @@ class FilesDestination:
     Args:
         store: The output.
         log: Whose messages it is to hold.
+        extension: Of its files; None: of any kind. An output has files of one kind.
     """
 
-    def __init__(self, store: OutputStore, log: QueueLog) -> None:
+    def __init__(self, store: OutputStore, log: QueueLog, extension: str | None = None) -> None:
         self._store: Final = store
+        self._extension: Final = extension
         self._log: Final = log
         self._manifests: Final = Manifests(store, log.queue)
         self._begun: _Begun | None = None
@@ -269,6 +272,7 @@ class FilesDestination:
         number = survey.manifests - 1
         manifest = self._manifests.read(number)
         self._check_owner(manifest, f"{self._store.url}/{self._manifests.path(number)}")
+        self._check_kind(manifest)
         return manifest.total
 
     def _check_owner(self, manifest: Manifest, where: str) -> None:
@@ -280,7 +284,23 @@ class FilesDestination:
                     "offsets of one are not those of the other; give another --out"
                 )
 
+    def _check_kind(self, manifest: Manifest) -> None:
+        if self._extension is None:
+            return
+        for file in manifest.files[:1]:
+            found = file.path.rpartition("/")[2].partition(".")[2]
+            if found != self._extension:
+                raise OutputError(
+                    f"{self._store.url}/{self.folder}: has files of kind {found}, not "
+                    f"{self._extension}: readers of one do not read the other; give another --out"
+                )
+
     def _earlier(self) -> list[ListedFile]:
+        if self._store.list(DELTA_DIRECTORY):
+            # Its VACUUM would remove our files: no table knows them.
+            raise OutputError(
+                f"{self._store.url}: a Delta table; give another --out, or --to delta"
+            )
         return earlier_files(self._store, self.folder, self._log)
 
     def _refuse_overtaken(self, begun: _Begun, error: Exception | None) -> None:

@@ -15,6 +15,8 @@ from appendlog.spark.schema.columns import SCHEMA_VERSION
 from metadata.names import encode_name
 
 WORK_DIRECTORY: Final = "_amqplog"
+DELTA_DIRECTORY: Final = "_delta_log"
+"""Of a Delta table."""
 
 _PART_NAME: Final = re.compile(r"part-(\d{20})-(\d{20})\.([a-z.]+)\Z")
 # What Spark itself escapes in the folder names of a partitioned table, and undoes on reading.

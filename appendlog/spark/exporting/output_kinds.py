@@ -8,6 +8,7 @@ from typing import Final
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.file_format import FileFormat
 from appendlog.spark.exporting.files_destination import FilesDestination
+from appendlog.spark.exporting.json_lines_format import JsonLinesFormat
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
@@ -31,9 +32,10 @@ class OutputKind:
     destination: OpenDestination
 
 
-def _files(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
+def _files(file_format: FileFormat) -> OutputKind:
+    extension = file_format.extension
     # What folders there are is for each file to say.
-    return FilesDestination(store, log)
+    return OutputKind(file_format, lambda store, log, _: FilesDestination(store, log, extension))
 
 
 def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
@@ -42,7 +44,10 @@ def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) 
 
 OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(
     {
-        "parquet": OutputKind(ParquetFormat(), _files),
+        "parquet": _files(ParquetFormat()),
+        "jsonl": _files(JsonLinesFormat()),
+        "jsonl.gz": _files(JsonLinesFormat("gz")),
+        "jsonl.zst": _files(JsonLinesFormat("zst")),
         "delta": OutputKind(ParquetFormat(), _delta),
     }
 )

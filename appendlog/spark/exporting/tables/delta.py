@@ -4,7 +4,7 @@ How far a queue is in the table is the table's own state: each commit carries tw
 transactions, which Delta keeps for ever and changes together with the rows or not at all:
 
     amqplog:<vhost>/<queue>:<incarnation>    version = end of the offsets that are in the table
-    amqplog:<vhost>/<queue>                  version = 63 bits of the incarnation
+    amqplog:<vhost>/<queue>                  version = 61 bits of the incarnation, 2 of --include
 
 Delta-rs does not refuse a version that is not higher. What it refuses is a commit to a
 snapshot behind which somebody else has committed under the same application id. So the end is
@@ -28,6 +28,7 @@ from appendlog.spark.exporting.destination import (
     OutputChangedError,
     WrittenFile,
 )
+from appendlog.spark.exporting.layout import WORK_DIRECTORY
 from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.exporting.tables.delta_actions import STATISTICS, add_action
@@ -50,7 +51,8 @@ if TYPE_CHECKING:
 
 COMMIT_TRIES: Final = 20
 """How often a commit begins again because somebody else changed another part of the table."""
-_INCARNATION_BITS: Final = (1 << 63) - 1
+_INCARNATION_BITS: Final = (1 << 61) - 1
+_INCLUDES: Final = ("all", "acked", "unacked")
 
 
 class DeltaDestination:
@@ -83,6 +85,7 @@ class DeltaDestination:
         self._options = dict(storage_options or {})
         self._table: DeltaTable | None = None
         self._end: int | None = None
+        self._include: str | None = None
 
     @property
     def store(self) -> OutputStore:
@@ -115,6 +118,7 @@ class DeltaDestination:
         """
         if self.covered() != list(job.covered):
             raise self._changed()
+        self._check_include(job)
         folder = f"{DATA_FOLDER}/{job.job_id}"
         try:
             yield folder
@@ -146,7 +150,7 @@ class DeltaDestination:
                         break
                     raise self._changed()
                 try:
-                    self._write(table, actions, told, job.end)
+                    self._write(table, actions, told, job)
                 except self._delta.exceptions.CommitFailedError:
                     self._open()
                     continue
@@ -165,14 +169,23 @@ class DeltaDestination:
             self._table = None
 
     def _committed_end(self, table: "DeltaTable") -> int | None:
-        incarnation = table.transaction_version(queue_id(self._log))
-        if incarnation not in (None, self._incarnation):
+        version = table.transaction_version(queue_id(self._log))
+        if version is not None and version >> 2 != self._incarnation:
             raise OtherIncarnationError(self._store.url, self._log)
+        self._include = None if version is None else _INCLUDES[version & 3]
         return table.transaction_version(app_id(self._log))
 
     @property
     def _incarnation(self) -> int:
         return self._log.incarnation.int & _INCARNATION_BITS
+
+    def _check_include(self, job: ExportJob) -> None:
+        if self._include not in (None, job.include):
+            raise OutputError(
+                f"{self._store.url}: of queue {self._log.queue!r} it holds --include "
+                f"{self._include}, and not {job.include}: what one leaves out is not what the "
+                "other does; give another --out"
+            )
 
     def _has_rows(self, table: "DeltaTable") -> bool:
         """Tell whether there are rows of the queue, by whatever way they came."""
@@ -218,6 +231,8 @@ class DeltaDestination:
         return self._table
 
     def _create(self) -> None:
+        if self._store.list(WORK_DIRECTORY):
+            raise OutputError(f"{self._store.url}: an output of files; give another --out")
         self._delta.DeltaTable.create(
             self._store.url,
             self._columns.schema(),
@@ -229,14 +244,15 @@ class DeltaDestination:
         )
 
     def _write(
-        self, table: "DeltaTable", actions: list["AddAction"], told: dict[str, Any], end: int
+        self, table: "DeltaTable", actions: list["AddAction"], told: dict[str, Any], job: ExportJob
     ) -> None:
+        include = _INCLUDES.index(job.include)
         transaction = self._transactions.Transaction
         properties = self._transactions.CommitProperties(
             custom_metadata={"amqplog": told},
             app_transactions=[
-                transaction(app_id(self._log), end),
-                transaction(queue_id(self._log), self._incarnation),
+                transaction(app_id(self._log), job.end),
+                transaction(queue_id(self._log), self._incarnation << 2 | include),
             ],
         )
         table.create_write_transaction(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.layout import DELTA_DIRECTORY
 from appendlog.spark.exporting.tables.table_names import lake_module
 
-LOG_FOLDER: Final = "_delta_log"
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -26,7 +26,7 @@ def sync_commits(url: str, since_version: int) -> None:
     """
     if "://" in url:
         return
-    folder = Path(url) / LOG_FOLDER
+    folder = Path(url) / DELTA_DIRECTORY
     versions = ((path, path.stem.split(".")[0]) for path in folder.glob("*.json"))
     written = [path for path, version in versions if int(version) >= since_version]
     for path in (*written, folder, folder.parent):
