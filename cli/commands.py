@@ -55,6 +55,11 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
         "export": LazyCommand(
             "cli.export", "export", "Write the messages of queues to files with Spark."
         ),
+        "import": LazyCommand(
+            "cli.import_command",
+            "import_messages",
+            "Put exported messages into a queue of the running server.",
+        ),
         "inspect": LazyCommand(
             "cli.inspect", "inspect", "Show what stands in the files of a data directory."
         ),

@@ -1,0 +1,143 @@
+"""Reads an output of files, Parquet or JSON lines, by its manifests."""
+
+import base64
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.layout import WORK_DIRECTORY, plain_text
+from appendlog.spark.exporting.manifest import ListedFile, Manifest, decode_manifest
+from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.importing.exported import (
+    MESSAGE_COLUMNS,
+    MESSAGES,
+    ExportedQueue,
+    NoEnvelopeError,
+    within,
+)
+
+READ_ROWS: Final = 8192
+READ_BYTES: Final = 8 << 20
+_MANIFEST: Final = re.compile(r"_amqplog/([^/]+)/manifest/\d{20}\.json\Z")
+
+
+class ExportedFiles:
+    """See `Exported`.
+
+    Args:
+        store: The output.
+    """
+
+    def __init__(self, store: OutputStore) -> None:
+        self._store = store
+        self._manifests: dict[str, list[Manifest]] | None = None
+
+    def queues(self) -> Sequence[ExportedQueue]:
+        """See `Exported.queues`."""
+        found = []
+        for manifests in self._read().values():
+            last = manifests[-1]
+            queue = ExportedQueue(
+                plain_text(last.vhost),
+                plain_text(last.queue),
+                str(last.incarnation),
+                tuple(last.total.covered),
+            )
+            found.append(queue)
+        return sorted(found, key=lambda queue: (queue.vhost, queue.queue))
+
+    def rows(self, queue: ExportedQueue, start: int, end: int) -> Iterator[pa.Table]:
+        """See `Exported.rows`."""
+        manifests = self._read()[queue.identity]
+        files = [(file, manifest) for manifest in manifests for file in manifest.files]
+        for file, manifest in sorted(files, key=lambda each: each[0].start):
+            if file.start < end and start < file.end:
+                for table in self._file(file, manifest):
+                    wanted = within(table, start, end)
+                    if wanted.num_rows:
+                        yield wanted
+
+    def _read(self) -> dict[str, list[Manifest]]:
+        """Return the manifests of each incarnation of a queue, in their order."""
+        if self._manifests is None:
+            found: dict[str, list[Manifest]] = {}
+            for file in self._store.list(WORK_DIRECTORY):
+                if _MANIFEST.match(file.path):
+                    where = f"{self._store.url}/{file.path}"
+                    manifest = decode_manifest(self._store.read(file.path), where)
+                    found.setdefault(str(manifest.incarnation), []).append(manifest)
+            self._manifests = found
+        return self._manifests
+
+    def _file(self, file: ListedFile, manifest: Manifest) -> Iterator[pa.Table]:
+        where = f"{self._store.url}/{file.path}"
+        try:
+            with self._open(file, manifest) as opened:
+                read = _parquet if file.path.endswith(".parquet") else _json_lines
+                yield from read(opened, file.path, where)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise OutputError(f"{where}: cannot be read: {error}") from error
+
+    def _open(self, file: ListedFile, manifest: Manifest) -> BinaryIO:
+        try:
+            return self._store.open_read(file.path)
+        except FileNotFoundError:
+            if file.source is None:
+                raise
+            # Committed, and killed before it was moved: the next export moves it.
+            folder = Manifests(self._store, manifest.queue).job_path(manifest.number, manifest.job)
+            return self._store.open_read(f"{folder}/{file.source}")
+
+
+def _parquet(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
+    with pq.ParquetFile(file) as opened:
+        if "envelope" not in opened.schema_arrow.names:
+            raise NoEnvelopeError(where)
+        metadata = opened.metadata
+        row_bytes = sum(
+            metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)
+        ) // max(metadata.num_rows, 1)
+        rows = min(READ_ROWS, max(READ_BYTES // max(row_bytes, 1), 1))
+        for batch in opened.iter_batches(rows, columns=list(MESSAGE_COLUMNS)):
+            yield pa.Table.from_batches([batch]).select(MESSAGE_COLUMNS).cast(MESSAGES)
+
+
+def _json_lines(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:
+    rows: list[tuple[int, bytes, bytes]] = []
+    size = 0
+    for line in _lines(file, path):
+        row = json.loads(line)
+        if row.get("envelope") is None:
+            raise NoEnvelopeError(where)
+        text = row["value"]
+        body = base64.b64decode(row["value_base64"]) if text is None else text.encode()
+        rows.append((row["offset"], base64.b64decode(row["envelope"]), body))
+        size += len(line)
+        if len(rows) >= READ_ROWS or size >= READ_BYTES:
+            yield _table(rows)
+            rows, size = [], 0
+    if rows:
+        yield _table(rows)
+
+
+def _lines(file: BinaryIO, path: str) -> Iterator[bytes]:
+    if path.endswith(".gz"):
+        return iter(gzip.GzipFile(fileobj=file))
+    if path.endswith(".zst"):
+        packed = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        return iter(io.BufferedReader(packed))
+    return iter(file)
+
+
+def _table(rows: list[tuple[int, bytes, bytes]]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=MESSAGES)
