@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     DataType,
     IntegerType,
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from appendlog.spark.schema.forms import KAFKA_HEADERS
 from appendlog.spark.source.batch_reader import LogBatchReader
 from pyspark_amqplog import DefaultSource
 from tests.spark.plain_reader import Row, table_rows
@@ -33,12 +35,15 @@ TYPES: dict[str, DataType] = {
     "SMALLINT": ShortType(),
     "TIMESTAMP": TimestampType(),
     "MAP<STRING,STRING>": MapType(StringType(), StringType()),
+    KAFKA_HEADERS.spark_type: ArrayType(
+        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    ),
 }
 
 
 def struct_of(ddl: str) -> StructType:
     """Return what Spark makes of DDL; only the JVM could parse all of it."""
-    columns = re.findall(r"`((?:[^`]|``)+)` ([A-Z<>,]+?)(?:, |\Z)", ddl)
+    columns = re.findall(r"`((?:[^`]|``)+)` (ARRAY<.*>|[A-Z<>,]+?)(?:, |\Z)", ddl)
     return StructType([StructField(name, TYPES[kind]) for name, kind in columns])
 
 

@@ -75,6 +75,9 @@ def test_upper_and_lower_case_are_the_same_in_names_and_words() -> None:
         ({"maxBytesPerPartition": "0"}, "'0' is no size"),
         ({"columns": ""}, "option columns: names no column"),
         ({"columns": "headers", "includeHeaders": "false"}, "includeHeaders is false"),
+        ({"kafkaSchema": "true", "headersAs": "map"}, "option headersAs: contradicts kafkaSchema"),
+        ({"headersAs": "yaml"}, "'yaml' is not one of map, json, raw"),
+        ({"verifyCrc": "false"}, "option verifyCrc: checksums are always verified"),
         ({"columnNameOfCorruptRecord": "offset"}, "'offset' is the name of another column"),
     ],
 )
@@ -148,6 +151,25 @@ def test_columns_are_chosen_by_option() -> None:
         options(columns="zzz")
     with pytest.raises(ColumnError, match="column key is named twice"):
         options(columns="key,offset,key")
+
+
+def test_rows_can_be_kafkas() -> None:
+    assert options(kafkaSchema="true").shared.ddl == (
+        "`key` BINARY, `value` BINARY, `topic` STRING, `partition` INT, `offset` BIGINT, "
+        "`timestamp` TIMESTAMP, `timestampType` INT"
+    )
+    with_headers = options(kafkaSchema="true", includeHeaders="true").shared.ddl
+    assert with_headers.endswith(", `headers` ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>")
+    chosen = options(kafkaSchema="true", columns="exchange,key,headers").shared.ddl
+    assert chosen == (
+        "`exchange` STRING, `key` BINARY, `headers` ARRAY<STRUCT<`key`: STRING, `value`: BINARY>>"
+    )
+
+
+def test_headers_have_forms() -> None:
+    assert options(headersAs="JSON").shared.ddl.endswith(", `headers` STRING")
+    assert options(headersAs="raw", columns="headers").shared.ddl == "`headers` BINARY"
+    assert options(verifyCrc="true").shared.ddl == ROWS.ddl
 
 
 def test_only_permissive_rows_have_a_column_for_damage() -> None:

@@ -30,6 +30,7 @@ from appendlog.spark.errors import (
 )
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import KNOWN_ROWS, ROWS
+from appendlog.spark.schema.forms import kafka_rows
 from appendlog.spark.source.log_partition import LogPartition
 from tests.spark.builders import (
     StoredQueue,
@@ -126,7 +127,7 @@ def test_columns_that_a_row_does_not_have_unless_asked_for(queue: StoredQueue) -
         (StructField("message_id", StringType(), False), "message_id can be null"),
         (
             StructField("headers", MapType(StringType(), StringType(), False)),
-            "whose values can be null",
+            "whose parts can be null, not MAP<STRING,STRING>",
         ),
     ],
 )
@@ -135,6 +136,25 @@ def test_a_schema_that_rows_do_not_have_is_refused(
 ) -> None:
     with pytest.raises(ColumnError, match=message):
         reader_of(queue.storage_path, StructType([field]))
+
+
+def test_the_form_of_a_column_follows_from_its_type(queue: StoredQueue) -> None:
+    """A schema says all there is to say: no option has to say it again."""
+    kafka = struct_of(kafka_rows(include_headers=True).ddl)
+    rows = read_rows(queue.storage_path, kafka)
+    assert rows == read_rows(queue.storage_path, kafkaSchema="true", includeHeaders="true")
+    expected = all_of_the_rows(queue.location)
+    assert [row["key"] for row in rows[1:]] == [row["key"].encode() for row in expected[1:]]
+    (texts,) = {
+        tuple(entry["value"] for entry in row["headers"] if entry["key"] == "text")
+        for row in rows
+        if row["headers"]
+    }
+    assert texts == ("\u00e9t\u00e9".encode(),)
+    forms = StructType([StructField("headers", StringType())])
+    rows = read_rows(queue.storage_path, forms)
+    assert rows == read_rows(queue.storage_path, headersAs="json", columns="headers")
+    assert '"yes":true' in rows[0]["headers"].replace(" ", "")
 
 
 def test_a_column_twice_is_refused(queue: StoredQueue) -> None:

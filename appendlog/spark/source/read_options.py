@@ -16,7 +16,8 @@ from appendlog.spark.planning.bound_texts import parse_offsets, parse_times
 from appendlog.spark.planning.bounds import Bounds, IfNoneLater
 from appendlog.spark.planning.choosing import Subscription
 from appendlog.spark.planning.packing import PARTITION_BYTES
-from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
+from appendlog.spark.schema.columns import KNOWN_ROWS, ROWS, RowSchema
+from appendlog.spark.schema.forms import HEADERS_FORMS, kafka_rows, with_headers_as
 from appendlog.spark.source.options import GivenOptions, Reading
 from appendlog.spark.source.row_layout import RowLayout, choose_columns, layout_of
 
@@ -95,6 +96,8 @@ def read_options(given: GivenOptions) -> ReadOptions:
         raise OptionError(
             "columnNameOfCorruptRecord", f"{corrupt_column!r} is the name of another column"
         )
+    if not given.flag("verifyCrc", default=True):
+        raise OptionError("verifyCrc", "checksums are always verified: nothing else tells damage")
     path = _storage_path(given)
     location = Location.of(path)
     store = StoreOptions.of(given.store)
@@ -181,13 +184,22 @@ def _subscription(given: GivenOptions) -> Subscription:
 
 
 def _columns(given: GivenOptions) -> RowSchema:
-    has_headers = given.flag("includeHeaders", default=True)
+    is_kafka = given.flag("kafkaSchema", default=False)
+    if is_kafka and "headersAs" in given:
+        raise OptionError("headersAs", "contradicts kafkaSchema, which has headers as Kafka's")
+    has_headers = given.flag("includeHeaders", default=not is_kafka)
+    form = given.choice("headersAs", "map", tuple(HEADERS_FORMS))
+    rows = kafka_rows(include_headers=has_headers) if is_kafka else with_headers_as(form, ROWS)
     if "columns" not in given:
-        return choose_columns(None, has_headers=has_headers)
+        return rows if has_headers else rows.without({"headers"})
     names = [name.strip() for name in given.text("columns", "").split(",")]
     names = [name for name in names if name]
     if not names:
         raise OptionError("columns", "names no column: write key,value,offset")
-    if "headers" in names and not has_headers:
+    if "headers" in names and "includeHeaders" in given and not has_headers:
         raise OptionError("columns", "names headers, but includeHeaders is false")
-    return choose_columns(names, has_headers=has_headers)
+    known = with_headers_as(form)
+    if is_kafka:
+        kafka = kafka_rows(include_headers=True)
+        known = RowSchema((*known.without(kafka.names).columns, *kafka.columns))
+    return choose_columns(names, known)

@@ -5,16 +5,25 @@ than the one that it expects is a crash of the JVM. So every batch goes through 
 """
 
 import difflib
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql.types import MapType, StringType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StringType, StructField, StructType
 
 from appendlog.spark.errors import ColumnError
 from appendlog.spark.schema.columns import KNOWN_ROWS, ROWS, Column, RowSchema
+from appendlog.spark.schema.forms import HEADERS_FORMS, KAFKA_HEADERS, kafka_rows
 
+_FORMS: Final = (
+    *KNOWN_ROWS.columns,
+    *kafka_rows().only({"key"}).columns,
+    *(column for name, column in HEADERS_FORMS.items() if name != "map"),
+    KAFKA_HEADERS,
+)
 _KEPT_IN_CORRUPT_ROWS: Final = frozenset({"topic", "offset"})
 _NEVER_NULL: Final = frozenset(
     {
@@ -74,19 +83,19 @@ class RowLayout:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
 
-def choose_columns(names: Collection[str] | None, *, has_headers: bool) -> RowSchema:
-    """Return the columns of a list, in its order; by default those that a row has.
+def choose_columns(names: Collection[str], rows: RowSchema) -> RowSchema:
+    """Return the columns of a list, in its order.
 
     Args:
         names: What was asked for.
-        has_headers: Whether the default has the headers.
+        rows: All columns that there are.
 
     Raises:
         ColumnError: There is no such column, or it is named twice.
     """
-    if names is None:
-        return ROWS if has_headers else ROWS.without({"headers"})
-    return RowSchema(tuple(_columns(names).values()))
+    by_name = {column.name: column for column in rows.columns}
+    _check_names(names)
+    return RowSchema(tuple(by_name[name] for name in names))
 
 
 def layout_of(wanted: StructType, corrupt_column: str, *, has_corrupt_rows: bool) -> RowLayout:
@@ -101,50 +110,50 @@ def layout_of(wanted: StructType, corrupt_column: str, *, has_corrupt_rows: bool
         ColumnError: There is no such column, it is named twice, or it is of another type.
     """
     names = [field.name for field in wanted.fields if field.name != corrupt_column]
-    known = _columns(names)
+    _check_names(names)
     if len(names) + 1 < len(wanted.fields):
         raise ColumnError(f"column {corrupt_column} is named twice")
-    fields = []
+    fields, known = [], []
     for field in wanted.fields:
-        column = known.get(field.name)
-        if column is None:
+        if field.name == corrupt_column:
             fields.append(_corrupt_field(field))
             continue
-        _check_type(field, column)
+        column = _column_of(field)
+        known.append(column)
         never_null = _KEPT_IN_CORRUPT_ROWS if has_corrupt_rows else _NEVER_NULL
         if not field.nullable and column.name not in never_null:
             raise ColumnError(f"column {column.name} can be null: leave NOT NULL away")
         fields.append(pa.field(column.name, column.arrow_type, field.nullable))
     # Rows have to be counted by something, also where nothing but damage is asked for.
-    decoded = RowSchema(tuple(known.values())) if known else ROWS.only({"offset"})
+    decoded = RowSchema(tuple(known)) if known else ROWS.only({"offset"})
     has_column = len(names) < len(wanted.fields)
     return RowLayout(decoded, pa.schema(fields), corrupt_column if has_column else None)
 
 
-def _columns(names: Collection[str]) -> dict[str, Column]:
-    by_name = {column.name: column for column in KNOWN_ROWS.columns}
-    found: dict[str, Column] = {}
+def _check_names(names: Collection[str]) -> None:
+    known = {name.lower(): name for name in KNOWN_ROWS.names}
     for name in names:
-        if name not in by_name:
-            lower = {known.lower(): known for known in by_name}
-            near = difflib.get_close_matches(name.lower(), lower, 1, cutoff=0.5)
-            advice = (
-                f"did you mean {lower[near[0]]}?" if near else f"there are {', '.join(by_name)}"
-            )
+        if name not in KNOWN_ROWS.names:
+            near = difflib.get_close_matches(name.lower(), known, 1, cutoff=0.5)
+            advice = f"did you mean {known[near[0]]}?" if near else f"there are {', '.join(known)}"
             raise ColumnError(f"there is no column {name!r}: {advice}")
-        if name in found:
-            raise ColumnError(f"column {name} is named twice")
-        found[name] = by_name[name]
-    return found
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ColumnError(f"column {twice[0]} is named twice")
 
 
-def _check_type(field: StructField, column: Column) -> None:
-    expected = column.spark_type.lower().replace(" ", "")
-    found = field.dataType.simpleString()
-    is_strict = isinstance(field.dataType, MapType) and not field.dataType.valueContainsNull
-    if found != expected or is_strict:
-        more = " whose values can be null" if is_strict else ""
-        raise ColumnError(f"column {column.name} is {column.spark_type}{more}, not {found.upper()}")
+def _column_of(field: StructField) -> Column:
+    """Return the form of a column that is of the type that Spark asks for."""
+    forms = [column for column in _FORMS if column.name == field.name]
+    for column in forms:
+        # Spark's idea of the type: also whether what is inside of it can be null.
+        if from_arrow_type(column.arrow_type) == field.dataType:
+            return column
+    types = [column.spark_type.replace("`", "") for column in forms]
+    found = field.dataType.simpleString().upper()
+    has_nulls = found in [each.replace(" ", "").upper() for each in types]
+    more = " whose parts can be null" if has_nulls else ""
+    raise ColumnError(f"column {field.name} is {' or '.join(types)}{more}, not {found}")
 
 
 def _corrupt_field(field: StructField) -> pa.Field:
