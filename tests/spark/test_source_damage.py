@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from appendlog.spark.errors import ColumnError, ReadFailedError
-from appendlog.spark.source import corrupt_text
+from appendlog.spark.source import partition_reader
 from tests.spark.builders import StoredQueue, plain_message, plain_messages, store_queue
 from tests.spark.plain_reader import Row
 from tests.spark.source_reading import read_offsets, read_rows
@@ -63,11 +63,12 @@ def test_permissive_has_a_row_for_each_damaged_range_of_bytes(
         assert (row.pop("topic"), row.pop("offset")) == ("orders", offset)
         assert set(row.values()) == {None}
         damaged = base64.b64decode(told.pop("bytes"))
-        assert damaged == content[told.pop("from") : told.pop("to")]
+        assert damaged == content[told.pop("start_position") : told.pop("end_position")]
         assert plain_message(offset) in damaged
         assert told == {
             "vhost": "/",
             "queue": "orders",
+            "incarnation": str(queue.location.incarnation),
             "segment": queue.segments()[0].name,
             "start_offset": offset,
             "end_offset": offset + 50,
@@ -78,10 +79,12 @@ def test_permissive_has_a_row_for_each_damaged_range_of_bytes(
 def test_the_bytes_that_are_shown_are_bounded(
     queue: StoredQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corrupt_text, "BYTES_MAX", 10)
+    monkeypatch.setattr(partition_reader, "CORRUPT_BYTES_MAX", 10)
     first, _ = corrupt(read_rows(queue.storage_path, mode="PERMISSIVE"))
     told = json.loads(first["_corrupt_record"])
-    assert len(base64.b64decode(told["bytes"])) == 10 < told["to"] - told["from"]
+    assert (
+        len(base64.b64decode(told["bytes"])) == 10 < told["end_position"] - told["start_position"]
+    )
 
 
 def test_the_column_for_damage_is_where_and_what_the_user_says(queue: StoredQueue) -> None:

@@ -56,6 +56,14 @@ def test_a_schema_prunes_and_counts(spark: SparkSession, queue: StoredQueue) -> 
     assert frame.select("offset").distinct().count() == 336
 
 
+def test_rows_can_be_kafkas(spark: SparkSession, queue: StoredQueue) -> None:
+    frame = load(spark, queue, kafkaSchema="true", includeHeaders="true")
+    assert frame.columns[0] == "key"
+    assert frame.columns[-2:] == ["timestampType", "headers"]
+    values = frame.selectExpr("explode(headers) as header").where("header.key = 'text'")
+    assert {bytes(row[0][1]) for row in values.collect()} == {"\u00e9t\u00e9".encode()}
+
+
 def test_an_empty_queue_has_no_rows(spark: SparkSession, queue: StoredQueue) -> None:
     assert load(spark, queue, subscribe="empty").count() == 0
 

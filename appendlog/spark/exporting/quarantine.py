@@ -7,14 +7,12 @@ start_offset, end_offset, bytes`, the last in base64. What is written says what 
 it is true whether the export is committed or not, and a second export writes the same again.
 """
 
-import base64
-import json
-from contextlib import suppress
 from typing import Final
 
 from appendlog.segments.damaged_range import DamagedRange
+from appendlog.spark.decoding.damage_document import damage_document
 from appendlog.spark.exporting.destination import CorruptRange
-from appendlog.spark.exporting.layout import folder_name, plain_text
+from appendlog.spark.exporting.layout import folder_name
 from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.split_reader import SplitReader
@@ -50,23 +48,9 @@ class Quarantine:
             f"{CORRUPT_FOLDER}/{folder_name(self._log.queue)}/{damage.segment.partition('.')[0]}"
             f"-{damage.start_position:020d}-{damage.end_position:020d}.json"
         )
-        octets = b""
-        with suppress(FileNotFoundError):  # compacted meanwhile
-            octets = reader.damaged_bytes(damage, KEPT_BYTES_MAX)
-        document = {
-            "vhost": plain_text(self._log.vhost),
-            "queue": plain_text(self._log.queue),
-            "incarnation": str(self._log.incarnation),
-            "segment": damage.segment,
-            "start_position": damage.start_position,
-            "end_position": damage.end_position,
-            "reason": damage.reason,
-            "start_offset": damage.start_offset,
-            "end_offset": damage.end_offset,
-            "bytes": base64.b64encode(octets).decode("ascii"),
-        }
+        document = damage_document(reader, self._log, damage, KEPT_BYTES_MAX)
         with self._store.open_new(path) as file:
-            file.write(json.dumps(document).encode() + b"\n")
+            file.write(document.encode() + b"\n")
         self.ranges.append(
             CorruptRange(
                 start=damage.start_offset,

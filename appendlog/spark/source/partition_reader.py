@@ -12,13 +12,13 @@ from pyspark.sql.datasource import InputPartition
 from appendlog.errors import LogError, OffsetOutOfRangeError
 from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.segment import SegmentName
+from appendlog.spark.decoding.damage_document import damage_document
 from appendlog.spark.decoding.log_batches import LogBatch, log_batches
 from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.errors import ReadFailedError, ReadLossError
 from appendlog.spark.planning.packing import LogPiece
 from appendlog.spark.planning.settlement import OffsetChoice
 from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
-from appendlog.spark.source.corrupt_text import corrupt_text
 from appendlog.spark.source.log_partition import LogPartition
 from appendlog.spark.source.read_options import OnDamage
 from appendlog.spark.source.row_layout import RowLayout
@@ -26,6 +26,8 @@ from appendlog.split_reader import SplitReader, refuse_damage, skip_damage
 
 logger = logging.getLogger(__name__)
 
+CORRUPT_BYTES_MAX: Final = 64 << 10
+"""Of a damaged range, the column that tells of it has this many bytes at most."""
 _SHOWN_MAX: Final = 3
 _OFFSET: Final = "offset"
 
@@ -103,7 +105,7 @@ class PartitionReader:
         if self.on_damage is OnDamage.PERMISSIVE:
             topic = piece.log.queue.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             for damage in batch.damaged:
-                text = corrupt_text(reader, piece.log, damage)
+                text = damage_document(reader, piece.log, damage, CORRUPT_BYTES_MAX)
                 yield self.layout.corrupt_row(topic, damage.start_offset, text)
         if rows.num_rows:
             yield self.layout.rows(rows)

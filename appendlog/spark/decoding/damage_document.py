@@ -1,0 +1,50 @@
+"""Damage as a JSON object: what corrupt rows and quarantined files say of it."""
+
+import base64
+import json
+from contextlib import suppress
+
+from appendlog.segments.damaged_range import DamagedRange
+from appendlog.spark.planning.queues import QueueLog
+from appendlog.split_reader import SplitReader
+
+
+def damage_document(
+    reader: SplitReader, log: QueueLog, damage: DamagedRange, max_bytes: int
+) -> str:
+    """Return all that is known about a damaged range.
+
+    Positions are those of the segment's file; `bytes` is base64, empty if compaction has replaced
+    the file meanwhile.
+
+    Args:
+        reader: Which told of the damage.
+        log: Of which.
+        damage: What it told.
+        max_bytes: Of the bytes no more than this; positions tell how many there are.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    content = b""
+    with suppress(FileNotFoundError):
+        content = reader.damaged_bytes(damage, max_bytes)
+    return json.dumps(
+        {
+            "vhost": _plain(log.vhost),
+            "queue": _plain(log.queue),
+            "incarnation": str(log.incarnation),
+            "segment": damage.segment,
+            "start_position": damage.start_position,
+            "end_position": damage.end_position,
+            "reason": damage.reason,
+            "start_offset": damage.start_offset,
+            "end_offset": damage.end_offset,
+            "bytes": base64.b64encode(content).decode("ascii"),
+        }
+    )
+
+
+def _plain(name: str) -> str:
+    """Return a name that any JSON reader takes: what was not UTF-8 is written as an escape."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
