@@ -26,8 +26,7 @@ class LogBatchReader(DataSourceReader):
     def __init__(self, options: BatchOptions, layout: RowLayout) -> None:
         self._options = options
         self._wanted = RowBounds()
-        shared = options.shared
-        self._read = PartitionReader(layout, shared.on_damage, shared.is_loss_fatal)
+        self._read = PartitionReader.of(options.shared, layout)
 
     def partitions(self) -> list[InputPartition]:
         """Return what each task reads, up to the durable end as of now."""

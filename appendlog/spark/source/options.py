@@ -41,6 +41,7 @@ _SHARED: Final = (
     "headersAs",
     "kafkaSchema",
     "verifyCrc",
+    "decompress",
     "failOnDataLoss",
     "mode",
     "columnNameOfCorruptRecord",

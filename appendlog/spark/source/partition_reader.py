@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -19,8 +19,9 @@ from appendlog.spark.errors import ReadFailedError, ReadLossError
 from appendlog.spark.planning.packing import LogPiece
 from appendlog.spark.planning.settlement import OffsetChoice
 from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
+from appendlog.spark.source.decompression import BODY, ENCODING, decompressed
 from appendlog.spark.source.log_partition import LogPartition
-from appendlog.spark.source.read_options import OnDamage
+from appendlog.spark.source.read_options import OnDamage, ReadOptions
 from appendlog.spark.source.row_layout import RowLayout
 from appendlog.split_reader import SplitReader, refuse_damage, skip_damage
 
@@ -41,11 +42,18 @@ class PartitionReader:
         on_damage: What damage does.
         is_loss_fatal: What retention took since the planning is an error; else it is told by
             a warning in the task's log, and the rest is read.
+        unpacks_bodies: Whether bodies that publishers compressed are unpacked.
     """
 
     layout: RowLayout
     on_damage: OnDamage
     is_loss_fatal: bool
+    unpacks_bodies: bool = False
+
+    @classmethod
+    def of(cls, options: ReadOptions, layout: RowLayout) -> Self:
+        """Return what reads as options say."""
+        return cls(layout, options.on_damage, options.is_loss_fatal, options.unpacks_bodies)
 
     def __call__(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition.
@@ -93,10 +101,19 @@ class PartitionReader:
             _warn(piece, skipped)
 
     def _decoded(self, choice: OffsetChoice | None) -> RowSchema:
+        """Return the columns of the layout and those that are needed to make its rows."""
         decoded = self.layout.decoded
-        if choice is None or _OFFSET in decoded.names:
-            return decoded
-        return RowSchema((*decoded.columns, *KNOWN_ROWS.only({_OFFSET}).columns))
+        needed = set[str]()
+        if choice is not None:
+            needed.add(_OFFSET)
+        if self._unpacks:
+            needed |= {BODY, ENCODING}
+        needed -= set(decoded.names)
+        return RowSchema((*decoded.columns, *KNOWN_ROWS.only(needed).columns))
+
+    @property
+    def _unpacks(self) -> bool:
+        return self.unpacks_bodies and not {BODY, ENCODING}.isdisjoint(self.layout.decoded.names)
 
     def _rows(
         self, reader: SplitReader, piece: LogPiece, batch: LogBatch, choice: OffsetChoice | None
@@ -108,7 +125,7 @@ class PartitionReader:
                 text = damage_document(reader, piece.log, damage, CORRUPT_BYTES_MAX)
                 yield self.layout.corrupt_row(topic, damage.start_offset, text)
         if rows.num_rows:
-            yield self.layout.rows(rows)
+            yield from map(self.layout.rows, decompressed(rows) if self._unpacks else [rows])
 
 
 def _failed(piece: LogPiece, reason: str) -> ReadFailedError:

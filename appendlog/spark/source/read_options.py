@@ -48,6 +48,7 @@ class ReadOptions:
         on_damage: What damage does.
         corrupt_column: Name of the column that tells of it.
         columns: What rows have unless Spark is told otherwise.
+        unpacks_bodies: Whether bodies that publishers compressed are unpacked.
         partition_bytes: Of log, to aim at for each task.
         min_partitions: At least about so many tasks.
     """
@@ -62,6 +63,7 @@ class ReadOptions:
     on_damage: OnDamage
     corrupt_column: str
     columns: RowSchema
+    unpacks_bodies: bool
     partition_bytes: int
     min_partitions: int
 
@@ -114,6 +116,7 @@ def read_options(given: GivenOptions) -> ReadOptions:
         on_damage=OnDamage(given.choice("mode", OnDamage.FAILFAST, tuple(OnDamage))),
         corrupt_column=corrupt_column,
         columns=_columns(given),
+        unpacks_bodies=given.flag("decompress", default=False),
         partition_bytes=given.size_bytes("maxBytesPerPartition", PARTITION_BYTES),
         min_partitions=given.count("minPartitions", 1),
     )

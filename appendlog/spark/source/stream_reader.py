@@ -55,9 +55,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: StreamOptions, layout: RowLayout) -> None:
-        shared = options.shared
         self._options = options
-        self._read = PartitionReader(layout, shared.on_damage, shared.is_loss_fatal)
+        self._read = PartitionReader.of(options.shared, layout)
         self._running: _Run | None = None
 
     def __getstate__(self) -> dict[str, Any]:
