@@ -14,6 +14,9 @@ from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
 
 _END_BYTES_MAX: Final = 4096
+_FEW_LOGS: Final = 20
+_LOOKS_PER_SECOND: Final = 2000
+"""Of all logs together: a look costs some 30 us, and a stream may have thousands of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class LogEnds:
 
     Args:
         clock: Seconds, from any beginning, never going back.
-        pause_seconds: A log is not looked at again before: asking a store costs money.
+        pause_seconds: A log is not looked at again before, even if there are few: asking a store
+            costs money.
     """
 
     def __init__(self, clock: Callable[[], float], pause_seconds: float = 0.0) -> None:
@@ -58,7 +62,8 @@ class LogEnds:
         """
         known = self._known.get(log.incarnation)
         now = self._clock()
-        if known is not None and now < known.looked_seconds + self._pause_seconds:
+        pause = max(self._pause_seconds, (len(self._known) - _FEW_LOGS) / _LOOKS_PER_SECOND)
+        if known is not None and now < known.looked_seconds + pause:
             return known.span
         end = _read_end(log)
         if end and known is not None and known.end == end:
