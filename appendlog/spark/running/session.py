@@ -21,6 +21,7 @@ from appendlog.spark.running.configuration import (
     prepare_environment,
 )
 from appendlog.spark.running.java import check_java
+from appendlog.spark.running.java_process import killed_when_given_up
 from appendlog.spark.running.masters import STANDALONE, check_master
 from appendlog.spark.running.packaging import build_package
 
@@ -58,7 +59,7 @@ def spark_session(
     prepare_environment(master)
     builder = SparkSession.builder.config(conf=configuration(master, settings))
     try:
-        with _errors_into(log_path):
+        with _errors_into(log_path), killed_when_given_up():
             session = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise SparkFailedError(f"Spark did not start: {reason(error)}") from error
