@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from appendlog import Compression
+from appendlog.files.filesystem import FileSystem
 from appendlog.spark.running import packaging
 from appendlog.spark.running.packaging import build_package, package_bytes
+from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.clean_python import OURS_OR_OF_THE_SERVER, CleanPython
 
@@ -74,15 +76,40 @@ def test_a_python_with_pyspark_alone_reads_a_log_with_it(
     stored = store_queue(tmp_path / "data", "orders", compression=compression)
     stored.append(all_kinds_of_messages() + plain_messages(3000), step=400)
     stored.close()
+    store, _, _ = CheckpointStore.open(stored.storage_path / "offsets", FileSystem())
+    store.write_round([QueueCheckpoint(stored.location.incarnation, 3000, [])])
+    store.close()
     package = build_package()
     python = CleanPython(tmp_path / "clean", package)
     answer = python.run(READ, str(tmp_path / "data"), *OURS_OR_OF_THE_SERVER)
-    rows, importable, packages, means = answer.splitlines()
+    rows, importable, packages, means, of_source = answer.splitlines()
+    assert of_source == "36 offset"
     assert int(rows) == 3036
     assert means == "NumpyDecoder appendlog.spark.decoding.numpy_walk"
     assert importable == "appendlog metadata offsets"
     assert packages == str(package)
 
+
+@pytest.mark.timeout(60)
+def test_every_module_of_it_is_imported_without_the_servers_packages(tmp_path: Path) -> None:
+    package = build_package()
+    missing = CleanPython(tmp_path / "clean", package).run(IMPORT_ALL, str(package)).split()
+    assert set(missing) <= OF_OTHER_EXTRAS
+
+
+OF_OTHER_EXTRAS = {"boto3", "botocore", "deltalake", "fsspec", "pyiceberg"}
+IMPORT_ALL = """
+import importlib, sys, zipfile
+
+for name in zipfile.ZipFile(sys.argv[1]).namelist():
+    module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    if module == "appendlog.layout.zstd_package":
+        continue
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        print(error.name)
+"""
 
 READ = """
 import importlib.util, sys
@@ -94,6 +121,8 @@ from appendlog.spark.schema.columns import ROWS
 from appendlog.spark.planning.queues import find_queue
 from appendlog.spark.running.packaging import build_package
 from appendlog.split_reader import SplitReader
+from pyspark.sql.types import LongType, StructField, StructType
+from pyspark_amqplog import DefaultSource
 import offsets
 
 log = find_queue(Path(sys.argv[1]), "/", "orders")
@@ -109,4 +138,9 @@ print(*[name for name in sys.argv[2:] if importlib.util.find_spec(name)])
 print(build_package())
 decoder, walk = decoder_for(log, ROWS), walk_for_decoding()
 print(type(decoder).__name__, walk.__module__)
+
+source = DefaultSource({"path": sys.argv[1], "subscribe": "orders", "include": "unacked"})
+reader = source.reader(StructType([StructField("offset", LongType())]))
+batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+print(sum(batch.num_rows for batch in batches), *batches[0].schema.names)
 """
