@@ -14,6 +14,7 @@ from appendlog.spark.decoding.octets import (
     Integers,
     Mask,
     Octets,
+    inside,
     network_u16_at,
     network_u32_at,
     u8_at,
@@ -22,7 +23,7 @@ from appendlog.spark.decoding.octets import (
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, present_properties
 
 _PADDING: Final = np.zeros(8, np.uint8)
-"""So that a number may be loaded at each place, also at the end."""
+"""So that there is a place for the longest number, however short the messages are."""
 _RARE: Final = 3
 """Flag bits of property lists that are read one by one."""
 _FIXED_BYTES: Final = {"delivery_mode": 1, "priority": 1, "message_timestamp": 8}
@@ -32,7 +33,7 @@ class Messages(NamedTuple):
     """Messages in one buffer, in order.
 
     Attributes:
-        octets: All of their bytes, and a few more.
+        octets: All of their bytes; 8 at least.
         starts: Of the messages.
         stops: Behind them.
     """
@@ -75,7 +76,7 @@ class Fields(NamedTuple):
 
 
 def messages_of(parts: Sequence[Records]) -> Messages:
-    """Return the messages of all parts in one buffer; copies, unless there is one part."""
+    """Return the messages of all parts in one buffer: a view of it, if there is one part."""
     pieces: list[Octets] = []
     starts: list[Integers] = []
     stops: list[Integers] = []
@@ -89,9 +90,10 @@ def messages_of(parts: Sequence[Records]) -> Messages:
         starts.append(positions + (at - low))
         stops.append(ends + (at - low))
         at += high - low
-    return Messages(
-        np.concatenate((*pieces, _PADDING)), np.concatenate(starts), np.concatenate(stops)
-    )
+    if at < len(_PADDING):
+        pieces.append(_PADDING)
+    octets = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    return Messages(octets, np.concatenate(starts), np.concatenate(stops))
 
 
 def envelopes_of(messages: Messages, parts: Sequence[Records]) -> Envelopes:
@@ -101,11 +103,11 @@ def envelopes_of(messages: Messages, parts: Sequence[Records]) -> Envelopes:
         MalformedMessageError: Bytes of a message end inside its route or properties.
     """
     octets, starts, stops = messages
-    key_lengths_at = starts + 2 + u8_at(octets, _inside(octets, starts + 1))
+    key_lengths_at = starts + 2 + u8_at(octets, inside(octets, starts + 1, 1))
     key_starts = key_lengths_at + 1
-    key_stops = key_starts + u8_at(octets, _inside(octets, key_lengths_at))
+    key_stops = key_starts + u8_at(octets, inside(octets, key_lengths_at, 1))
     properties = key_stops + 4
-    bodies = properties + u32_at(octets, _inside(octets, key_stops))
+    bodies = properties + u32_at(octets, inside(octets, key_stops, 4))
     is_malformed = (starts + 1 >= stops) | (key_lengths_at >= stops) | (bodies > stops)
     if is_malformed.any():
         row = int(is_malformed.argmax())
@@ -121,7 +123,7 @@ def property_fields(messages: Messages, envelopes: Envelopes) -> tuple[Mapping[s
     octets = messages.octets
     at, ends = envelopes.properties.copy(), envelopes.bodies
     is_empty = at == ends
-    words = network_u16_at(octets, _inside(octets, at))
+    words = network_u16_at(octets, inside(octets, at, 2))
     words[is_empty] = 0
     at += np.where(is_empty, 0, 2)
     for row in np.flatnonzero(words & _RARE).tolist():
@@ -150,9 +152,9 @@ def _bounds(octets: Octets, name: str, at: Integers) -> tuple[Integers, Integers
         return at, at + _FIXED_BYTES[name]
     if name == "headers":
         starts = at + 4
-        return starts, starts + network_u32_at(octets, _inside(octets, at))
+        return starts, starts + network_u32_at(octets, inside(octets, at, 4))
     starts = at + 1
-    return starts, starts + u8_at(octets, _inside(octets, at))
+    return starts, starts + u8_at(octets, inside(octets, at, 1))
 
 
 def _after_flags(data: bytes, start: int, word: int) -> tuple[int, int]:
@@ -165,8 +167,3 @@ def _after_flags(data: bytes, start: int, word: int) -> tuple[int, int]:
     except (IndexError, ValueError):
         return start + len(data) + 1, 0
     return start + position, word
-
-
-def _inside(octets: Octets, places: Integers) -> Integers:
-    """Keep places inside; a list that reads elsewhere does not add up, and is found out."""
-    return np.minimum(places, len(octets) - len(_PADDING))

@@ -20,7 +20,7 @@ from appendlog.spark.decoding.message_places import (
     messages_of,
     property_fields,
 )
-from appendlog.spark.decoding.octets import network_u64_at, u8_at
+from appendlog.spark.decoding.octets import inside, network_u64_at, u8_at
 from appendlog.spark.decoding.picked_fields import picked_column
 from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, TIMESTAMP_SECONDS_MAX
 from appendlog.spark.decoding.table_lanes import tables_column
@@ -121,7 +121,7 @@ def _property_column(
 ) -> pa.Array:
     has, starts, stops = fields
     if name == "message_timestamp":
-        seconds = network_u64_at(messages.octets, starts)
+        seconds = network_u64_at(messages.octets, inside(messages.octets, starts, 8))
         has = has & (seconds <= TIMESTAMP_SECONDS_MAX)
         microseconds = np.where(has, seconds, 0).astype(np.int64) * _MICROSECONDS_PER_SECOND
         return pa.array(microseconds, pa.int64(), mask=~has).cast(arrow_type)

@@ -18,6 +18,14 @@ _U32_NETWORK: Final = np.dtype(">u4")
 _U64_NETWORK: Final = np.dtype(">u8")
 
 
+def inside(octets: Octets, places: Integers, size: int) -> Integers:
+    """Move places at which nothing of some size has room to the last one at which it has.
+
+    For what reads before it knows: bytes that do not add up are found out afterwards.
+    """
+    return np.minimum(places, len(octets) - size)
+
+
 def u8_at(octets: Octets, places: Integers) -> Integers:
     """Return the octet at each place."""
     return octets[places].astype(np.int64)

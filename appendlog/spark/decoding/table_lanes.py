@@ -19,6 +19,7 @@ from appendlog.spark.decoding.octets import (
     Integers,
     Mask,
     Octets,
+    inside,
     network_u32_at,
     numbers_at,
     u8_at,
@@ -152,15 +153,14 @@ def _entries(octets: Octets, fields: Fields) -> tuple[_Entries, Mask]:
 
 def _step(octets: Octets, rows: Integers, at: Integers, ends: Integers) -> tuple[_Entries, Mask]:
     """Return the entry at a place of each row, and which of them are rare or do not fit."""
-    last = len(octets) - 8
     key_starts = at + 1
     key_stops = key_starts + u8_at(octets, at)
-    kinds = u8_at(octets, np.minimum(key_stops, last))
+    kinds = u8_at(octets, inside(octets, key_stops, 1))
     sizes = _VALUE_BYTES[kinds]
     is_text = kinds == _TEXT
     starts = key_stops + 1
     if is_text.any():
-        lengths = network_u32_at(octets, np.minimum(starts, last))
+        lengths = network_u32_at(octets, inside(octets, starts, 4))
         starts = np.where(is_text, starts + 4, starts)
         stops = starts + np.where(is_text, lengths, sizes)
     else:
