@@ -126,7 +126,7 @@ class FoundFields:
         first = slot * self.room
         size_bytes = self.ends[first + self._rows]
         target = ColumnBuffer(size_bytes, "B")
-        for data, count in self.pieces:
+        for data, count in self.pieces if size_bytes else ():
             self._kernel.copy_field(
                 data, self._extra, self.starts, self.ends, first, count, target.view
             )
