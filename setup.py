@@ -21,6 +21,7 @@ KERNELS = {
     "amqp_server.protocol._writing_c": "amqp_server/protocol/_writing_py.py",
     "appendlog.layout._columns_c": "appendlog/layout/_columns_py.py",
     "appendlog.layout._encoding_c": "appendlog/layout/_encoding_py.py",
+    "appendlog.layout._json_c": "appendlog/layout/_json_py.py",
     "appendlog.layout._tables_c": "appendlog/layout/_tables_py.py",
     "appendlog.layout._walking_c": "appendlog/layout/_walking_py.py",
 }

@@ -9,7 +9,7 @@ Pure: no I/O, no state, no Arrow. What it does is said in `appendlog.layout.colu
 docs/log-format.md, section 5, and AMQP 0-9-1, section 4.2.6.1.
 """
 
-# The names of `POINTERS` are not names of this module to the compiler, nor to the linters.
+# What is put into `globals()` is no name of this module to the compiler, nor to the linters.
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
 
@@ -18,10 +18,10 @@ from __future__ import annotations
 from array import array
 from mmap import mmap
 
-from appendlog.layout import _places_py
-
 COMPILED = __name__.endswith("_c")
 if not COMPILED:  # the compiled build has them from the .pxd
+    from appendlog.layout import _places_py
+
     globals().update(_places_py.POINTERS)
 
 ReadableBuffer = bytes | memoryview | mmap

@@ -1,6 +1,16 @@
 # Pointers into buffers, for kernels: in C only, _places_py.py is what they have interpreted.
 
-from libc.string cimport memcmp, memcpy
+from cpython.exc cimport PyErr_Clear
+from cpython.mem cimport PyMem_Free
+from libc.math cimport isfinite
+from libc.string cimport memcmp, memcpy, strlen
+
+cdef extern from "Python.h":
+    int Py_DTSF_ADD_DOT_0
+    char *PyOS_double_to_string(
+        double value, char code, int precision, int flags, int *kind
+    )
+
 
 ctypedef const unsigned char *octets_t
 
@@ -65,7 +75,7 @@ cdef inline Py_ssize_t ascii_end(
 
 
 cdef inline unsigned long long big_endian(
-    octets_t octets, Py_ssize_t at, int width
+    octets_t octets, Py_ssize_t at, Py_ssize_t width
 ) noexcept:
     # A big-endian number of at most 8 octets.
     cdef unsigned long long value = octets[at]
@@ -73,3 +83,41 @@ cdef inline unsigned long long big_endian(
     for place in range(at + 1, at + width):
         value = value << 8 | octets[place]
     return value
+
+
+cdef inline bint same_octets(
+    octets_t octets, Py_ssize_t at, Py_ssize_t other, Py_ssize_t size
+) noexcept:
+    return memcmp(octets + at, octets + other, size) == 0
+
+
+cdef inline Py_ssize_t put_double(
+    unsigned char *stores,
+    Py_ssize_t to,
+    octets_t octets,
+    Py_ssize_t at,
+    Py_ssize_t width,
+) noexcept:
+    # As repr() has it, at most 24 octets; where that ends, or -1 if it is not finite.
+    cdef unsigned long long raw = big_endian(octets, at, width)
+    cdef unsigned int raw_single
+    cdef float single
+    cdef double value
+    cdef char *text
+    cdef Py_ssize_t size
+    if width == 4:
+        raw_single = <unsigned int>raw
+        memcpy(&single, &raw_single, 4)
+        value = single
+    else:
+        memcpy(&value, &raw, 8)
+    if not isfinite(value):
+        return -1
+    text = PyOS_double_to_string(value, b"r", 0, Py_DTSF_ADD_DOT_0, NULL)
+    if text is NULL:
+        PyErr_Clear()
+        return -1
+    size = strlen(text)
+    memcpy(stores + to, text, size)
+    PyMem_Free(text)
+    return to + size

@@ -1,6 +1,8 @@
 """What interpreted kernels have in place of pointers; the compiled ones have `_places_c.pxd`."""
 
 from collections.abc import Callable
+from math import isfinite
+from struct import unpack
 from typing import Any, Final
 
 Places = Any
@@ -27,6 +29,21 @@ def is_same(stores: Places, at: int, octets: memoryview, start: int, size: int) 
     return bool(stores[at : at + size] == octets[start : start + size])
 
 
+def same_octets(octets: memoryview, at: int, other: int, size: int) -> bool:
+    """Tell whether `size` octets are the same at both places."""
+    return bool(octets[at : at + size] == octets[other : other + size])
+
+
+def put_double(stores: Places, to: int, octets: memoryview, at: int, width: int) -> int:
+    """Write a float as `repr` has it; return where that ends, or -1 if it is not finite."""
+    value: float = unpack(">f" if width == 4 else ">d", octets[at : at + width])[0]
+    if not isfinite(value):
+        return -1
+    text = repr(value).encode()
+    stores[to : to + len(text)] = text
+    return to + len(text)
+
+
 def ascii_end(octets: memoryview, at: int, end: int) -> int:
     """Return a place before which all is ASCII: a short cut, which here leads nowhere."""
     return at
@@ -37,7 +54,18 @@ def big_endian(octets: memoryview, at: int, width: int) -> int:
     return int.from_bytes(octets[at : at + width], "big")
 
 
+_AS_THEY_ARE: Final = ("stores_of", "ints_of", "uints_of", "shorts_of", "longs_of")
+_FUNCTIONS: Final = (
+    octets_of,
+    copy_octets,
+    is_same,
+    same_octets,
+    put_double,
+    ascii_end,
+    big_endian,
+)
 POINTERS: Final[dict[str, Callable[..., Any]]] = {
-    each.__name__: each for each in (octets_of, copy_octets, is_same, ascii_end, big_endian)
-} | dict.fromkeys(("stores_of", "ints_of", "uints_of", "shorts_of", "longs_of"), as_they_are)
+    **dict.fromkeys(_AS_THEY_ARE, as_they_are),
+    **{each.__name__: each for each in _FUNCTIONS},
+}
 """The functions of `_places_c.pxd`, by their names there."""

@@ -3,6 +3,7 @@
 cimport cython
 
 from appendlog.layout._columns_c cimport is_utf8
+from appendlog.layout._json_c cimport put_object, put_value, value_end
 from appendlog.layout._places_c cimport (
     big_endian,
     copy_octets,
@@ -21,7 +22,6 @@ cdef int TABLES_RARE
 cdef int TEXT_VALUES
 cdef int RAW_VALUES
 cdef int JSON_TEXT
-cdef unsigned long long _ALL_BITS
 cdef long long _TABLE_BYTES_MAX
 cdef long long _ENTRIES_MAX
 
@@ -76,7 +76,7 @@ cpdef tuple decode_tables(
     size=cython.longlong,
     start=cython.Py_ssize_t,
     kind=cython.int,
-    width=cython.int,
+    stop=cython.Py_ssize_t,
 )
 cdef bint _add_table(
     octets_t octets,
@@ -92,45 +92,6 @@ cdef bint _add_table(
 ) noexcept
 
 
-@cython.locals(
-    is_first=cython.bint,
-    size=cython.longlong,
-    start=cython.Py_ssize_t,
-    kind=cython.int,
-    width=cython.int,
-)
-cdef Py_ssize_t _add_json(
-    octets_t octets,
-    Py_ssize_t at,
-    Py_ssize_t end,
-    unsigned char *values,
-    Py_ssize_t to,
-) noexcept
-
-
-@cython.locals(
-    place=cython.Py_ssize_t,
-    octet=cython.int,
-    brief=cython.int,
-    low=cython.int,
-)
-cdef Py_ssize_t _put_string(
-    unsigned char *values,
-    Py_ssize_t to,
-    octets_t octets,
-    Py_ssize_t at,
-    Py_ssize_t size,
-    bint is_marked,
-) noexcept
-
-
-@cython.locals(width=cython.int)
-cdef int _integer_width(int kind) noexcept
-
-
-cdef bint _is_signed(int kind) noexcept
-
-
 @cython.locals(entry=cython.longlong, at=cython.Py_ssize_t)
 cdef bint _is_known(
     const unsigned char *keys,
@@ -140,26 +101,4 @@ cdef bint _is_known(
     octets_t octets,
     Py_ssize_t start,
     Py_ssize_t size,
-) noexcept
-
-
-@cython.locals(size=cython.int)
-cdef Py_ssize_t _put_truth(
-    unsigned char *values, Py_ssize_t at, bint is_true
-) noexcept
-
-
-@cython.locals(
-    raw=cython.ulonglong,
-    rest=cython.ulonglong,
-    end=cython.Py_ssize_t,
-    place=cython.Py_ssize_t,
-)
-cdef Py_ssize_t _put_digits(
-    unsigned char *values,
-    Py_ssize_t to,
-    octets_t octets,
-    Py_ssize_t at,
-    int width,
-    bint is_signed,
 ) noexcept

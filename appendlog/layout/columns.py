@@ -49,11 +49,11 @@ octets of values there are, before and after. Stops with
 
 - TABLES_DONE: at `until_row`,
 - TABLES_FULL: before a row for which there may be no room: a table of n octets needs as many for
-  keys, 2n for values and n / 2 entries (at most 64), as JSON 6n + 2 for values,
-- TABLES_RARE: before a row with a table that is left to the caller: kinds that are rare (floats,
-  decimals, tables, arrays, and byte arrays unless raw), text that is not UTF-8 unless raw, more
-  than 16 MiB, bytes that do not add up; as entries more than 64, or a key that comes twice in
-  `TEXT_VALUES`.
+  keys, 6n + 2 for values, and n / 2 entries (at most 64),
+- TABLES_RARE: before a row with a table that is left to the caller: what is rare (decimals, NaN and
+  infinities, byte arrays unless raw), text that is not UTF-8 unless raw, more than 16 MiB or 64
+  levels, bytes that do not add up; but for JSON more than 64 entries, or a key that comes twice
+  where the last one counts.
 
     fill_range(target, at, first, count)
     fill_microseconds(target, at, times_ns)

@@ -214,16 +214,65 @@ def test_parts_of_one_buffer_and_of_several_are_told_apart() -> None:
         check(mixed, KNOWN_ROWS)
 
 
+def of_kind(kind: bytes, content: bytes) -> bytes:
+    """Return a value that says how long it is."""
+    return kind + len(content).to_bytes(4, "big") + content
+
+
+def with_tables(tables_of_messages: list[bytes]) -> Records:
+    """Return messages with these headers."""
+    return records_of(
+        [
+            encode_message(1, b"", b"", b"\x20\x00" + of_kind(b"", table), b"")
+            for table in tables_of_messages
+        ]
+    )
+
+
+def check_headers(tables_of_messages: list[bytes]) -> None:
+    """Check the column of headers in all its forms."""
+    records = with_tables(tables_of_messages)
+    for schema in (kafka_rows(include_headers=True), *map(with_headers_as, HEADERS_FORMS)):
+        check([records], schema.only(["headers"]))
+
+
 def test_headers_of_many_kilobytes_are_whole() -> None:
     wide = b"".join(b"\x01%c" % (n % 256) + b"l" + b"\x80" * 8 for n in range(60))
     wider = b"".join(b"\x02%02xl" % n + b"\x80" * 8 for n in range(200))
-    long = b"\x01aS\x00\x01\x00\x00" + b"x" * 65_536
-    batch = [
-        encode_message(1, b"", b"", b"\x20\x00" + len(table).to_bytes(4, "big") + table, b"")
-        for table in (wide, long, b"", wider, long) * 40
+    long = b"\x01a" + of_kind(b"S", b"x" * 65_536)
+    check_headers([wide, long, b"", wider, long] * 40)
+
+
+def test_headers_that_grow_most_have_room() -> None:
+    control = b"\x00" + of_kind(b"A", of_kind(b"S", b"\x01" * 90_000))
+    singles = b"\x00" + of_kind(b"A", (b"f" + b"\x80\x00\x00\x01") * 20_000)
+    doubles = b"\x00" + of_kind(b"A", (b"d" + b"\x80\x10" + bytes(6)) * 9_000)
+    voids = b"\x00" + of_kind(b"A", b"V" * 90_000)
+    empty = b"\x00" + of_kind(b"A", of_kind(b"F", b"") * 9_000)
+    keys = b"".join(b"\x01%ct\x00" % n for n in range(1, 60))
+    check_headers([control, keys, singles, doubles, voids, empty, b"", control])
+
+
+def test_tables_in_tables_are_those_of_the_reference() -> None:
+    def nested(levels: int, kind: bytes) -> bytes:
+        inner = b""
+        for _ in range(levels - 1):
+            inner = (b"\x00" if kind == b"F" else b"") + of_kind(kind, inner)
+        return inner if kind == b"F" else b"\x00" + inner
+
+    keys = [b"count", b"reason", b"queue", b"routing-keys", b"exchange", b"$a", b"", b"a\xff"]
+    entries = [b"%c%sV" % (len(key), key) for key in keys]
+    tables_of_messages = [
+        *(nested(levels, kind) for levels in (1, 2, 63, 64, 65) for kind in (b"F", b"A")),
+        b"\x01t" + of_kind(b"F", b"".join(entries[:7])),
+        b"\x01t" + of_kind(b"F", b"".join(entries)),
+        b"\x01t" + of_kind(b"F", b"".join([*entries[:3], entries[1]])),
+        b"\x01t" + of_kind(b"F", b"".join(b"\x01%cV" % n for n in range(100))),
+        b"\x01t" + of_kind(b"F", b"\x01aI\x00"),
+        b"\x01t" + of_kind(b"A", b"V?"),
+        b"\x01td\x7f\xf0" + bytes(6) + b"\x01uf\x7f\xc0\x00\x00",
     ]
-    for schema in (KNOWN_ROWS, kafka_rows(include_headers=True)):
-        check([records_of(batch)], schema.only(["headers"]))
+    check_headers(tables_of_messages * 2)
 
 
 @pytest.mark.parametrize("size", [8192, 8191, 511, 512, 513, 7, 8, 9])

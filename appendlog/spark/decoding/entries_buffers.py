@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from appendlog.layout.columns import TablesKernel
-from appendlog.spark.decoding.headers_buffers import ENTRIES_OF_TABLE, HeadersBuffers
+from appendlog.spark.decoding.headers_buffers import ENTRIES_OF_TABLE, VALUES_GROWTH, HeadersBuffers
 
 Entries = list[tuple[bytes, bytes | None]]
 """Keys and values of one table; None is a null."""
@@ -55,7 +55,7 @@ class EntriesBuffers(HeadersBuffers):
         self._sums = array("q", (at, key_at, value_at))
 
     def _make_room_for(self, table_bytes: int) -> None:
-        self._make_room(ENTRIES_OF_TABLE, table_bytes, 2 * table_bytes)
+        self._make_room(ENTRIES_OF_TABLE, table_bytes, VALUES_GROWTH * table_bytes + 2)
 
     def _row_end(self) -> int:
         return self._sums[0]

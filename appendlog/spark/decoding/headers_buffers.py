@@ -16,6 +16,8 @@ from appendlog.spark.decoding.found_fields import FoundFields
 
 ENTRIES_OF_TABLE: Final = 64
 """So many the kernel takes of one table at most."""
+VALUES_GROWTH: Final = 6
+"""Octets that one of a table becomes at most, in a string of JSON; the whole has two more."""
 _ENTRIES: Final = 4096
 _BYTES: Final = 64 << 10
 

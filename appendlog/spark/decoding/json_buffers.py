@@ -1,16 +1,12 @@
 """A column of headers as JSON, for one batch after the other."""
 
 from array import array
-from typing import Final
 
 import pyarrow as pa
 
 from appendlog.layout.columns import JSON_TEXT, TablesKernel
 from appendlog.layout.headers_json import headers_as_json
-from appendlog.spark.decoding.headers_buffers import HeadersBuffers
-
-_GROWTH: Final = 6
-"""Octets that one of a table becomes at most."""
+from appendlog.spark.decoding.headers_buffers import ENTRIES_OF_TABLE, VALUES_GROWTH, HeadersBuffers
 
 
 class JsonBuffers(HeadersBuffers):
@@ -31,7 +27,7 @@ class JsonBuffers(HeadersBuffers):
         self._sums = array("q", (0, 0, at + len(text)))
 
     def _make_room_for(self, table_bytes: int) -> None:
-        self._make_room(0, 0, _GROWTH * table_bytes + 2)
+        self._make_room(ENTRIES_OF_TABLE, table_bytes, VALUES_GROWTH * table_bytes + 2)
 
     def _row_end(self) -> int:
         return self._sums[2]
