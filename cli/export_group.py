@@ -8,7 +8,19 @@ import click
 
 from cli.commands import LazyCommand
 
-SUBCOMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType({})
+SUBCOMMANDS: Final[Mapping[str, LazyCommand]] = MappingProxyType(
+    {
+        "status": LazyCommand(
+            "cli.export_status", "status", "Show what an output has, and how far behind it is."
+        ),
+        "vacuum": LazyCommand(
+            "cli.export_vacuum", "vacuum", "Remove what killed exports have left in an output."
+        ),
+        "verify": LazyCommand(
+            "cli.export_verify", "verify", "Prove that an output is complete and whole."
+        ),
+    }
+)
 """What else can be done with an output; imported only when it is called."""
 
 ARGUMENTS: Final = "cli.export.arguments"

@@ -29,6 +29,7 @@ from appendlog.spark.exporting.manifest import (
     Manifest,
     Total,
     add_to,
+    time_text,
 )
 from appendlog.spark.exporting.manifests import Manifests, Survey
 from appendlog.spark.exporting.ranges import Range, join_ranges
@@ -105,6 +106,7 @@ class FilesDestination:
             with self._store.locked(f"{self._manifests.work}/lock") as is_alone:
                 begun = self._begun = self._prepare(job, is_alone=is_alone)
                 try:
+                    self._manifests.begin_job(begun.folder, datetime.now(UTC))
                     yield begun.folder
                 except Exception as error:
                     self._refuse_overtaken(begun, error)
@@ -190,7 +192,7 @@ class FilesDestination:
             include="all",
             schema_version=SCHEMA_VERSION,
             job=job.job_id,
-            created=_now(),
+            created=time_text(datetime.now(UTC)),
             total=total,
         )
         manifest = replace(manifest, total=add_to(total, manifest))
@@ -228,7 +230,7 @@ class FilesDestination:
             include=job.include,
             schema_version=SCHEMA_VERSION,
             job=job.job_id,
-            created=_now(),
+            created=time_text(datetime.now(UTC)),
             total=begun.total,
         )
         manifest = replace(manifest, total=add_to(begun.total, manifest))
@@ -314,7 +316,3 @@ class FilesDestination:
         return OutputChangedError(
             f"{self._store.url}/{self.folder}: another export has written here; run it again"
         )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

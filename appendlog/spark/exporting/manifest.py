@@ -11,9 +11,10 @@ Format: docs/spark.md, "Layout of an output".
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import CorruptRange
@@ -25,6 +26,10 @@ _CHECKSUM: Final = "checksum"
 Kind = Literal["export", "adopted", "fence"]
 """What a manifest is for: an export; files that an earlier version has written; or nothing but
 its number, so that a job that was killed can never commit under it."""
+
+
+class OutputDamagedError(OutputError):
+    """What an output says of itself cannot be read, or a part of it is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,32 @@ def add_to(total: Total, manifest: Manifest) -> Total:
     )
 
 
+def fence_after(last: Manifest, now: datetime) -> Manifest:
+    """Return a manifest that adds nothing to the last one but its number."""
+    at = last.total.covered[-1][1] if last.total.covered else 0
+    return replace(
+        last,
+        number=last.number + 1,
+        kind="fence",
+        start=at,
+        end=at,
+        ranges=(),
+        files=(),
+        gaps=(),
+        corrupt=(),
+        missing=0,
+        corrupt_offsets=0,
+        excluded=0,
+        job=uuid4().hex,
+        created=time_text(now),
+    )
+
+
+def time_text(now: datetime) -> str:
+    """Return a time in UTC as a manifest has it: ISO 8601, microseconds, `Z`."""
+    return now.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """Return a manifest as the bytes of its file."""
     document = asdict(manifest) | {"incarnation": str(manifest.incarnation)}
@@ -181,7 +212,8 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
         where: What to call it in errors.
 
     Raises:
-        OutputError: It is damaged, or of a newer version.
+        OutputDamagedError: It is no manifest, or not as it was written.
+        OutputError: It is of a newer version.
     """
     try:
         document = json.loads(data)
@@ -193,10 +225,10 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
             )
         expected = document.pop(_CHECKSUM)
         if _checksum(document) != expected:
-            raise OutputError(f"{where}: damaged: its checksum is not that of its content")
+            raise OutputDamagedError(f"{where}: damaged: its checksum is not that of its content")
         return _manifest(document)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise OutputError(f"{where}: damaged: not a manifest ({error!r})") from error
+        raise OutputDamagedError(f"{where}: damaged: not a manifest ({error!r})") from error
 
 
 def _manifest(document: dict[str, Any]) -> Manifest:

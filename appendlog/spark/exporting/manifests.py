@@ -10,20 +10,30 @@ number the fate of every file in it is known: named by the manifest, it belongs 
 else it can go, whoever is still writing it.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
-from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.layout import WORK_DIRECTORY, folder_name
-from appendlog.spark.exporting.manifest import Manifest, decode_manifest, encode_manifest
+from appendlog.spark.exporting.manifest import (
+    Manifest,
+    OutputDamagedError,
+    decode_manifest,
+    encode_manifest,
+    time_text,
+)
 from appendlog.spark.exporting.store import OutputStore, StoredFile
 from metadata.names import encode_name
 
 _MANIFEST: Final = re.compile(r"manifest/(\d{20})\.json\Z")
 _JOB_FILE: Final = re.compile(r"(job-(\d{20})-([0-9a-f]{32}))/")
+BEGUN: Final = "begun.json"
+"""In the folder of each job: when it began, for whoever wonders whether it is alive."""
+
 _LISTINGS: Final = 3
 """A listing during which two manifests are created may show the later one only."""
 
@@ -90,14 +100,15 @@ class Manifests:
         """List what is there.
 
         Raises:
-            OutputError: A manifest is missing: somebody has removed it.
+            OutputDamagedError: A manifest is missing: somebody has removed it.
         """
         missing: int | None = None
         for _ in range(_LISTINGS):
             survey, missing = self._list()
             if missing is None:
                 return survey
-        raise OutputError(f"{self.store.url}/{self.path(missing or 0)}: this manifest is missing")
+        where = f"{self.store.url}/{self.path(missing or 0)}"
+        raise OutputDamagedError(f"{where}: this manifest is missing")
 
     def _list(self) -> tuple[Survey, int | None]:
         """Return what one listing shows, and the first manifest that it lacks."""
@@ -125,12 +136,15 @@ class Manifests:
 
         Raises:
             FileNotFoundError: There is none of that number.
-            OutputError: It is damaged, or of a newer version.
+            OutputDamagedError: It is damaged.
+            OutputError: It is of a newer version.
         """
         path = self.path(number)
         manifest = decode_manifest(self.store.read(path), f"{self.store.url}/{path}")
         if manifest.number != number:
-            raise OutputError(f"{self.store.url}/{path}: damaged: it is number {manifest.number}")
+            raise OutputDamagedError(
+                f"{self.store.url}/{path}: damaged: it is number {manifest.number}"
+            )
         return manifest
 
     def create(self, manifest: Manifest) -> bool:
@@ -172,6 +186,11 @@ class Manifests:
             self.move({source: moves[source] for source in here & moves.keys()})
             useless += here - moves.keys()
         return useless
+
+    def begin_job(self, folder: str, now: datetime) -> None:
+        """Make the folder of a run, see `job_path`."""
+        with self.store.open_new(f"{folder}/{BEGUN}") as file:
+            file.write(json.dumps({"created": time_text(now)}).encode("ascii"))
 
     def moves(self, manifest: Manifest) -> dict[str, str]:
         """Return where each file of a commit comes from and belongs."""

@@ -1,0 +1,141 @@
+"""Check one file of an output against what its manifest says of it."""
+
+import hashlib
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from appendlog.spark.exporting.faults import Fault, FaultKind
+from appendlog.spark.exporting.manifest import ListedFile
+from appendlog.spark.exporting.store import COPY_BYTES, OutputStore
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BATCH_ROWS: Final = 65_536
+_PACKINGS: Final = {"zst": "zstd", "gz": "gzip"}
+
+
+class FileFaultError(Exception):
+    """A file is not what its manifest says; the message says how, without the path."""
+
+
+def check_file(store: OutputStore, listed: ListedFile, *, is_deep: bool) -> Fault | None:
+    """Return what is wrong with a file; None when nothing is.
+
+    Args:
+        store: The output.
+        listed: The file, in its place.
+        is_deep: Whether every offset is read, too.
+
+    Raises:
+        OSError: The store fails.
+    """
+    kind: FaultKind = "corrupt"
+    try:
+        with store.open_read(listed.path) as file:
+            _check_bytes(file, listed)
+            if listed.path.endswith(".parquet"):
+                _check_footer(pq.read_metadata(file), listed)
+            if is_deep:
+                check_offsets(offsets_of(file, listed), listed)
+    except FileNotFoundError:
+        kind, why = "loss", "the file is gone"
+    except (FileFaultError, pa.ArrowException, ValueError) as error:
+        why = str(error)
+    else:
+        return None
+    text = f"{listed.path}: {why}: offsets [{listed.start}, {listed.end})"
+    return Fault(kind, text, listed.path, listed.start, listed.end)
+
+
+def check_offsets(batches: Iterator[npt.NDArray[np.int64]], listed: ListedFile) -> None:
+    """Check that the offsets are as many as they should be, rising, and of the file's range.
+
+    So none is there twice; and all are there when none is said to be missing.
+
+    Raises:
+        FileFaultError: They are not.
+    """
+    last, rows = listed.start - 1, 0
+    for offsets in batches:
+        rising = np.diff(offsets, prepend=last) > 0
+        if not rising.all():
+            raise FileFaultError(f"offset {offsets[~rising][0]} behind a row that is not below it")
+        if len(offsets):
+            last, rows = int(offsets[-1]), rows + len(offsets)
+    if last >= listed.end:
+        raise FileFaultError(f"offset {last} is not of its range")
+    if rows != listed.rows:
+        raise FileFaultError(f"{rows} rows, its manifest says {listed.rows}")
+
+
+def offsets_of(file: BinaryIO, listed: ListedFile) -> Iterator[npt.NDArray[np.int64]]:
+    """Read the offsets of all rows, in the order of the file.
+
+    Raises:
+        ArrowException: The file cannot be read.
+    """
+    file.seek(0)
+    if listed.path.endswith(".parquet"):
+        for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=["offset"]):
+            yield batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return
+    packing = _PACKINGS.get(listed.path.rpartition(".")[2])
+    # Arrow's stream knows no lines; it would close the file, which is the caller's.
+    unpacked = pa.input_stream(pa.PythonFile(file, "r"), compression=packing)
+    with io.BufferedReader(unpacked) as lines:
+        yield np.array([json.loads(line)["offset"] for line in lines], dtype=np.int64)
+
+
+def _check_bytes(file: BinaryIO, listed: ListedFile) -> None:
+    digest, size = hashlib.sha256(), 0
+    while data := file.read(COPY_BYTES):
+        digest.update(data)
+        size += len(data)
+    if size != listed.bytes:
+        raise FileFaultError(f"{size} bytes, its manifest says {listed.bytes}")
+    if listed.sha256 not in (None, digest.hexdigest()):
+        raise FileFaultError("its bytes are not those that were written (sha256)")
+    file.seek(0)
+
+
+def _check_footer(footer: Any, listed: ListedFile) -> None:  # noqa: ANN401 - pyarrow has no type
+    if footer.num_rows != listed.rows:
+        raise FileFaultError(f"{footer.num_rows} rows, its manifest says {listed.rows}")
+    last = listed.start - 1
+    for at in range(footer.num_row_groups):
+        columns = {
+            (column := footer.row_group(at).column(number)).path_in_schema: column.statistics
+            for number in range(footer.num_columns)
+        }
+        offsets = columns.get("offset")
+        if offsets is not None and offsets.has_min_max:
+            if not last < offsets.min <= offsets.max < listed.end:
+                raise FileFaultError(f"row group {at} has offsets {offsets.min} to {offsets.max}")
+            last = offsets.max
+        _check_times(columns.get("timestamp"), listed, at)
+
+
+def _check_times(
+    found: Any,  # noqa: ANN401 - pyarrow has no type
+    listed: ListedFile,
+    row_group: int,
+) -> None:
+    known = listed.min_ts is not None and listed.max_ts is not None
+    if not known or found is None or not found.has_min_max:
+        return
+    low, high = (_microseconds(value) for value in (found.min, found.max))
+    assert listed.min_ts is not None
+    assert listed.max_ts is not None
+    if low < listed.min_ts // 1000 or high > listed.max_ts // 1000:
+        raise FileFaultError(f"row group {row_group} has times {found.min} to {found.max}")
+
+
+def _microseconds(value: datetime) -> int:
+    return (value - _EPOCH) // timedelta(microseconds=1)

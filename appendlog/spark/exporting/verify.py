@@ -1,0 +1,173 @@
+"""The proof that an output is complete: rows = range - gaps - corrupt, and every file is whole.
+
+Everything is checked against something else: each manifest against its checksum and against
+the sum of those before it, each file against what its task said of it, the folder against the
+list of files. Offsets are dense, so that counting them is a proof.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from appendlog.spark.exporting.faults import Fault
+from appendlog.spark.exporting.file_check import check_file
+from appendlog.spark.exporting.manifest import (
+    ListedFile,
+    Manifest,
+    OutputDamagedError,
+    Total,
+    add_to,
+)
+from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.ranges import Range, first_overlap, offsets_in, subtract_ranges
+
+CHECKS_AT_ONCE: Final = 4
+
+OnChecked = Callable[[int, int], None]
+"""Called with (bytes of files checked, bytes in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found out about one queue of an output.
+
+    Attributes:
+        queue: Its name.
+        vhost: Its virtual host.
+        incarnation: Of the queue, as text.
+        total: What the output says that it has.
+        manifests: How many there are.
+        files: That they name.
+        holes: Offsets between those that were exported: never asked for.
+        faults: What is wrong; empty: it is complete.
+        is_deep: Whether every offset was read.
+    """
+
+    queue: str
+    vhost: str
+    incarnation: str
+    total: Total
+    manifests: int
+    files: tuple[ListedFile, ...]
+    holes: tuple[Range, ...]
+    faults: tuple[Fault, ...]
+    is_deep: bool
+
+
+def verify_queue(
+    manifests: Manifests, *, is_deep: bool = False, on_checked: OnChecked = lambda _, __: None
+) -> Proof:
+    """Check all that an output has of one queue; complete commits that were cut short.
+
+    Reads every byte of it once.
+
+    Args:
+        manifests: Of the queue, at least one.
+        is_deep: Whether to read every offset, too.
+        on_checked: Called now and then.
+
+    Raises:
+        OutputDamagedError: A manifest is missing, or none can be read.
+        OutputError: One is of a newer version.
+        OSError: The store fails.
+    """
+    survey = manifests.survey()
+    manifests.complete(survey)
+    faults: list[Fault] = []
+    read = _read_all(manifests, survey.manifests, faults)
+    if not read:
+        raise OutputDamagedError(
+            faults[0].text if faults else f"{manifests.store.url}: no manifest"
+        )
+    faults += _check_chain(read)
+    files = tuple(file for manifest in read for file in manifest.files)
+    # Listed after the manifests were read, a file of a commit since then would be unknown.
+    there = {f.path: f.size_bytes for f in manifests.store.list(manifests.folder)}
+    later = range(survey.manifests, manifests.survey().manifests)
+    known = {f.path for number in later for f in manifests.read(number).files}
+    faults += _strangers(there.keys() - known - {file.path for file in files})
+    faults += _check_files(manifests, files, is_deep=is_deep, on_checked=on_checked)
+    total = read[-1].total
+    hull = [(total.covered[0][0], total.covered[-1][1])] if total.covered else []
+    return Proof(
+        queue=read[-1].queue,
+        vhost=read[-1].vhost,
+        incarnation=str(read[-1].incarnation),
+        total=total,
+        manifests=survey.manifests,
+        files=files,
+        holes=tuple(subtract_ranges(hull, total.covered)),
+        faults=tuple(faults),
+        is_deep=is_deep,
+    )
+
+
+def _read_all(manifests: Manifests, count: int, faults: list[Fault]) -> list[Manifest]:
+    read = []
+    for number in range(count):
+        try:
+            read.append(manifests.read(number))
+        except OutputDamagedError as error:
+            faults.append(Fault("corrupt", str(error), manifests.path(number)))
+    return read
+
+
+def _check_chain(read: Sequence[Manifest]) -> Iterator[Fault]:
+    """Check each manifest in itself, and against the one before it."""
+    before: Manifest | None = None
+    for manifest in read:
+        for text in _contradictions(manifest, before):
+            yield Fault(
+                "corrupt",
+                f"manifest {manifest.number} of queue {manifest.queue}: {text}",
+                start=manifest.ranges[0][0] if manifest.ranges else None,
+                end=manifest.ranges[-1][1] if manifest.ranges else None,
+            )
+        before = manifest
+
+
+def _contradictions(manifest: Manifest, before: Manifest | None) -> Iterator[str]:
+    known = manifest.rows + manifest.missing + manifest.corrupt_offsets + manifest.excluded
+    if known != offsets_in(manifest.ranges):
+        yield f"{offsets_in(manifest.ranges)} offsets, {known} are accounted for"
+    if twice := first_overlap((file.start, file.end) for file in manifest.files):
+        yield f"offsets [{twice[0]}, {twice[1]}) are in two files"
+    if manifest.number and (before is None or before.number != manifest.number - 1):
+        return  # what it builds on cannot be read, which is told already
+    total = before.total if before else Total()
+    if twice := first_overlap((*total.covered, *manifest.ranges)):
+        yield f"offsets [{twice[0]}, {twice[1]}) were there before"
+    if add_to(total, manifest) != manifest.total:
+        yield "its sum is not that of the manifests up to it"
+    if before and (before.queue, before.vhost, before.incarnation) != (
+        manifest.queue,
+        manifest.vhost,
+        manifest.incarnation,
+    ):
+        yield "of another queue than the one before it"
+
+
+def _strangers(paths: set[str]) -> Iterator[Fault]:
+    for path in sorted(paths):
+        yield Fault(
+            "corrupt",
+            f"{path}: no manifest names it: whoever reads the folder reads its rows, too",
+            path,
+        )
+
+
+def _check_files(
+    manifests: Manifests, files: Sequence[ListedFile], *, is_deep: bool, on_checked: OnChecked
+) -> list[Fault]:
+    faults = []
+    total, done = sum(file.bytes for file in files), 0
+    on_checked(done, total)
+    with ThreadPoolExecutor(CHECKS_AT_ONCE, "verify") as pool:
+        checked = pool.map(lambda file: check_file(manifests.store, file, is_deep=is_deep), files)
+        for file, fault in zip(files, checked, strict=True):
+            if fault:
+                faults.append(fault)
+            done += file.bytes
+            on_checked(done, total)
+    return faults

@@ -1,0 +1,76 @@
+"""What the commands share that look at an output: its options, its queues, its refusals."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import click
+
+from appendlog import LogError
+from appendlog.spark.errors import ExportError
+from appendlog.spark.exporting.manifest import OutputDamagedError
+from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.output_queues import exported_queues
+from appendlog.spark.exporting.ranges import Range
+from appendlog.spark.exporting.store import OutputStore, open_store
+from cli.control import check_utf8
+from cli.data_directory import EXIT_FAILED, EXIT_REFUSED, CommandFailedError
+
+EXIT_DATA_LOSS: Final = 4
+EXIT_CORRUPT: Final = 5
+
+RANGES_SHOWN: Final = 3
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def output_options(command: _F) -> _F:
+    """Add the options that name an output, and queues in it."""
+    options = (
+        click.option("--out", required=True, metavar="DIR", help="The output of exports."),
+        click.option("--queue", callback=check_utf8, help="Only this queue.  [default: all]"),
+        click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def output_refusals() -> Iterator[None]:
+    """Turn what is wrong with an output or a log into one line and an exit code.
+
+    Raises:
+        CommandFailedError: Code 2 when there is nothing to look at, 5 when what the output says
+            of itself is damaged, else 1.
+    """
+    try:
+        yield
+    except OutputDamagedError as error:
+        raise CommandFailedError(str(error), EXIT_CORRUPT) from error
+    except ExportError as error:
+        raise CommandFailedError(str(error), EXIT_REFUSED) from error
+    except LogError as error:
+        raise CommandFailedError(str(error), EXIT_FAILED) from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise CommandFailedError(f"{where}{error.strerror or error}", EXIT_FAILED) from error
+
+
+def open_output(out: str, queue: str | None) -> tuple[OutputStore, list[Manifests]]:
+    """Return an output, and the manifests of its queues.
+
+    Raises:
+        ExportError: There is none, or nothing can be there.
+    """
+    store = open_store(out)
+    return store, exported_queues(store, queue)
+
+
+def shown_ranges(ranges: tuple[Range, ...]) -> str:
+    """Return ranges as text, the first few of them."""
+    shown = ", ".join(f"[{start}, {end})" for start, end in ranges[:RANGES_SHOWN])
+    more = len(ranges) - RANGES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown or "-"

@@ -1,0 +1,69 @@
+"""The command `amqp-server export vacuum`: remove what killed exports have left in an output."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+import orjson
+
+from appendlog.spark.exporting.vacuum import Orphan, vacuum_queue
+from cli.data_directory import HELP, shown, shown_bytes
+from cli.export_output import open_output, output_options, output_refusals
+from cli.parameters import DURATION
+
+
+@click.command(
+    context_settings=HELP | {"show_default": True},
+    epilog=(
+        "Example: amqp-server export vacuum --out ./lake --dry-run. "
+        "Exit codes: 0 done, 2 refused, 1 anything else."
+    ),
+)
+@output_options
+@click.option(
+    "--older-than",
+    "older_than_seconds",
+    type=DURATION,
+    default="24h",
+    help="Where there are no locks: age at which a run that is not committed counts as dead.",
+)
+@click.option("--dry-run", "is_dry_run", is_flag=True, help="Only say what would be removed.")
+def vacuum(
+    out: str,
+    queue: str | None,
+    older_than_seconds: float,
+    *,
+    as_json: bool,
+    is_dry_run: bool,
+) -> int:
+    """Remove files of exports that were killed; never one that belongs to the output.
+
+    An export that is running keeps its files: in a directory a lock tells that it runs.
+    """
+    with output_refusals():
+        _, queues = open_output(out, queue)
+        for manifests in queues:
+            now = datetime.now(UTC)
+            report = vacuum_queue(manifests, older_than_seconds, now, is_dry_run=is_dry_run)
+            for verb, orphans in (
+                ("would remove" if is_dry_run else "removed", report.removed),
+                ("left", report.spared),
+            ):
+                for orphan in orphans:
+                    _write(orphan, verb, as_json=as_json)
+            if not as_json:
+                freed = sum(orphan.size_bytes for orphan in report.removed)
+                verb = "would remove" if is_dry_run else "removed"
+                click.echo(
+                    f"{shown(manifests.folder)}: {verb} {len(report.removed)} files, "
+                    f"{shown_bytes(freed)}; left {len(report.spared)}"
+                )
+    return 0
+
+
+def _write(orphan: Orphan, verb: str, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(orjson.dumps({"action": verb.replace(" ", "_"), **asdict(orphan)}).decode())
+    else:
+        size = shown_bytes(orphan.size_bytes)
+        click.echo(f"{verb} {shown(orphan.path)} ({size}): {orphan.reason}")

@@ -1,0 +1,145 @@
+"""The command `amqp-server export verify`: the proof that an output is complete."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+
+from appendlog.spark.exporting.faults import Fault
+from appendlog.spark.exporting.log_comparison import Comparison, compare_with_log
+from appendlog.spark.exporting.ranges import offsets_in
+from appendlog.spark.exporting.verify import OnChecked, Proof, verify_queue
+from appendlog.spark.planning.queues import find_queue
+from cli.data_directory import HELP, as_text, shown, shown_bytes
+from cli.export_output import (
+    EXIT_CORRUPT,
+    EXIT_DATA_LOSS,
+    open_output,
+    output_options,
+    output_refusals,
+    shown_ranges,
+)
+
+FAULTS_SHOWN: Final = 20
+
+
+@click.command(
+    context_settings=HELP,
+    epilog=(
+        "Examples: amqp-server export verify --out ./lake; ... --queue orders --deep "
+        "--storage-path ./data. Exit codes: 0 complete, 4 rows are gone, 5 something is damaged, "
+        "2 refused, 1 anything else."
+    ),
+)
+@output_options
+@click.option("--deep", "is_deep", is_flag=True, help="Read every offset, too.")
+@click.option(
+    "--storage-path",
+    type=click.Path(path_type=Path),
+    help="Data directory: also compare with the log, with --deep row by row.",
+)
+def verify(
+    out: str, queue: str | None, storage_path: Path | None, *, as_json: bool, is_deep: bool
+) -> int:
+    """Prove that an output of files is complete, and every file as it was written.
+
+    Rows, and the offsets that are known not to be in the log, add up to the range of offsets;
+    no offset is there twice; every file is there, with the bytes that its task wrote.
+    """
+    worst = 0
+    with output_refusals():
+        store, queues = open_output(out, queue)
+        for manifests in queues:
+            with _progress(manifests.folder) as on_checked:
+                proof = verify_queue(manifests, is_deep=is_deep, on_checked=on_checked)
+            compared = None
+            if storage_path is not None:
+                log = find_queue(storage_path, proof.vhost, proof.queue)
+                compared = compare_with_log(store, proof, log)
+            faults = (*proof.faults, *(compared.faults if compared else ()))
+            _write(proof, compared, faults, as_json=as_json)
+            worst = _worst(worst, faults)
+    return worst
+
+
+def _worst(worst: int, faults: tuple[Fault, ...]) -> int:
+    if worst == EXIT_DATA_LOSS or any(fault.kind == "loss" for fault in faults):
+        return EXIT_DATA_LOSS
+    return EXIT_CORRUPT if faults else worst
+
+
+@contextmanager
+def _progress(folder: str) -> Iterator[OnChecked]:
+    """Show a bar on a terminal; what takes long elsewhere says nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _, __: None
+        return
+    with click.progressbar(length=1, label=f"verifying {shown(folder)}", file=sys.stderr) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.length = max(total, 1)
+            bar.update(done - bar.pos)
+
+        yield show
+
+
+def _write(
+    proof: Proof, compared: Comparison | None, faults: tuple[Fault, ...], *, as_json: bool
+) -> None:
+    if as_json:
+        click.echo(orjson.dumps(_document(proof, compared, faults)).decode())
+        return
+    total = proof.total
+    name = f"queue '{shown(proof.queue)}'"
+    parts = [f"{total.rows} rows"] + [
+        f"{count} {what}"
+        for count, what in (
+            (total.missing, "not in the log"),
+            (total.corrupt, "damaged"),
+            (total.excluded, "not asked for"),
+        )
+        if count
+    ]
+    sum_text = f"{' + '.join(parts)} = {offsets_in(total.covered)} offsets"
+    verdict = "complete" if not faults else f"NOT complete, {len(faults)} faults"
+    click.echo(
+        f"{name}: {verdict}: {shown_ranges(total.covered)}: {sum_text}; {total.files} files, "
+        f"{shown_bytes(total.bytes)}, {total.exports} exports"
+        f"{', every offset read' if proof.is_deep else ''}"
+    )
+    for fault in faults[:FAULTS_SHOWN]:
+        click.echo(f"  {'lost' if fault.kind == 'loss' else 'damaged'}: {shown(fault.text)}")
+    if len(faults) > FAULTS_SHOWN:
+        click.echo(f"  and {len(faults) - FAULTS_SHOWN} more (--json has all)")
+    if proof.holes:
+        click.echo(f"  not exported so far: {shown_ranges(proof.holes)}")
+    if compared:
+        click.echo(f"  {compared.text}")
+
+
+def _document(
+    proof: Proof, compared: Comparison | None, faults: tuple[Fault, ...]
+) -> dict[str, Any]:
+    return {
+        "queue": as_text(proof.queue),
+        "vhost": as_text(proof.vhost),
+        "incarnation": proof.incarnation,
+        "is_complete": not faults,
+        "is_deep": proof.is_deep,
+        "manifests": proof.manifests,
+        **asdict(proof.total),
+        "holes": proof.holes,
+        "log": compared
+        and {
+            "log_start": compared.log_start,
+            "durable_end": compared.durable_end,
+            "compared_rows": compared.rows,
+            "text": compared.text,
+        },
+        "faults": [asdict(fault) for fault in faults],
+    }
