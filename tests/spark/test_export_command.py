@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from deltalake import DeltaTable
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.reclaim.leases import LEASES_FOLDER
@@ -314,3 +315,24 @@ def test_spark_is_not_started_when_only_gaps_are_new(
     code, out, err = export(capsys, "--queue", "orders", "--out", "out", *arguments)
     assert (code, "starting Spark" in err) == (0, False)
     assert f"{start} offsets are not in the log: [0, {start})" in out
+
+
+def test_queues_share_a_delta_table_and_go_on_where_they_ended(
+    data: Path,
+    queues: list[StoredQueue],
+    without_spark: LocalRunner,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ("--pattern", ".*", "--to", "delta", "--out", "table", "--partition-by", "day")
+    code, out, err = export(capsys, *arguments, "--until", "20")
+    assert code == 0, err
+    assert out.count("exported 20 messages") == 3
+    code, out, err = export(capsys, *arguments, "--since", "last")
+    assert code == 0, err
+    assert "nothing new in queue odd" in out
+    rows = DeltaTable("table").to_pyarrow_dataset().to_table(columns=["topic", "offset", "date"])
+    found = sorted(zip(rows["topic"].to_pylist(), rows["offset"].to_pylist(), strict=True))
+    counts = {"odd": 20, "orders.eu": 300, "orders.us": 50}
+    assert found == [(name, offset) for name, count in counts.items() for offset in range(count)]
+    assert {str(date) for date in rows["date"].to_pylist()} == {"2023-11-14"}
+    assert export(capsys, *arguments)[0] == 3
