@@ -174,6 +174,10 @@ class SparkFailedError(ExportError):
     """Spark did not start, or a task failed for another reason than the above."""
 
 
+class TaskFailedError(ExportError, OSError):
+    """A task could not read its log or write its files; another try may."""
+
+
 class LakeMissingError(ExportError):
     """A library that a kind of table needs is not installed."""
 

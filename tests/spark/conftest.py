@@ -11,9 +11,9 @@ from tests.spark.object_stores import LoopbackS3, loopback_s3
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start Spark with two workers, as the command does."""
+    """Start Spark with two workers, as the command does, and two tries for each task."""
     log_path = tmp_path_factory.mktemp("spark") / "spark.log"
-    with spark_session("local[2]", log_path) as session:
+    with spark_session("local[2,2]", log_path) as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         session.conf.set("spark.sql.session.timeZone", "UTC")
         yield session

@@ -2,13 +2,14 @@
 
 import itertools
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
-from moto.server import ThreadedMotoServer
 
 from appendlog.spark.objects.connection import connect
 from appendlog.spark.objects.location import Location
@@ -62,16 +63,35 @@ class LoopbackS3:
         self.client().put_bucket_policy(Bucket=bucket, Policy=policy)
 
 
+SERVER: Final = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+"""
+
+
 @contextmanager
 def loopback_s3() -> Iterator[LoopbackS3]:
-    """Run an S3 server on a free port of 127.0.0.1."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    """Run an S3 server on a free port of 127.0.0.1.
+
+    A process of its own: libraries that wait for it without letting go of this interpreter
+    would wait for ever otherwise.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     try:
-        host, port = server.get_host_and_port()
-        yield LoopbackS3(f"http://{host}:{port}")
+        assert process.stdout is not None
+        yield LoopbackS3(f"http://127.0.0.1:{int(process.stdout.readline())}")
     finally:
-        server.stop()
+        process.communicate()
 
 
 def new_memory() -> str:

@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from appendlog.spark.exporting import export_plan
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.files_destination import FilesDestination
+from appendlog.spark.exporting.object_store import delta_options
+from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
 from appendlog.spark.exporting.store import OutputStore, open_store
 from appendlog.spark.objects.location import storage_path
 from appendlog.spark.objects.store_options import StoreOptions
@@ -70,6 +74,28 @@ def test_an_archive_in_a_store_is_exported_into_it(
     assert FilesDestination(store, log).last_end() == 300
     to = FilesDestination(store, log)
     assert export_plan.plan_queue(archive, log, to, request()).is_empty
+
+
+def test_a_delta_table_in_a_store_is_exported_to(s3: LoopbackS3, stored: StoredQueue) -> None:
+    url = f"s3://{s3.new_bucket()}/table"
+    store = open_store(url, s3.values)
+    open_destination = OUTPUT_KINDS["delta"].destination
+    for until in (120, None, None):
+        to = open_destination(store, stored.location, None)
+        planned = export_plan.plan_queue(
+            stored.storage_path, stored.location, to, request(until=until)
+        )
+        if not planned.is_empty:
+            assert [each.error for each in run_all([QueueExport(planned, to)])] == [None]
+    table = DeltaTable(url, storage_options=delta_options(store))
+    assert table.version() == 2
+    keys = [urlsplit(uri).path for uri in table.file_uris()]
+    rows: list[Row] = []
+    for key in keys:
+        with store.open_read(key.removeprefix("/table/")) as opened:
+            rows += table_rows(pq.ParquetFile(opened).read())
+    offsets = sorted(int(row["offset"]) for row in rows)
+    assert offsets == list(range(300))
 
 
 def arguments_of(s3: LoopbackS3, *arguments: str) -> list[str]:

@@ -19,9 +19,11 @@ from typing import BinaryIO, Final, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
+from appendlog.errors import CorruptRecordError, LogError, OffsetOutOfRangeError
+from appendlog.segments.segment import SegmentName
 from appendlog.spark.decoding.log_batches import LogBatch, log_batches
 from appendlog.spark.decoding.malformed import MalformedMessageError
+from appendlog.spark.errors import TaskFailedError
 from appendlog.spark.exporting.counted_file import CountedFile
 from appendlog.spark.exporting.destination import CorruptRange, WrittenFile
 from appendlog.spark.exporting.file_format import FileFormat, FileWriter
@@ -104,8 +106,8 @@ def write_files(task: FileTask) -> TaskResult:
     """Export the splits of a task.
 
     Raises:
-        OSError: The log cannot be read or a file cannot be written.
-        LogError: The log is of another format version.
+        TaskFailedError: The log cannot be read or a file cannot be written; says of which queue
+            and offsets.
     """
     result = TaskResult(OffsetAccount(task.start_offset, task.start_offset))
     try:
@@ -120,10 +122,22 @@ def write_files(task: FileTask) -> TaskResult:
         result.is_removed = True
     except CorruptRecordError as error:
         result.damage = str(error)
+    except (LogError, OSError, pa.ArrowException) as error:
+        raise TaskFailedError(f"{_describe(task)}: {error}") from error
     else:
         assert result.account.is_complete
         assert result.account.end_offset == task.end_offset
     return result
+
+
+def _describe(task: FileTask) -> str:
+    first = task.splits[0]
+    segment = SegmentName(first.segment_base_offset, first.generation).file_name
+    more = f" and {len(task.splits) - 1} more pieces" if len(task.splits) > 1 else ""
+    return (
+        f"queue {task.log.queue!r} of virtual host {task.log.vhost!r}, segment {segment}{more}, "
+        f"offsets [{task.start_offset}, {task.end_offset})"
+    )
 
 
 class _TaskRun:

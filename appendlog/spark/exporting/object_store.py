@@ -17,10 +17,17 @@ from appendlog.spark.exporting.store import OutputStore, StoredFile
 from appendlog.spark.objects.client import ObjectClient, ObjectFile
 from appendlog.spark.objects.connection import connect
 from appendlog.spark.objects.location import Location
-from appendlog.spark.objects.store_options import StoreOptions
+from appendlog.spark.objects.store_options import S3_SCHEMES, StoreOptions
 
 _CHECKED_MAX: Final = 64
 _READ_BUFFER_BYTES: Final = 64 << 10
+_DELTA_NAMES: Final = {
+    "access_key": "aws_access_key_id",
+    "secret_key": "aws_secret_access_key",
+    "session_token": "aws_session_token",
+    "region": "aws_region",
+    "endpoint": "aws_endpoint_url",
+}
 
 
 class ObjectStore(OutputStore):
@@ -28,14 +35,14 @@ class ObjectStore(OutputStore):
 
     Args:
         location: The folder.
-        options: How the store is reached.
+        options: How the store is reached; what they do not say comes from the environment here.
     """
 
     concurrency = 16
 
     def __init__(self, location: Location, options: StoreOptions) -> None:
         self.location: Final = location
-        self.options: Final = options
+        self.options: Final = options.with_environment(location.scheme)
         self.url = str(location)
 
     def read(self, path: str) -> bytes:
@@ -148,3 +155,18 @@ class _ReadFile(io.RawIOBase):
 def _check_creates(location: Location, options: StoreOptions, _process: int) -> None:
     """See once in each process that the store creates nothing twice."""
     connect(location, options).check_creates(f"{location.key}/{WORK_DIRECTORY}")
+
+
+def delta_options(store: OutputStore) -> dict[str, str]:
+    """Return how delta-rs reaches a store, in its words; empty for a directory."""
+    if not isinstance(store, ObjectStore):
+        return {}
+    given = store.options.as_dict()
+    if store.location.scheme not in S3_SCHEMES:
+        return given
+    options = {name: given[ours] for ours, name in _DELTA_NAMES.items() if ours in given}
+    if given.get("anonymous", "").lower() == "true":
+        options["aws_skip_signature"] = "true"
+    if given.get("endpoint", "").startswith("http://"):
+        options["aws_allow_http"] = "true"
+    return options

@@ -9,6 +9,7 @@ from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.file_format import FileFormat
 from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.json_lines_format import JsonLinesFormat
+from appendlog.spark.exporting.object_store import delta_options
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
@@ -39,7 +40,8 @@ def _files(file_format: FileFormat) -> OutputKind:
 
 
 def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
-    return DeltaDestination(store, log, partition_by.columns if partition_by else ())
+    columns = partition_by.columns if partition_by else ()
+    return DeltaDestination(store, log, columns, delta_options(store))
 
 
 OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(

@@ -27,7 +27,7 @@ _S3_ENVIRONMENT: Final = (
     ("endpoint", "AWS_ENDPOINT_URL"),
 )
 _CREDENTIALS: Final = frozenset({"access_key", "secret_key", "session_token"})
-_S3_SCHEMES: Final = frozenset({"s3", "s3a"})
+S3_SCHEMES: Final = frozenset({"s3", "s3a"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class StoreOptions:
 
         Credentials come from one place, whole, never half from each.
         """
-        if scheme not in _S3_SCHEMES:
+        if scheme not in S3_SCHEMES:
             return self
         values = self.as_dict()
         own_credentials = not _CREDENTIALS.isdisjoint(values) or "anonymous" in values

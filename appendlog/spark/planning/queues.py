@@ -13,6 +13,7 @@ from uuid import UUID
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import QueueNotFoundError, StorageNotFoundError, StoreError
+from appendlog.spark.objects.location import Location
 from appendlog.spark.objects.object_filesystem import filesystem_of
 from appendlog.spark.objects.store_options import NO_OPTIONS, StoreOptions
 from metadata.document import Document, decode_document
@@ -129,6 +130,10 @@ def _metadata(files: FileSystem, storage_path: Path) -> Path:
 def _log(storage_path: Path, document: Document, store_options: StoreOptions) -> QueueLog:
     incarnation = UUID(document.body["incarnation"])
     directory = log_directory(storage_path, document.vhost, document.name, incarnation)
+    location = Location.of(storage_path)
+    if location is not None:
+        # Here, where the user is: workers have another environment.
+        store_options = store_options.with_environment(location.scheme)
     return QueueLog(document.vhost, document.name, incarnation, directory, store_options)
 
 

@@ -1,6 +1,7 @@
 """Starting Spark for one export: quick, quiet, and with the right Python in the workers."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +29,7 @@ from appendlog.spark.running.packaging import build_package
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _POLL_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 20
+_OUR_ERROR: Final = re.compile(r"\Aappendlog\.[\w.]+: ")
 
 
 @contextmanager
@@ -98,7 +100,7 @@ def reason(error: Exception) -> str:
     text = str(error).split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0]
     lines = [line.strip() for line in text.splitlines()]
     lines = [line for line in lines if line]
-    return lines[-1] if lines else type(error).__name__
+    return _OUR_ERROR.sub("", lines[-1]) if lines else type(error).__name__
 
 
 @contextmanager
