@@ -53,9 +53,10 @@ class DefaultSource(DataSource):
 
 
 def enable(spark: SparkSession) -> None:
-    """Register the data source, and let queries read only what their filters leave.
+    """Register the data source, and let readers be told the filters of their queries.
 
-    Only needed where this package is not on the path of Spark's Python, or for the filters.
+    Only needed where this package is not on the path of Spark's Python, or for the option
+    `pushDownFilters`.
 
     Args:
         spark: The session; the setting is for all of its data sources in Python.

@@ -77,6 +77,7 @@ def test_upper_and_lower_case_are_the_same_in_names_and_words() -> None:
         ({"columns": "headers", "includeHeaders": "false"}, "includeHeaders is false"),
         ({"kafkaSchema": "true", "headersAs": "map"}, "option headersAs: contradicts kafkaSchema"),
         ({"headersAs": "yaml"}, "'yaml' is not one of map, json, raw"),
+        ({"pushDownFilters": "maybe"}, "option pushDownFilters: 'maybe' is not one of true"),
         ({"verifyCrc": "false"}, "option verifyCrc: checksums are always verified"),
         ({"columnNameOfCorruptRecord": "offset"}, "'offset' is the name of another column"),
     ],

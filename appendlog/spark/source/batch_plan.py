@@ -37,12 +37,14 @@ class BatchOptions:
         starting: Where to begin in each queue.
         ending: Where to end in each.
         include: Which messages, by whether they are settled.
+        takes_filters: Whether filters may bound what is read.
     """
 
     shared: ReadOptions
     starting: Bounds
     ending: Bounds
     include: Include
+    takes_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
     if EARLIEST in ending.all:
         raise OptionError("endingOffsets", "earliest (-2) is the beginning: no rows could be read")
     include = Include(given.choice("include", Include.ALL, tuple(Include)))
-    return BatchOptions(read_options(given), starting, ending, include)
+    takes_filters = given.flag("pushDownFilters", default=False)
+    return BatchOptions(read_options(given), starting, ending, include, takes_filters)
 
 
 def plan_batch(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:

@@ -37,6 +37,9 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchRead
     off, and does not tell readers whether it is. But it plans with filters in a process of its
     own, in which nothing else runs. Should that change, filters bound nothing, and rows are right.
 
+    Only where the user asks for it: Spark keeps what the filters of one query have left as the plan
+    of the DataFrame, and reads other queries of the same DataFrame by it (seen in 4.3).
+
     Args:
         options: As Spark has them.
         schema: What Spark expects of rows: `row_ddl`, or a user's own.
@@ -46,7 +49,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchRead
     """
     parsed = batch_options(options)
     layout = parsed.shared.layout(schema)
-    if _is_planned_with_filters():
+    if parsed.takes_filters and _is_planned_with_filters():
         from appendlog.spark.source.pushing_reader import PushingBatchReader
 
         return PushingBatchReader(parsed, layout)

@@ -53,6 +53,7 @@ _ONLY: Final = {
         "endingTimestamp",
         "endingOffsetsByTimestamp",
         "include",
+        "pushDownFilters",
     ),
     Reading.STREAM: (
         "maxOffsetsPerTrigger",
