@@ -12,7 +12,7 @@ from cli.export_bounds import BoundType, SinceType
 from cli.export_group import ARGUMENTS, ExportGroup
 from cli.parameters import SIZE
 
-KINDS: Final = ("parquet", "jsonl", "jsonl.gz", "jsonl.zst", "delta")
+KINDS: Final = ("parquet", "jsonl", "jsonl.gz", "jsonl.zst", "delta", "iceberg")
 FILE_BYTES_MIN: Final = 1024
 
 

@@ -21,6 +21,7 @@ from appendlog.spark.exporting.json_lines_format import JsonLinesFormat
 from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.manifests import Manifests
 from appendlog.spark.exporting.tables.delta import DeltaDestination
+from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.importing import exported_files, windows
 from appendlog.spark.importing.exported import ExportedQueue, open_exported
 from appendlog.spark.importing.message_import import missing_ranges
@@ -46,6 +47,7 @@ KINDS: dict[str, tuple[Open, FileFormat | None]] = {
     "jsonl.gz": (FilesDestination, JsonLinesFormat("gz")),
     "jsonl.zst": (FilesDestination, JsonLinesFormat("zst")),
     "delta": (DeltaDestination, None),
+    "iceberg": (IcebergDestination, None),
 }
 
 
@@ -234,7 +236,7 @@ def test_a_file_that_was_committed_and_not_moved_yet_is_read(tmp_path: Path) -> 
     assert found == list(range(20))
 
 
-@pytest.mark.parametrize("kind", ["parquet", "jsonl", "delta"])
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "delta", "iceberg"])
 def test_rows_are_in_order_and_within_their_range_in_small_pieces(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

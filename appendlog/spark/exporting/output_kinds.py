@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.file_format import FileFormat
 from appendlog.spark.exporting.files_destination import FilesDestination
@@ -13,6 +14,7 @@ from appendlog.spark.exporting.object_store import delta_options
 from appendlog.spark.exporting.parquet_format import ParquetFormat
 from appendlog.spark.exporting.store import OutputStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
+from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.queues import QueueLog
 
@@ -44,6 +46,14 @@ def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) 
     return DeltaDestination(store, log, columns, delta_options(store))
 
 
+def _iceberg(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
+    if partition_by is not None:
+        raise OutputError(
+            "--partition-by is not for --to iceberg: its files are skipped by timestamp"
+        )
+    return IcebergDestination(store, log)
+
+
 OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(
     {
         "parquet": _files(ParquetFormat()),
@@ -51,5 +61,6 @@ OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(
         "jsonl.gz": _files(JsonLinesFormat("gz")),
         "jsonl.zst": _files(JsonLinesFormat("zst")),
         "delta": OutputKind(ParquetFormat(), _delta),
+        "iceberg": OutputKind(ParquetFormat(), _iceberg),
     }
 )

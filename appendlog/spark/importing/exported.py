@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
+from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.store import open_store
+from appendlog.spark.exporting.tables.iceberg_catalog import CATALOG_FILE
 
 MESSAGES: Final = pa.schema(
     [("offset", pa.int64()), ("envelope", pa.large_binary()), ("value", pa.large_binary())]
@@ -101,10 +103,13 @@ def open_exported(uri: str, options: Mapping[str, str] | None = None) -> Exporte
     """
     from appendlog.spark.importing.exported_delta import ExportedDelta
     from appendlog.spark.importing.exported_files import ExportedFiles
+    from appendlog.spark.importing.exported_iceberg import ExportedIceberg
 
     store = open_store(uri, options)
     if store.list(DELTA_DIRECTORY):
         return ExportedDelta(store)
+    if isinstance(store, LocalStore) and (store.root / CATALOG_FILE).exists():
+        return ExportedIceberg(store)
     if store.list(WORK_DIRECTORY):
         return ExportedFiles(store)
     raise OutputError(f"{store.url}: no output of an export: neither manifests nor a table in it")

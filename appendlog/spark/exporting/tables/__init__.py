@@ -1,1 +1,1 @@
-"""Tables that an export can add to: Delta Lake."""
+"""Tables that an export can add to: Delta Lake and Iceberg."""

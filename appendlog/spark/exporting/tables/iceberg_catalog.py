@@ -1,0 +1,44 @@
+"""The catalog of an Iceberg output: a SQLite file beside the table."""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.tables.table_names import lake_module
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+CATALOG_FILE: Final = "catalog.db"
+NAMESPACE: Final = "amqplog"
+TABLE: Final = f"{NAMESPACE}.messages"
+
+
+def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None":
+    """Return the catalog in an output; None when there is none.
+
+    Args:
+        store: The output.
+        is_to_be_made: Whether to make one where there is none.
+
+    Raises:
+        LakeMissingError: The library is not installed.
+        OutputError: The output is no directory.
+    """
+    library = lake_module("pyiceberg.catalog")
+    lake_module("sqlalchemy")
+    # It tells on standard error of columns that have no statistics, which is how we want them.
+    logging.getLogger("pyiceberg").setLevel(logging.ERROR)
+    if not isinstance(store, LocalStore):
+        raise OutputError(f"{store.url}: an Iceberg table is made in a directory only")
+    path = store.root / CATALOG_FILE
+    if not path.exists() and not is_to_be_made:
+        return None
+    store.root.mkdir(parents=True, exist_ok=True)
+    catalog: Catalog = library.load_catalog(
+        NAMESPACE, type="sql", uri=f"sqlite:///{path}", warehouse=store.root.as_uri()
+    )
+    catalog.create_namespace_if_not_exists(NAMESPACE)
+    return catalog

@@ -1,0 +1,215 @@
+"""Iceberg tables: exactly once, whoever else commits and wherever a run is killed."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import Table
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.destination import OutputChangedError
+from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.tables.iceberg import IcebergDestination
+from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
+from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
+from appendlog.spark.planning.queues import QueueLog
+from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
+from tests.spark.plain_reader import expected_rows, table_rows
+from tests.spark.table_files import export, planned, written
+
+Open = Callable[[StoredQueue], IcebergDestination]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[StoredQueue]:
+    queue = store_queue(tmp_path / "data", segment_bytes=4096)
+    queue.append(plain_messages(100), step=10)
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[StoredQueue]:
+    queue = store_queue(tmp_path / "data", queue="it's \N{GREEK SMALL LETTER PI}")
+    queue.append(all_kinds_of_messages(), step=10)
+    yield queue
+    queue.close()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+@pytest.fixture
+def opened(table: Path) -> Open:
+    return lambda queue: IcebergDestination(LocalStore(table), queue.location)
+
+
+def load(table: Path) -> Table:
+    catalog = open_catalog(LocalStore(table), is_to_be_made=False)
+    assert catalog is not None
+    return catalog.load_table(TABLE)
+
+
+def read(table: Path, log: QueueLog) -> pa.Table:
+    """Return the rows of a queue as users read them."""
+    rows = load(table).scan().to_arrow()
+    return rows.filter(pa.compute.field("topic") == log.queue).sort_by("offset")
+
+
+def has_all(table: Path, log: QueueLog) -> bool:
+    """Tell whether a table has the rows of a log, and no others, once each."""
+    return table_rows(read(table, log)) == expected_rows(log)
+
+
+def test_a_table_has_every_message_once_with_its_types(
+    stored: StoredQueue, other: StoredQueue, table: Path, opened: Open
+) -> None:
+    assert opened(stored).last_end() is None
+    export(opened(stored), stored.location, table, [(0, 60)])
+    export(opened(other), other.location, table, [(0, other.log.log_end_offset)])
+    export(opened(stored), stored.location, table, [(60, 100)])
+    assert (opened(stored).last_end(), opened(stored).covered()) == (100, [(0, 100)])
+    assert has_all(table, stored.location)
+    assert has_all(table, other.location)
+    told = [
+        json.loads(str(snapshot.summary["amqplog"]))
+        for snapshot in load(table).metadata.snapshots
+        if snapshot.summary is not None
+    ]
+    assert [(each["queue"], each["start"], each["end"]) for each in told] == [
+        ("orders", 0, 60),
+        (other.location.queue, 0, other.log.log_end_offset),
+        ("orders", 60, 100),
+    ]
+
+
+def test_readers_skip_files_by_offset_and_queue(
+    stored: StoredQueue, other: StoredQueue, table: Path, opened: Open
+) -> None:
+    export(opened(stored), stored.location, table, [(0, 60), (60, 100)])
+    export(opened(other), other.location, table, [(0, 20)])
+    whole = len(list(load(table).scan().plan_files()))
+    assert len(list(load(table).scan("offset >= 60 and topic = 'orders'").plan_files())) < whole
+
+
+def test_of_two_exports_of_the_same_offsets_one_loses_and_nothing_is_doubled(
+    stored: StoredQueue, table: Path, opened: Open
+) -> None:
+    for start, end in ((0, 60), (60, 100)):
+        first, second = opened(stored), opened(stored)
+        with ExitStack() as stack:
+            parts = []
+            for destination in (first, second):
+                job = planned(destination, start, end)
+                folder = stack.enter_context(destination.begin(job))
+                parts.append(written(stored.location, job, table, folder))
+            first.commit(parts[0].job, parts[0].files, [], [])
+            with pytest.raises(OutputChangedError, match="another export of queue 'orders'"):
+                second.commit(parts[1].job, parts[1].files, [], [])
+        left = {file.path for file in LocalStore(table).list("exports")}
+        assert not left & {file.path for file in parts[1].files}
+    assert has_all(table, stored.location)
+
+
+def test_an_export_of_another_queue_meanwhile_disturbs_none(
+    stored: StoredQueue, other: StoredQueue, table: Path, opened: Open
+) -> None:
+    export(opened(stored), stored.location, table, [(0, 50)])
+    slow = opened(stored)
+    job = planned(slow, 50, 100)
+    with slow.begin(job) as folder:
+        parts = written(stored.location, job, table, folder)
+        export(opened(other), other.location, table, [(0, other.log.log_end_offset)])
+        load(table).transaction().set_properties({"owner": "me"}).commit_transaction()
+        slow.commit(job, parts.files, [], [])
+    assert has_all(table, stored.location)
+    assert has_all(table, other.location)
+    assert load(table).properties["owner"] == "me"
+    # What we ask of the library is not left in the table.
+    assert "commit.retry.num-retries" not in load(table).properties
+
+
+def test_a_commit_whose_answer_was_lost_is_not_made_twice(
+    stored: StoredQueue, table: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = IcebergDestination._write
+
+    def lose_answer(self: IcebergDestination, *arguments: object) -> None:
+        write(self, *arguments)  # type: ignore[arg-type]
+        raise self._errors_of.CommitFailedException("the connection was lost")
+
+    monkeypatch.setattr(IcebergDestination, "_write", lose_answer)
+    export(opened(stored), stored.location, table, [(0, 100)])
+    assert has_all(table, stored.location)
+
+
+def test_ranges_without_a_message_are_not_committed_twice_either(
+    stored: StoredQueue, table: Path, opened: Open
+) -> None:
+    first, second = opened(stored), opened(stored)
+    jobs = [planned(destination, 0, 100) for destination in (first, second)]
+    with first.begin(jobs[0]), second.begin(jobs[1]):
+        first.commit(jobs[0], [], [(0, 100)], [])
+        with pytest.raises(OutputChangedError):
+            second.commit(jobs[1], [], [(0, 100)], [])
+    assert opened(stored).last_end() == 100
+
+
+def test_what_is_not_this_queues_is_refused(stored: StoredQueue, table: Path, opened: Open) -> None:
+    export(opened(stored), stored.location, table, [(0, 60)])
+    again = replace(stored.location, incarnation=uuid4())
+    with pytest.raises(OtherIncarnationError, match="give another --out"):
+        IcebergDestination(LocalStore(table), again).covered()
+    destination = opened(stored)
+    job = replace(planned(destination, 60, 100), include="acked")
+    with pytest.raises(OutputError, match="holds --include all, and not acked"):
+        destination.begin(job).__enter__()
+
+
+KILLED_EXPORT = """
+import os, signal, sys
+from pathlib import Path
+from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.tables.iceberg import IcebergDestination
+from appendlog.spark.planning.queues import find_queue
+from tests.spark.table_files import export
+
+data, table, name, when = sys.argv[1:]
+def die(*_): os.kill(os.getpid(), signal.SIGKILL)
+log = find_queue(Path(data), "/", "orders")
+real = getattr(IcebergDestination, name)
+def dying(self, *arguments):
+    if when == "before": die()
+    result = real(self, *arguments)
+    die()
+    return result
+setattr(IcebergDestination, name, dying)
+export(IcebergDestination(LocalStore(Path(table)), log), log, Path(table), [(0, 100)])
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [("commit", "before"), ("_write", "before"), ("_write", "after"), ("_sync", "before")],
+)
+def test_a_kill_at_any_step_leaves_all_or_nothing_and_the_next_run_ends_it(
+    stored: StoredQueue, table: Path, opened: Open, step: tuple[str, str]
+) -> None:
+    arguments = [str(stored.storage_path), str(table), *step]
+    killed = subprocess.run([sys.executable, "-c", KILLED_EXPORT, *arguments], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    is_committed = step in {("_write", "after"), ("_sync", "before")}
+    assert opened(stored).last_end() == (100 if is_committed else None)
+    if not is_committed:
+        export(opened(stored), stored.location, table, [(0, 100)])
+    assert has_all(table, stored.location)
