@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
@@ -52,13 +52,17 @@ class OpenImport:
         queue: Where its messages go.
         state: What has come.
         token: Of the client that began last: no other may go on.
-        is_busy: Whether a batch is on its way.
+        idle: Set unless a batch is on its way.
     """
 
     queue: Queue
     state: ImportState
     token: str
-    is_busy: bool = False
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        """Begin without a batch."""
+        self.idle.set()
 
     @property
     def batch_name(self) -> str:
@@ -128,13 +132,19 @@ class Imports:
             again: Whether all of it is to come once more.
 
         Raises:
-            ImportRefusedError: A batch of it is on its way.
+            ImportRefusedError: A batch of it is on its way, and has been for a minute.
             OSError: The state cannot be read or written.
         """
         state = ImportState(queue.incarnation, source)
+        if (at_work := self._open.get(state.name)) is not None:
+            # Of a client that was killed, perhaps: its last batch comes all the same.
+            try:
+                async with asyncio.timeout(ALARM_SECONDS_MAX):
+                    await at_work.idle.wait()
+            except TimeoutError as error:
+                reason = "another import of the same export is at work"
+                raise ImportOvertakenError(reason) from error
         opened = self._open.get(state.name)
-        if opened is not None and opened.is_busy:
-            raise ImportOvertakenError("another import of the same export is at work")
         if opened is not None:
             state = deepcopy(opened.state)
         else:
@@ -169,7 +179,7 @@ class Imports:
             OSError: The batch cannot be read, or the state cannot be written.
         """
         opened = self._found(name, token)
-        opened.is_busy = True
+        opened.idle.clear()
         try:
             messages = await asyncio.to_thread(self._read, opened, start)
             await self._until_no_alarm()
@@ -180,7 +190,7 @@ class Imports:
             self._open.pop(name, None)
             raise
         finally:
-            opened.is_busy = False
+            opened.idle.set()
         if not is_whole:
             raise ImportRefusedError(f"queue '{opened.queue.name}' is full and refuses more")
         return opened.state
@@ -201,7 +211,7 @@ class Imports:
 
     def _found(self, name: str, token: str) -> OpenImport:
         opened = self._open.get(name)
-        if opened is None or opened.token != token or opened.is_busy:
+        if opened is None or opened.token != token or not opened.idle.is_set():
             raise ImportOvertakenError("another import of the same export has begun since")
         return opened
 

@@ -230,3 +230,18 @@ def send_rest(work: ImportWork, wanted: list[bytes]) -> None:
         if not any(start <= at < end for start, end in work.progress.ranges):
             skipped = work.progress.partial.get(at, 0)
             work.append(wanted[at + skipped : at + BATCH], at, at + BATCH)
+
+
+def test_an_import_that_is_begun_while_a_batch_comes_waits_for_it(
+    client: AmqpClient, imports: ImportClient
+) -> None:
+    client.declare("q")
+    first = imports.begin("q", source=SOURCE)
+    sender = threading.Thread(target=first.append, args=(messages(8000), 0, 8000))
+    sender.start()
+    while not client.ready_count("q"):
+        pass
+    second = imports.begin("q", source=SOURCE)
+    sender.join()
+    assert second.progress.ranges == [(0, 8000)]
+    assert client.ready_count("q") == 8000
