@@ -45,6 +45,8 @@ def test_upper_and_lower_case_are_the_same_in_names_and_words() -> None:
         ({"failOnLoss": "1"}, "did you mean failOnDataLoss?"),
         ({"x": "1"}, "option x: is no option of amqplog; docs/spark.md has all of them"),
         ({"kafka.bootstrap.servers": "h:1"}, "no broker to connect to"),
+        ({"provider": "amqplog"}, "option provider: .* CREATE TEMPORARY VIEW"),
+        ({"location": "file:/data"}, "option location: .* CREATE TEMPORARY VIEW"),
         ({"maxOffsetsPerTrigger": "1"}, "is an option of spark.readStream only"),
         ({"subscribePattern": "o.*"}, "option subscribePattern: contradicts subscribe: give one"),
         ({"assign": '{"a": [0]}'}, "option assign: contradicts subscribe"),

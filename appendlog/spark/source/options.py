@@ -63,6 +63,8 @@ _ONLY: Final = {
     ),
 }
 _BY_LOWER: Final = {name.lower(): name for names in (_SHARED, *_ONLY.values()) for name in names}
+_OF_TABLES: Final = frozenset(("location", "provider", "owner"))
+"""What Spark adds where a table is created; some of it, whichever way that is written."""
 _SIZE: Final = re.compile(r"([0-9]{1,18}) *([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _COUNT_MAX: Final = 1_000_000
@@ -162,6 +164,12 @@ def _known(key: str) -> str:
         return name
     if key.lower().startswith("kafka."):
         raise OptionError(key, "there is no broker to connect to: give the data directory as path")
+    if key.lower() in _OF_TABLES:
+        raise OptionError(
+            key,
+            "is of a table in a catalog, for which Spark hands no options to sources in Python: "
+            "write CREATE TEMPORARY VIEW ... USING amqplog OPTIONS (...)",
+        )
     near = difflib.get_close_matches(key.lower(), _BY_LOWER, 1, cutoff=0.5)
     advice = f"did you mean {_BY_LOWER[near[0]]}?" if near else "docs/spark.md has all of them"
     raise OptionError(key, f"is no option of amqplog; {advice}")
