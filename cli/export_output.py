@@ -8,11 +8,11 @@ import click
 
 from appendlog import LogError
 from appendlog.spark.errors import ExportError
-from appendlog.spark.exporting.manifest import OutputDamagedError
-from appendlog.spark.exporting.manifests import Manifests
-from appendlog.spark.exporting.output_queues import exported_queues
+from appendlog.spark.exporting.checking.output_queues import exported_queues
+from appendlog.spark.exporting.committing.manifest import OutputDamagedError
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.store import OutputStore, open_store
+from appendlog.spark.exporting.stores.store import OutputStore, open_store
 from cli.control import check_utf8
 from cli.data_directory import EXIT_FAILED, EXIT_REFUSED, CommandFailedError
 

@@ -14,11 +14,11 @@ from appendlog import LogError
 from appendlog.spark.errors import ExportError, SparkFailedError, StoreError
 from appendlog.spark.exporting.export import FileSettings, QueueExport, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
-from appendlog.spark.exporting.file_task import FileTask, TaskResult
+from appendlog.spark.exporting.files.file_task import FileTask, TaskResult
 from appendlog.spark.exporting.lease import ExportLeases
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
 from appendlog.spark.exporting.spark_runner import SparkRunner
-from appendlog.spark.exporting.store import OutputStore, open_store
+from appendlog.spark.exporting.stores.store import OutputStore, open_store
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.objects.location import Location
 from appendlog.spark.objects.store_options import StoreOptions

@@ -7,7 +7,12 @@ from typing import Any, Final
 import click
 import orjson
 
-from appendlog.spark.exporting.output_status import Lag, OutputStatus, lag_of, output_status
+from appendlog.spark.exporting.checking.output_status import (
+    Lag,
+    OutputStatus,
+    lag_of,
+    output_status,
+)
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import find_queue
 from cli.data_directory import HELP, as_text, shown, shown_bytes

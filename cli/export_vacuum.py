@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import click
 import orjson
 
-from appendlog.spark.exporting.vacuum import Orphan, vacuum_queue
+from appendlog.spark.exporting.committing.vacuum import Orphan, vacuum_queue
 from cli.data_directory import HELP, shown, shown_bytes
 from cli.export_output import open_output, output_options, output_refusals
 from cli.parameters import DURATION

@@ -20,12 +20,12 @@ from typing import Final
 import click
 from pyspark.sql import DataFrame, SparkSession
 
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.export import FileSettings, QueueExport, QueueOutcome, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.exporting.spark_runner import SparkRunner
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.queues import QueueLog, find_queue
 from appendlog.spark.running.session import spark_session
 from bench.spark.made_queue import QUEUE, VHOST, make_queue

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 
 
 class FailingStore(LocalStore):

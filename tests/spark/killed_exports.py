@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from appendlog.spark.exporting.local_store import LocalStore, OutputFiles
+from appendlog.spark.exporting.stores.local_store import LocalStore, OutputFiles
 from tests.spark.commits import destination, export, visible_offsets
 
 KILLED = 9

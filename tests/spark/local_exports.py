@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.export import (
     FileSettings,
@@ -16,10 +17,9 @@ from appendlog.spark.exporting.export import (
     run_export,
 )
 from appendlog.spark.exporting.export_plan import ExportRequest, QueuePlan, in_tasks, plan_queue
-from appendlog.spark.exporting.file_task import FileTask, TaskResult, write_files
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.files.file_task import FileTask, TaskResult, write_files
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.bounds import Bound
 from cli import export_run
 from tests.spark.builders import StoredQueue

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.decoding.log_batches import log_batches
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import WrittenFile
-from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.layout import part_name
 from appendlog.spark.exporting.ranges import Range, join_ranges, subtract_ranges
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.split_reader import Split, SplitReader

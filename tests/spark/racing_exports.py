@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from tests.spark.commits import destination, export
 
 ROUNDS = 25

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import Destination, ExportJob, WrittenFile
 from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
-from appendlog.spark.exporting.file_format import FileFormat
-from appendlog.spark.exporting.file_task import FileTask, write_files
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.files.file_format import FileFormat
+from appendlog.spark.exporting.files.file_task import FileTask, write_files
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.exporting.ranges import Range
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.bounds import Bound
 from appendlog.spark.planning.queues import QueueLog
 

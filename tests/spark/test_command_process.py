@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import appendlog
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.export import QueueExport, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.spark_runner import SparkRunner
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.queues import find_queue
 from tests.servers import RunningServer
 from tests.spark.builders import plain_messages, store_queue

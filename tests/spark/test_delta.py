@@ -16,9 +16,9 @@ from deltalake import DeltaTable, Field, Schema, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from appendlog.spark.errors import LakeMissingError, OutputError
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import OutputChangedError
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError, lake_module
 from appendlog.spark.planning.queues import QueueLog
@@ -294,8 +294,8 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.Monk
 KILLED_EXPORT = """
 import os, signal, sys
 from pathlib import Path
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.planning.queues import find_queue
 from tests.spark.table_files import export

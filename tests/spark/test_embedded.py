@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from appendlog import EmbeddedOptions
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.export import QueueExport, QueueOutcome, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.spark_runner import SparkRunner
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.queues import find_queue
 from offsets import LogRoot
 from tests.spark.local_exports import PARQUET

@@ -14,7 +14,7 @@ from appendlog.spark.exporting import export_plan
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.export_plan import ExportRequest
-from appendlog.spark.exporting.file_task import FileTask
+from appendlog.spark.exporting.files.file_task import FileTask
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.settlement import Include
 from offsets import CheckpointStore, QueueCheckpoint

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from appendlog.files.filesystem import FileSystem
 from appendlog.reclaim.leases import LEASES_FOLDER
 from appendlog.spark.exporting import export_plan
-from appendlog.spark.exporting.file_task import FileTask, TaskResult
+from appendlog.spark.exporting.files.file_task import FileTask, TaskResult
 from appendlog.spark.exporting.spark_runner import SparkRunner
 from cli import export as export_module
 from cli.main import main

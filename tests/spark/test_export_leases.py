@@ -9,7 +9,7 @@ import pytest
 
 from appendlog.reclaim import leases
 from appendlog.spark.exporting import lease as lease_module
-from appendlog.spark.exporting.file_task import FileTask
+from appendlog.spark.exporting.files.file_task import FileTask
 from appendlog.spark.exporting.lease import ExportLeases
 from cli.main import main
 from tests.amqp_client import connect

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.committing.vacuum import (
+    RUNNING,
+    TOO_YOUNG,
+    VacuumReport,
+    vacuum_queue,
+)
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.layout import part_name
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.manifests import Manifests
-from appendlog.spark.exporting.vacuum import RUNNING, TOO_YOUNG, VacuumReport, vacuum_queue
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from cli.main import main
 from tests.spark.commits import destination, export, plan, visible_offsets, write_files
 from tests.spark.log_exports import export_log, stored_queue

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from appendlog.spark.exporting.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.manifest import decode_manifest, encode_manifest
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.layout import part_name
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.manifest import decode_manifest, encode_manifest
-from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from cli.main import main
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 from tests.spark.commits import destination, plan, queue_log, write_file, write_files
@@ -109,7 +109,7 @@ def test_rows_that_no_manifest_names_are_found(store: LocalStore, verify: Verify
 
 def rewrite(store: LocalStore, number: int, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a manifest as somebody would who can compute its checksum."""
-    from appendlog.spark.exporting import manifest as module
+    from appendlog.spark.exporting.committing import manifest as module
 
     path = store.root / Manifests(store, "orders").path(number)
     document = json.loads(path.read_bytes())

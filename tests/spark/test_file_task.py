@@ -14,11 +14,11 @@ from crc32c import crc32c
 
 from appendlog import encode_chunk
 from appendlog.spark.decoding import log_batches
-from appendlog.spark.exporting import row_groups
-from appendlog.spark.exporting.file_task import FileTask, TaskResult, write_files
+from appendlog.spark.exporting.files import row_groups
+from appendlog.spark.exporting.files.file_task import FileTask, TaskResult, write_files
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.exporting.layout import part_name
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.settlement import OffsetChoice
 from appendlog.split_reader import Split

@@ -7,16 +7,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.destination import (
     CorruptRange,
     ExportJob,
     OutputChangedError,
     WrittenFile,
 )
-from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.layout import file_metadata, part_name
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from tests.spark.builders import plain_messages, store_queue
 from tests.spark.commits import (
     destination,

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import OutputChangedError
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
@@ -179,7 +179,7 @@ def test_what_is_not_this_queues_is_refused(stored: StoredQueue, table: Path, op
 KILLED_EXPORT = """
 import os, signal, sys
 from pathlib import Path
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.planning.queues import find_queue
 from tests.spark.table_files import export

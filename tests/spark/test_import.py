@@ -14,12 +14,12 @@ import pytest
 from amqp_server.imports.message_check import fault_of
 from appendlog.reader import LogReader
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.destination import Destination
-from appendlog.spark.exporting.file_format import FileFormat
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.json_lines_format import JsonLinesFormat
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.files.file_format import FileFormat
+from appendlog.spark.exporting.files.json_lines_format import JsonLinesFormat
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.importing import exported_files, windows

@@ -17,14 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.json_lines_format import (
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.files.json_lines_format import (
     Compression,
     JsonLinesFormat,
     json_ddl,
     json_lines,
 )
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, store_queue
 from tests.spark.plain_reader import Row, expected_rows

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.destination import CorruptRange
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.manifest import (
+from appendlog.spark.exporting.committing.manifest import (
     Manifest,
     Total,
     add_to,
     decode_manifest,
     encode_manifest,
 )
-from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.destination import CorruptRange
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from tests.spark.commits import destination, export
 
 
@@ -63,7 +63,7 @@ def test_a_field_that_came_later_is_passed_over(
     document = json.loads(encode_manifest(manifest))
     del document["checksum"]
     document["later"] = document["files"][0]["later"] = document["total"]["later"] = 1
-    from appendlog.spark.exporting import manifest as module
+    from appendlog.spark.exporting.committing import manifest as module
 
     document["checksum"] = module._checksum(document)
     assert decode_manifest(json.dumps(document).encode(), "x") == manifest

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from appendlog.spark.errors import ExportError
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.store import OutputStore, StoredFile, open_store
+from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.store import OutputStore, StoredFile, open_store
 from tests.spark.object_stores import LoopbackS3, new_memory
 
 STORES: dict[str, Callable[[Path, LoopbackS3], OutputStore]] = {

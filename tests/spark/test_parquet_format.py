@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from appendlog.spark.decoding.arrow_batches import BatchBuilder
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
 

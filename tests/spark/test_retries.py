@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from appendlog.spark.errors import SparkFailedError
 from appendlog.spark.exporting import export_plan
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.export import QueueExport, run_export
-from appendlog.spark.exporting.files_destination import FilesDestination
 from appendlog.spark.exporting.spark_runner import SparkRunner
 from tests.spark.builders import plain_messages, store_queue
 from tests.spark.failing_store import FailingStore

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from appendlog.spark.decoding import log_batches
-from appendlog.spark.exporting.file_task import FileTask, write_files
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.files.file_task import FileTask, write_files
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.settlement import OffsetChoice, Settled
 from appendlog.spark.schema.columns import EXPORT_ROWS

@@ -11,10 +11,10 @@ from appendlog.spark.errors import SparkFailedError
 from appendlog.spark.exporting import export_plan
 from appendlog.spark.exporting.export import QueueExport, QueueOutcome, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest
-from appendlog.spark.exporting.file_task import FileTask
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.parquet_format import ParquetFormat
+from appendlog.spark.exporting.files.file_task import FileTask
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.exporting.spark_runner import SparkRunner
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue

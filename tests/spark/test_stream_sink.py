@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting import stream_sink
-from appendlog.spark.exporting.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.stream_sink import ParquetSink, StreamBatch, write_rows
 from appendlog.spark.exporting.tables.delta_stream import DeltaSink
 from pyspark_amqplog.sink import delta_sink

@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 import pytest
 
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.destination import OutputChangedError
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.manifests import Manifests
-from appendlog.spark.exporting.store import StoredFile
+from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.store import StoredFile
 from tests.spark.commits import destination, export, visible_offsets
 from tests.spark.racing_exports import ROUND_OFFSETS, ROUNDS
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 
 
 class OutputChangedError(OutputError):

@@ -14,10 +14,10 @@ from appendlog.errors import LogError
 from appendlog.spark.errors import CorruptLogError, DataLossError, ExportError
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.export_plan import QueuePlan
-from appendlog.spark.exporting.file_format import FileFormat
-from appendlog.spark.exporting.file_task import FILE_BYTES, FileTask, TaskResult
+from appendlog.spark.exporting.files.file_format import FileFormat
+from appendlog.spark.exporting.files.file_task import FILE_BYTES, FileTask, TaskResult
+from appendlog.spark.exporting.files.row_groups import GAPS_MAX
 from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
-from appendlog.spark.exporting.row_groups import GAPS_MAX
 
 OnProgress = Callable[[int, int], None]
 """Called with (bytes of log done, bytes in all), from the thread that called `run_export`."""

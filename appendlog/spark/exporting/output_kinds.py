@@ -6,13 +6,13 @@ from types import MappingProxyType
 from typing import Final
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import Destination
-from appendlog.spark.exporting.file_format import FileFormat
-from appendlog.spark.exporting.files_destination import FilesDestination
-from appendlog.spark.exporting.json_lines_format import JsonLinesFormat
-from appendlog.spark.exporting.object_store import delta_options
-from appendlog.spark.exporting.parquet_format import ParquetFormat
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.files.file_format import FileFormat
+from appendlog.spark.exporting.files.json_lines_format import JsonLinesFormat
+from appendlog.spark.exporting.files.parquet_format import ParquetFormat
+from appendlog.spark.exporting.stores.object_store import delta_options
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.time_partitions import PartitionBy

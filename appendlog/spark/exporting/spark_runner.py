@@ -13,7 +13,7 @@ from pyspark.accumulators import Accumulator
 from pyspark.errors import PySparkException
 
 from appendlog.spark.errors import SparkFailedError
-from appendlog.spark.exporting.file_task import FileTask, TaskResult, write_files
+from appendlog.spark.exporting.files.file_task import FileTask, TaskResult, write_files
 from appendlog.spark.running.session import reason
 
 POLL_SECONDS: Final = 0.2

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from metadata.names import encode_name
 
 if TYPE_CHECKING:

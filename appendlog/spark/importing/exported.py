@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
-from appendlog.spark.exporting.local_store import LocalStore
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.store import open_store
+from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.store import open_store
 from appendlog.spark.exporting.tables.iceberg_catalog import CATALOG_FILE
 
 MESSAGES: Final = pa.schema(

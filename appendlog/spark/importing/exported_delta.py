@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_log import table_errors
 from appendlog.spark.exporting.tables.table_names import lake_module, sql_text
 from appendlog.spark.importing.exported import (

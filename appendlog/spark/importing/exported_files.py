@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.committing.manifest import ListedFile, Manifest, decode_manifest
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.layout import WORK_DIRECTORY, plain_text
-from appendlog.spark.exporting.manifest import ListedFile, Manifest, decode_manifest
-from appendlog.spark.exporting.manifests import Manifests
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.importing.exported import (
     MESSAGE_COLUMNS,
     MESSAGES,

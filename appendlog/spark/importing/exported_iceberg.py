@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_names import lake_module
 from appendlog.spark.importing.exported import (

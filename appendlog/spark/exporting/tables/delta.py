@@ -30,7 +30,7 @@ from appendlog.spark.exporting.destination import (
 )
 from appendlog.spark.exporting.layout import WORK_DIRECTORY
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_actions import STATISTICS, add_action
 from appendlog.spark.exporting.tables.delta_columns import DeltaColumns
 from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.stream_sink import BatchFile, query_id, write_batch
 from appendlog.spark.exporting.tables.delta_log import sync_commits, table_errors
 from appendlog.spark.exporting.tables.table_names import lake_module

@@ -28,7 +28,7 @@ from appendlog.spark.exporting.destination import (
 )
 from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_files import DATA_FOLDER, commit_note
 from appendlog.spark.exporting.tables.table_names import (

@@ -4,8 +4,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.local_store import LocalStore
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.table_names import lake_module
 
 if TYPE_CHECKING:

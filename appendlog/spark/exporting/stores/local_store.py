@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.spark.exporting.store import OutputStore, StoredFile
+from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
 
 TEMPORARY_PREFIX: Final = "_tmp-"
 """Names of unfinished files; Spark and Arrow see no file whose name begins with `_`."""

@@ -24,13 +24,13 @@ from appendlog.segments.segment import SegmentName
 from appendlog.spark.decoding.log_batches import LogBatch, log_batches
 from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.errors import TaskFailedError
-from appendlog.spark.exporting.counted_file import CountedFile
 from appendlog.spark.exporting.destination import CorruptRange, WrittenFile
-from appendlog.spark.exporting.file_format import FileFormat, FileWriter
+from appendlog.spark.exporting.files.counted_file import CountedFile
+from appendlog.spark.exporting.files.file_format import FileFormat, FileWriter
+from appendlog.spark.exporting.files.quarantine import Quarantine
+from appendlog.spark.exporting.files.row_groups import OffsetAccount, RowGroup, join_batches
 from appendlog.spark.exporting.layout import file_metadata, part_name
-from appendlog.spark.exporting.quarantine import Quarantine
-from appendlog.spark.exporting.row_groups import OffsetAccount, RowGroup, join_batches
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import OffsetChoice
 from appendlog.spark.schema.columns import EXPORT_ROWS

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from appendlog.errors import CorruptRecordError
 from appendlog.reader import LogReader
 from appendlog.spark.decoding.log_batches import log_batches
-from appendlog.spark.exporting.faults import Fault
-from appendlog.spark.exporting.manifest import ListedFile
+from appendlog.spark.exporting.checking.faults import Fault
+from appendlog.spark.exporting.checking.verify import Proof
+from appendlog.spark.exporting.committing.manifest import ListedFile
 from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
-from appendlog.spark.exporting.store import OutputStore
-from appendlog.spark.exporting.verify import Proof
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS

@@ -10,16 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from appendlog.spark.exporting.faults import Fault
-from appendlog.spark.exporting.file_check import check_file
-from appendlog.spark.exporting.manifest import (
+from appendlog.spark.exporting.checking.faults import Fault
+from appendlog.spark.exporting.checking.file_check import check_file
+from appendlog.spark.exporting.committing.manifest import (
     ListedFile,
     Manifest,
     OutputDamagedError,
     Total,
     add_to,
 )
-from appendlog.spark.exporting.manifests import Manifests
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.ranges import Range, first_overlap, offsets_in, subtract_ranges
 
 CHECKS_AT_ONCE: Final = 4

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import BinaryIO, Final
 
 from appendlog.spark.exporting.layout import WORK_DIRECTORY
-from appendlog.spark.exporting.store import OutputStore, StoredFile
+from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
 from appendlog.spark.objects.client import ObjectClient, ObjectFile
 from appendlog.spark.objects.connection import connect
 from appendlog.spark.objects.location import Location

@@ -4,10 +4,10 @@ import re
 from typing import Final
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.committing.manifest import OutputDamagedError, decode_manifest
+from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.layout import WORK_DIRECTORY
-from appendlog.spark.exporting.manifest import OutputDamagedError, decode_manifest
-from appendlog.spark.exporting.manifests import Manifests
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 
 _MANIFEST: Final = re.compile(rf"{WORK_DIRECTORY}/([^/]+)/manifest/\d{{20}}\.json\Z")
 _DELTA_LOG: Final = "_delta_log"

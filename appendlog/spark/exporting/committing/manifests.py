@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from appendlog.spark.exporting.layout import WORK_DIRECTORY, folder_name
-from appendlog.spark.exporting.manifest import (
+from appendlog.spark.exporting.committing.manifest import (
     Manifest,
     OutputDamagedError,
     decode_manifest,
     encode_manifest,
     time_text,
 )
-from appendlog.spark.exporting.store import OutputStore, StoredFile
+from appendlog.spark.exporting.layout import WORK_DIRECTORY, folder_name
+from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
 from metadata.names import encode_name
 
 _MANIFEST: Final = re.compile(r"manifest/(\d{20})\.json\Z")

@@ -138,8 +138,8 @@ def open_store(uri: str, options: Mapping[str, str] | None = None) -> OutputStor
         StoreError: It is no place in an object store.
     """
     # Imported here: a store knows this module.
-    from appendlog.spark.exporting.local_store import LocalStore
-    from appendlog.spark.exporting.object_store import ObjectStore
+    from appendlog.spark.exporting.stores.local_store import LocalStore
+    from appendlog.spark.exporting.stores.object_store import ObjectStore
 
     scheme, separator, _ = uri.partition("://")
     if not separator:

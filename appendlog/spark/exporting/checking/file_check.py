@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from appendlog.spark.exporting.faults import Fault, FaultKind
-from appendlog.spark.exporting.manifest import ListedFile
-from appendlog.spark.exporting.store import COPY_BYTES, OutputStore
+from appendlog.spark.exporting.checking.faults import Fault, FaultKind
+from appendlog.spark.exporting.committing.manifest import ListedFile
+from appendlog.spark.exporting.stores.store import COPY_BYTES, OutputStore
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH_ROWS: Final = 65_536

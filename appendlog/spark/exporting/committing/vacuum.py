@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from appendlog.spark.exporting.committing.manifest import fence_after
+from appendlog.spark.exporting.committing.manifests import BEGUN, JobFolder, Manifests, Survey
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.layout import part_range
-from appendlog.spark.exporting.manifest import fence_after
-from appendlog.spark.exporting.manifests import BEGUN, JobFolder, Manifests, Survey
-from appendlog.spark.exporting.store import StoredFile
+from appendlog.spark.exporting.stores.store import StoredFile
 
 UNFINISHED: Final = "of a run that was not committed"
 UNLISTED: Final = "no manifest names it"

@@ -14,16 +14,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.account import Account, settle_account
-from appendlog.spark.exporting.adoption import earlier_files
-from appendlog.spark.exporting.destination import (
-    CorruptRange,
-    ExportJob,
-    OutputChangedError,
-    WrittenFile,
-)
-from appendlog.spark.exporting.layout import DELTA_DIRECTORY
-from appendlog.spark.exporting.manifest import (
+from appendlog.spark.exporting.committing.account import Account, settle_account
+from appendlog.spark.exporting.committing.adoption import earlier_files
+from appendlog.spark.exporting.committing.manifest import (
     Kind,
     ListedFile,
     Manifest,
@@ -31,9 +24,16 @@ from appendlog.spark.exporting.manifest import (
     add_to,
     time_text,
 )
-from appendlog.spark.exporting.manifests import Manifests, Survey
+from appendlog.spark.exporting.committing.manifests import Manifests, Survey
+from appendlog.spark.exporting.destination import (
+    CorruptRange,
+    ExportJob,
+    OutputChangedError,
+    WrittenFile,
+)
+from appendlog.spark.exporting.layout import DELTA_DIRECTORY
 from appendlog.spark.exporting.ranges import Range, join_ranges
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import SCHEMA_VERSION
 

@@ -13,7 +13,7 @@ from appendlog.segments.damaged_range import DamagedRange
 from appendlog.spark.decoding.damage_document import damage_document
 from appendlog.spark.exporting.destination import CorruptRange
 from appendlog.spark.exporting.layout import folder_name
-from appendlog.spark.exporting.store import OutputStore
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.split_reader import SplitReader
 

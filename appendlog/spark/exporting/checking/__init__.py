@@ -1,0 +1,1 @@
+"""What is in an output, and whether it is complete: nothing here changes one."""

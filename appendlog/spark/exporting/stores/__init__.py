@@ -1,0 +1,1 @@
+"""Where an output lives: a directory, or an object store, behind the same few operations."""
