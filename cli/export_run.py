@@ -18,7 +18,8 @@ from appendlog.spark.exporting.files.file_task import FileTask, TaskResult
 from appendlog.spark.exporting.lease import ExportLeases
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
 from appendlog.spark.exporting.spark_runner import SparkRunner
-from appendlog.spark.exporting.stores.store import OutputStore, open_store
+from appendlog.spark.exporting.stores.opening import open_store
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.objects.location import Location
 from appendlog.spark.objects.store_options import StoreOptions

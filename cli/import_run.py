@@ -18,7 +18,7 @@ from amqp_server.control.messages import ErrorKind
 from amqp_server.imports.batch_file import BATCH_BYTES, BATCH_MESSAGES
 from appendlog.spark.errors import ExportError
 from appendlog.spark.exporting.ranges import Range, offsets_in
-from appendlog.spark.importing.exported import Exported, ExportedQueue, open_exported
+from appendlog.spark.importing.exported import Exported, ExportedQueue
 from appendlog.spark.importing.message_import import (
     BatchBounds,
     Imported,
@@ -26,6 +26,7 @@ from appendlog.spark.importing.message_import import (
     import_range,
     missing_ranges,
 )
+from appendlog.spark.importing.opening import open_exported
 from cli.control import EXIT_FAILED, EXIT_REFUSED, RequestFailedError, shown
 
 EXIT_NOTHING_NEW: Final = 3

@@ -32,7 +32,7 @@ def parquet_sink(
     Raises:
         OutputError: No store can be written under this URI.
     """
-    from appendlog.spark.exporting.stores.store import open_store
+    from appendlog.spark.exporting.stores.opening import open_store
     from appendlog.spark.exporting.stream_sink import ParquetSink
 
     return ParquetSink(open_store(uri, options), query)
@@ -49,7 +49,7 @@ def delta_sink(uri: str, *, query: str | None = None) -> Callable[[DataFrame, in
         OutputError: It is not a directory.
         LakeMissingError: The library of Delta is not installed: `pip install amqp-server[lake]`.
     """
-    from appendlog.spark.exporting.stores.store import open_store
+    from appendlog.spark.exporting.stores.opening import open_store
     from appendlog.spark.exporting.tables.delta_stream import DeltaSink
 
     return DeltaSink(open_store(uri), query)

@@ -23,8 +23,9 @@ from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.importing import exported_files, windows
-from appendlog.spark.importing.exported import ExportedQueue, open_exported
+from appendlog.spark.importing.exported import ExportedQueue
 from appendlog.spark.importing.message_import import missing_ranges
+from appendlog.spark.importing.opening import open_exported
 from appendlog.spark.planning.queues import QueueLog, find_queue
 from cli.main import main
 from tests.amqp_client import connect

@@ -13,7 +13,8 @@ from appendlog.spark.exporting.committing.files_destination import FilesDestinat
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.output_kinds import OUTPUT_KINDS
 from appendlog.spark.exporting.stores.object_store import delta_options
-from appendlog.spark.exporting.stores.store import OutputStore, open_store
+from appendlog.spark.exporting.stores.opening import open_store
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.objects.location import storage_path
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.queues import find_queue

@@ -11,7 +11,8 @@ import pytest
 from appendlog.spark.errors import StoreError
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.stores.object_store import ObjectStore
-from appendlog.spark.exporting.stores.store import OutputStore, open_store
+from appendlog.spark.exporting.stores.opening import open_store
+from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.objects.client import ObjectClient
 from appendlog.spark.objects.connection import connect
 from tests.spark.commits import destination, export, plan, write_files

@@ -9,7 +9,8 @@ import pytest
 
 from appendlog.spark.errors import ExportError
 from appendlog.spark.exporting.stores.local_store import LocalStore
-from appendlog.spark.exporting.stores.store import OutputStore, StoredFile, open_store
+from appendlog.spark.exporting.stores.opening import open_store
+from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
 from tests.spark.object_stores import LoopbackS3, new_memory
 
 STORES: dict[str, Callable[[Path, LoopbackS3], OutputStore]] = {

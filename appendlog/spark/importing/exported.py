@@ -3,7 +3,7 @@
 Each kind of output is one class; nothing is written by any of them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -11,11 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
 from appendlog.spark.exporting.ranges import Range
-from appendlog.spark.exporting.stores.local_store import LocalStore
-from appendlog.spark.exporting.stores.store import open_store
-from appendlog.spark.exporting.tables.iceberg_catalog import CATALOG_FILE
 
 MESSAGES: Final = pa.schema(
     [("offset", pa.int64()), ("envelope", pa.large_binary()), ("value", pa.large_binary())]
@@ -88,28 +84,3 @@ def within(rows: pa.Table, start: int, end: int) -> pa.Table:
     if start <= offsets[0].as_py() and offsets[-1].as_py() < end:
         return rows
     return rows.filter(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end)))
-
-
-def open_exported(uri: str, options: Mapping[str, str] | None = None) -> Exported:
-    """Return an output, whatever kind it is.
-
-    Args:
-        uri: As it was given to the export.
-        options: Of an object store.
-
-    Raises:
-        OutputError: There is no output of ours.
-        LakeMissingError: The library for its kind is not installed.
-    """
-    from appendlog.spark.importing.exported_delta import ExportedDelta
-    from appendlog.spark.importing.exported_files import ExportedFiles
-    from appendlog.spark.importing.exported_iceberg import ExportedIceberg
-
-    store = open_store(uri, options)
-    if store.list(DELTA_DIRECTORY):
-        return ExportedDelta(store)
-    if isinstance(store, LocalStore) and (store.root / CATALOG_FILE).exists():
-        return ExportedIceberg(store)
-    if store.list(WORK_DIRECTORY):
-        return ExportedFiles(store)
-    raise OutputError(f"{store.url}: no output of an export: neither manifests nor a table in it")

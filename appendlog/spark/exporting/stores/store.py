@@ -6,17 +6,10 @@ directories, no order of listings.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Final
-from urllib.parse import unquote, urlsplit
-
-from appendlog.spark.errors import OutputError
-from appendlog.spark.objects.connection import check_scheme
-from appendlog.spark.objects.location import Location
-from appendlog.spark.objects.store_options import StoreOptions
 
 COPY_BYTES: Final = 1 << 20
 
@@ -119,36 +112,3 @@ class OutputStore(ABC):
             BlockingIOError: Another process holds it.
         """
         yield False
-
-
-OpenStore = Callable[[str, Mapping[str, str]], OutputStore]
-"""Opens the store of a URI with options."""
-
-
-def open_store(uri: str, options: Mapping[str, str] | None = None) -> OutputStore:
-    """Return the store that a URI names; nothing is read, made or written.
-
-    Args:
-        uri: A directory (relative to the working directory), `file:///...`, or a folder of an
-            object store such as `s3://bucket/folder`.
-        options: Of the store, see `objects.store_options`; a directory has none.
-
-    Raises:
-        OutputError: No store can be written under this URI.
-        StoreError: It is no place in an object store.
-    """
-    # Imported here: a store knows this module.
-    from appendlog.spark.exporting.stores.local_store import LocalStore
-    from appendlog.spark.exporting.stores.object_store import ObjectStore
-
-    scheme, separator, _ = uri.partition("://")
-    if not separator:
-        return LocalStore(Path(uri).absolute())
-    if scheme.lower() == "file":
-        parts = urlsplit(uri)
-        if parts.netloc not in ("", "localhost"):
-            raise OutputError(f"{uri}: a file URI has three slashes: file:///{parts.netloc}...")
-        return LocalStore(Path(unquote(parts.path)))
-    location = Location.parse(uri)
-    check_scheme(location)
-    return ObjectStore(location, StoreOptions.of(options or {}))
