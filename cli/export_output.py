@@ -11,9 +11,9 @@ from appendlog.spark.errors import ExportError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.manifest import OutputDamagedError
 from appendlog.spark.exporting.committing.manifests import Manifests
-from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.planning.ranges import Range
 from cli.control import check_utf8
 from cli.data_directory import EXIT_FAILED, EXIT_REFUSED, CommandFailedError
 

@@ -13,8 +13,8 @@ import orjson
 from appendlog.spark.exporting.checking.faults import Fault
 from appendlog.spark.exporting.checking.log_comparison import Comparison, compare_with_log
 from appendlog.spark.exporting.checking.verify import OnChecked, Proof, verify_queue
-from appendlog.spark.exporting.ranges import offsets_in
 from appendlog.spark.planning.queues import find_queue
+from appendlog.spark.planning.ranges import offsets_in
 from cli.data_directory import HELP, as_text, shown, shown_bytes
 from cli.export_output import (
     EXIT_CORRUPT,

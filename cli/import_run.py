@@ -17,7 +17,6 @@ from amqp_server.control.import_client import ImportClient, ImportProgress, Impo
 from amqp_server.control.messages import ErrorKind
 from amqp_server.imports.batch_file import BATCH_BYTES, BATCH_MESSAGES
 from appendlog.spark.errors import ExportError
-from appendlog.spark.exporting.ranges import Range, offsets_in
 from appendlog.spark.importing.exported import Exported, ExportedQueue
 from appendlog.spark.importing.message_import import (
     BatchBounds,
@@ -27,6 +26,7 @@ from appendlog.spark.importing.message_import import (
     missing_ranges,
 )
 from appendlog.spark.importing.opening import open_exported
+from appendlog.spark.planning.ranges import Range, offsets_in
 from cli.control import EXIT_FAILED, EXIT_REFUSED, RequestFailedError, shown
 
 EXIT_NOTHING_NEW: Final = 3

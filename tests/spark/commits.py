@@ -9,9 +9,9 @@ from uuid import UUID
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import Destination, ExportJob, WrittenFile
 from appendlog.spark.exporting.layout import part_name
-from appendlog.spark.exporting.ranges import Range, subtract_ranges
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range, subtract_ranges
 
 INCARNATION = UUID("11111111-2222-3333-4444-555555555555")
 

@@ -10,10 +10,10 @@ from appendlog.spark.decoding.log_batches import log_batches
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import WrittenFile
 from appendlog.spark.exporting.layout import part_name
-from appendlog.spark.exporting.ranges import Range, join_ranges, subtract_ranges
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range, join_ranges, subtract_ranges
 from appendlog.split_reader import Split, SplitReader
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 from tests.spark.commits import plan

@@ -10,10 +10,10 @@ from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
 from appendlog.spark.exporting.files.file_format import FileFormat
 from appendlog.spark.exporting.files.file_task import FileTask, write_files
 from appendlog.spark.exporting.files.parquet_format import ParquetFormat
-from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.planning.bounds import Bound
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range
 
 
 @dataclass(frozen=True, slots=True)

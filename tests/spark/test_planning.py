@@ -12,10 +12,10 @@ from appendlog.spark.exporting import export_plan
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import ExportJob
 from appendlog.spark.exporting.export_plan import ExportRequest, QueuePlan, in_tasks, plan_queue
-from appendlog.spark.exporting.ranges import Range, join_ranges
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.bounds import LATEST, Bound
+from appendlog.spark.planning.ranges import Range, join_ranges
 from appendlog.spark.planning.settlement import Include
 from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import START_NS, StoredQueue, plain_messages, store_queue

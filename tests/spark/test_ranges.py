@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from appendlog.spark.exporting.ranges import (
+from appendlog.spark.planning.ranges import (
     Range,
     first_overlap,
     join_ranges,

@@ -12,8 +12,8 @@ from typing import Protocol
 from uuid import uuid4
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.planning.ranges import Range
 
 
 class OutputChangedError(OutputError):

@@ -17,7 +17,7 @@ from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.exporting.files.file_format import FileFormat
 from appendlog.spark.exporting.files.file_task import FILE_BYTES, FileTask, TaskResult
 from appendlog.spark.exporting.files.row_groups import GAPS_MAX
-from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
+from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 
 OnProgress = Callable[[int, int], None]
 """Called with (bytes of log done, bytes in all), from the thread that called `run_export`."""

@@ -16,11 +16,11 @@ from typing import Final
 from appendlog.reader import LogReader
 from appendlog.spark.errors import DataLossError, OutputError, RangeError
 from appendlog.spark.exporting.destination import Destination, ExportJob
-from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
 from appendlog.spark.exporting.time_partitions import FolderRange, PartitionBy, cut_by_time
 from appendlog.spark.planning.bounds import Bound, IfNoneLater, resolve_offset
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 from appendlog.spark.planning.settlement import Include, OffsetChoice, Settled, read_settled
 from appendlog.split_reader import Split
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.ranges import Range
+from appendlog.spark.planning.ranges import Range
 
 MESSAGES: Final = pa.schema(
     [("offset", pa.int64()), ("envelope", pa.large_binary()), ("value", pa.large_binary())]

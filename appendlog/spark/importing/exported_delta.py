@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_log import table_errors
 from appendlog.spark.exporting.tables.table_names import lake_module, sql_text
@@ -18,6 +17,7 @@ from appendlog.spark.importing.exported import (
     NoEnvelopeError,
 )
 from appendlog.spark.importing.windows import rows_in_order
+from appendlog.spark.planning.ranges import Range
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from appendlog.layout.message import PERSISTENT
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.ranges import Range, subtract_ranges
 from appendlog.spark.importing.exported import Exported, ExportedQueue
+from appendlog.spark.planning.ranges import Range, subtract_ranges
 
 OnProgress = Callable[[int, int], None]
 """Called with messages and offsets done so far, from the thread that imports."""

@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from appendlog.spark.exporting.ranges import Range
+from appendlog.spark.planning.ranges import Range
 
 WINDOW_BYTES: Final = 16 << 20
 WINDOW_OFFSETS_MIN: Final = 16

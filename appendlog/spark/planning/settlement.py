@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from appendlog.spark.errors import SettlementError
 from appendlog.spark.planning.queues import DOCUMENT_BYTES_MAX, QUEUES, QueueLog
+from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 from metadata.document import decode_document
 from metadata.errors import DocumentFormatError
 from metadata.paths import document_path
@@ -28,8 +29,6 @@ from offsets.errors import OffsetsError
 from offsets.queue_checkpoint import decode_checkpoint
 
 OFFSETS_FOLDER: Final = "offsets"
-
-Range = tuple[int, int]
 
 
 class Include(StrEnum):
@@ -59,7 +58,7 @@ class OffsetChoice:
 
     def count(self, start: int, end: int) -> int:
         """Return how many offsets of `[start, end)` are wanted."""
-        return sum(high - low for low, high in self.clip(start, end).ranges)
+        return offsets_in(self.clip(start, end).ranges)
 
     def among(self, ranges: Sequence[Range]) -> list[Range]:
         """Return what of some ranges is wanted, in their order."""
@@ -108,7 +107,9 @@ class Settled:
         if include is Include.ALL:
             return None
         settled = OffsetChoice(self.ranges).clip(0, end)
-        return settled if include is Include.ACKED else OffsetChoice(_others(settled.ranges, end))
+        if include is Include.ACKED:
+            return settled
+        return OffsetChoice(tuple(subtract_ranges([(0, end)], settled.ranges)))
 
 
 def read_settled(storage_path: Path, log: QueueLog) -> Settled:
@@ -136,8 +137,8 @@ def read_settled(storage_path: Path, log: QueueLog) -> Settled:
     if entry is None:
         return Settled(found.generation, found.rounds, written_at_ns, ())
     checkpoint = decode_checkpoint(entry)
-    ranges = _joined([(0, checkpoint.ack_floor), *checkpoint.acked_ranges])
-    return Settled(found.generation, found.rounds, written_at_ns, ranges)
+    ranges = join_ranges([(0, checkpoint.ack_floor), *checkpoint.acked_ranges])
+    return Settled(found.generation, found.rounds, written_at_ns, tuple(ranges))
 
 
 def _is_stream(storage_path: Path, log: QueueLog) -> bool:
@@ -156,20 +157,3 @@ def _modified_ns(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
-    joined: list[Range] = []
-    for start, end in ranges:
-        if joined and start <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        elif start < end:
-            joined.append((start, end))
-    return tuple(joined)
-
-
-def _others(ranges: Sequence[Range], end: int) -> tuple[Range, ...]:
-    """Return what of `[0, end)` is in none of the ranges."""
-    edges = [0, *(edge for each in ranges for edge in each), end]
-    pairs = zip(edges[::2], edges[1::2], strict=True)
-    return tuple((low, high) for low, high in pairs if low < high)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, Self
 
-_Range = tuple[int | None, int | None]
-_EVERYTHING: Final[_Range] = (None, None)
+_Bounds = tuple[int | None, int | None]
+_EVERYTHING: Final[_Bounds] = (None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,14 +17,14 @@ class RowBounds:
         topics: The queues that they can be of.
     """
 
-    offsets: _Range = _EVERYTHING
-    times_ns: _Range = _EVERYTHING
+    offsets: _Bounds = _EVERYTHING
+    times_ns: _Bounds = _EVERYTHING
     topics: frozenset[str] | None = None
 
     def within(
         self,
-        offsets: _Range = _EVERYTHING,
-        times_ns: _Range = _EVERYTHING,
+        offsets: _Bounds = _EVERYTHING,
+        times_ns: _Bounds = _EVERYTHING,
         topics: frozenset[str] | None = None,
     ) -> Self:
         """Return the bounds of rows that are within these and those."""
@@ -38,7 +38,7 @@ class RowBounds:
         return self.topics is None or topic in self.topics
 
 
-def clip(start: int, end: int, bounds: _Range) -> tuple[int, int]:
+def clip(start: int, end: int, bounds: _Bounds) -> tuple[int, int]:
     """Return what of `[start, end)` is within bounds; empty, at its start, when nothing is."""
     low, high = bounds
     first = start if low is None else max(start, low)
@@ -46,7 +46,7 @@ def clip(start: int, end: int, bounds: _Range) -> tuple[int, int]:
     return (first, last) if first < last else (start, start)
 
 
-def _both(first: _Range, second: _Range) -> _Range:
+def _both(first: _Bounds, second: _Bounds) -> _Bounds:
     lows = [low for low, _ in (first, second) if low is not None]
     highs = [high for _, high in (first, second) if high is not None]
     return max(lows, default=None), min(highs, default=None)

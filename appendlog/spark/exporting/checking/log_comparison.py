@@ -16,10 +16,10 @@ from appendlog.spark.decoding.log_batches import log_batches
 from appendlog.spark.exporting.checking.faults import Fault
 from appendlog.spark.exporting.checking.verify import Proof
 from appendlog.spark.exporting.committing.manifest import ListedFile
-from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in, subtract_ranges
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 from appendlog.spark.schema.columns import ROWS
 from appendlog.split_reader import SplitReader
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.manifest import Manifest
 from appendlog.spark.exporting.committing.manifests import Manifests
-from appendlog.spark.exporting.ranges import offsets_in, subtract_ranges
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import offsets_in, subtract_ranges
 
 
 @dataclass(frozen=True, slots=True)

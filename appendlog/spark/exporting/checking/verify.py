@@ -20,7 +20,7 @@ from appendlog.spark.exporting.committing.manifest import (
     add_to,
 )
 from appendlog.spark.exporting.committing.manifests import Manifests
-from appendlog.spark.exporting.ranges import Range, first_overlap, offsets_in, subtract_ranges
+from appendlog.spark.planning.ranges import Range, first_overlap, offsets_in, subtract_ranges
 
 CHECKS_AT_ONCE: Final = 4
 

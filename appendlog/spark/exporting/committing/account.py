@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
-from appendlog.spark.exporting.ranges import (
+from appendlog.spark.planning.ranges import (
     Range,
     first_overlap,
     join_ranges,

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.manifest import ListedFile
 from appendlog.spark.exporting.layout import file_metadata, part_range
-from appendlog.spark.exporting.ranges import first_overlap
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import first_overlap
 
 
 def earlier_files(store: OutputStore, folder: str, log: QueueLog) -> list[ListedFile]:

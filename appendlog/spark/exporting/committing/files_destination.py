@@ -32,9 +32,9 @@ from appendlog.spark.exporting.destination import (
     WrittenFile,
 )
 from appendlog.spark.exporting.layout import DELTA_DIRECTORY
-from appendlog.spark.exporting.ranges import Range, join_ranges
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range, join_ranges
 from appendlog.spark.schema.columns import SCHEMA_VERSION
 
 

@@ -18,7 +18,7 @@ from uuid import UUID, uuid4
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import CorruptRange
-from appendlog.spark.exporting.ranges import Range, join_ranges, offsets_in
+from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in
 
 MANIFEST_VERSION: Final = 1
 _CHECKSUM: Final = "checksum"

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from appendlog.spark.decoding.log_batches import LogBatch
-from appendlog.spark.exporting.ranges import Range, offsets_in, subtract_ranges
+from appendlog.spark.planning.ranges import Range, offsets_in, subtract_ranges
 from appendlog.spark.planning.settlement import OffsetChoice
 
 GROUP_ROWS: Final = 131_072

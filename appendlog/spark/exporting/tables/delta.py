@@ -29,7 +29,6 @@ from appendlog.spark.exporting.destination import (
     WrittenFile,
 )
 from appendlog.spark.exporting.layout import WORK_DIRECTORY
-from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_actions import STATISTICS, add_action
 from appendlog.spark.exporting.tables.delta_columns import DeltaColumns
@@ -44,6 +43,7 @@ from appendlog.spark.exporting.tables.table_names import (
     sql_text,
 )
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -27,7 +27,6 @@ from appendlog.spark.exporting.destination import (
     WrittenFile,
 )
 from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
-from appendlog.spark.exporting.ranges import Range
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_files import DATA_FOLDER, commit_note
@@ -38,6 +37,7 @@ from appendlog.spark.exporting.tables.table_names import (
     queue_id,
 )
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range
 from appendlog.spark.schema.columns import EXPORT_ROWS
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
-from appendlog.spark.exporting.ranges import Range, offsets_in
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.table_names import clean
 from appendlog.spark.planning.queues import QueueLog
+from appendlog.spark.planning.ranges import Range, offsets_in
 from appendlog.spark.schema.columns import SCHEMA_VERSION
 
 DATA_FOLDER: Final = "exports"
