@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from appendlog import LogError
-from appendlog.spark.errors import ExportError
+from appendlog.spark.errors import AmqplogError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.manifest import OutputDamagedError
 from appendlog.spark.exporting.committing.manifests import Manifests
@@ -49,7 +49,7 @@ def output_refusals() -> Iterator[None]:
         yield
     except OutputDamagedError as error:
         raise CommandFailedError(str(error), EXIT_CORRUPT) from error
-    except ExportError as error:
+    except AmqplogError as error:
         raise CommandFailedError(str(error), EXIT_REFUSED) from error
     except LogError as error:
         raise CommandFailedError(str(error), EXIT_FAILED) from error
@@ -64,7 +64,7 @@ def open_output(out: str, queue: str | None) -> tuple[OutputStore, list[Manifest
     """Return an output, and the manifests of its queues.
 
     Raises:
-        ExportError: There is none, or nothing can be there.
+        AmqplogError: There is none, or nothing can be there.
     """
     store = open_store(out)
     return store, exported_queues(store, queue)

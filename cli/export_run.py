@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from appendlog import LogError
-from appendlog.spark.errors import ExportError, SparkFailedError, StoreError
+from appendlog.spark.errors import AmqplogError, SparkFailedError, StoreError
 from appendlog.spark.exporting.export import FileSettings, QueueExport, run_export
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
 from appendlog.spark.exporting.files.file_task import FileTask, TaskResult
@@ -113,7 +113,7 @@ def run(options: ExportOptions) -> int:
         store = open_store(options.out, reached_by.as_dict())
         wanted = _subscription(options)
         logs = choose_queues(options.storage_path, options.vhost, wanted, reached_by)
-    except (ExportError, LogError, OSError) as error:
+    except (AmqplogError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     summary = ExportSummary(store.url, as_json=options.as_json)
     try:
@@ -121,7 +121,7 @@ def run(options: ExportOptions) -> int:
             exports = _planned(options, store, logs, leases, summary)
             if exports and not options.is_dry_run:
                 _export(options, settings, exports, summary)
-    except (ExportError, LogError, OSError) as error:
+    except (AmqplogError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     except KeyboardInterrupt:
         done = f"{summary.exported} of {len(logs)} queues were" if summary.exported else "nothing"
@@ -176,7 +176,7 @@ def _planned(
         destination = destination_of(store, log, request.partition_by)
         try:
             plan = plan_queue(options.storage_path, log, destination, request)
-        except (ExportError, LogError, OSError) as error:
+        except (AmqplogError, LogError, OSError) as error:
             leases.end(log)
             summary.add_failure(log, error)
             continue

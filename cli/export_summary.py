@@ -7,7 +7,7 @@ import click
 import orjson
 
 from appendlog import CorruptRecordError
-from appendlog.spark.errors import CorruptLogError, DataLossError, ExportError, SparkFailedError
+from appendlog.spark.errors import AmqplogError, CorruptLogError, DataLossError, SparkFailedError
 from appendlog.spark.exporting.export import QueueOutcome
 from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.planning.queues import QueueLog
@@ -38,7 +38,7 @@ def exit_code_of(error: Exception) -> int:
         return EXIT_DATA_LOSS
     if isinstance(error, CorruptLogError | CorruptRecordError):
         return EXIT_CORRUPT
-    is_refused = isinstance(error, ExportError) and not isinstance(error, SparkFailedError)
+    is_refused = isinstance(error, AmqplogError) and not isinstance(error, SparkFailedError)
     return EXIT_REFUSED if is_refused else EXIT_FAILED
 
 

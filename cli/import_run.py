@@ -16,7 +16,7 @@ from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.import_client import ImportClient, ImportProgress, ImportWork
 from amqp_server.control.messages import ErrorKind
 from amqp_server.imports.batch_file import BATCH_BYTES, BATCH_MESSAGES
-from appendlog.spark.errors import ExportError
+from appendlog.spark.errors import AmqplogError
 from appendlog.spark.importing.exported import Exported, ExportedQueue
 from appendlog.spark.importing.message_import import (
     BatchBounds,
@@ -84,7 +84,7 @@ def run(request: ImportRequest, *, as_json: bool) -> int:
     except ControlError as error:
         code = EXIT_REFUSED if error.kind in _REFUSED else EXIT_FAILED
         raise RequestFailedError(error.reason, code) from error
-    except ExportError as error:
+    except AmqplogError as error:
         raise RequestFailedError(str(error), EXIT_REFUSED) from error
     report = _report(request, source, ranges, done, time.monotonic() - started)
     click.echo(orjson.dumps(report).decode() if as_json else _summary(report))

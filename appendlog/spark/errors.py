@@ -1,14 +1,14 @@
-"""Errors of the export: one class per thing that the user does next."""
+"""What stops a read, an export or an import: one class per thing that the user does next."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
-class ExportError(Exception):
-    """Base of what stops an export; the message is one line and says what to do."""
+class AmqplogError(Exception):
+    """Base of them all; the message is one line and says what to do."""
 
 
-class StorageNotFoundError(ExportError):
+class StorageNotFoundError(AmqplogError):
     """There is no data directory at the path.
 
     Attributes:
@@ -20,7 +20,7 @@ class StorageNotFoundError(ExportError):
         self.path = path
 
 
-class QueueNotFoundError(ExportError):
+class QueueNotFoundError(AmqplogError):
     """No durable queue of that name.
 
     Attributes:
@@ -36,7 +36,7 @@ class QueueNotFoundError(ExportError):
         self.near = near
 
 
-class NoQueueMatchesError(ExportError):
+class NoQueueMatchesError(AmqplogError):
     """No durable queue matches a pattern, now.
 
     Attributes:
@@ -55,15 +55,15 @@ class NoQueueMatchesError(ExportError):
         self.pattern = pattern
 
 
-class SubscriptionError(ExportError):
+class SubscriptionError(AmqplogError):
     """What should say which queues to read does not."""
 
 
-class BoundError(ExportError):
+class BoundError(AmqplogError):
     """What should say where to begin or to end does not."""
 
 
-class OptionError(ExportError):
+class OptionError(AmqplogError):
     """An option of a reader says nothing that could be done.
 
     Attributes:
@@ -75,11 +75,11 @@ class OptionError(ExportError):
         self.option = option
 
 
-class ColumnError(ExportError):
+class ColumnError(AmqplogError):
     """Columns were asked for that there are not, or not so."""
 
 
-class ReadLossError(ExportError):
+class ReadLossError(AmqplogError):
     """Offsets that were to be read are not in the log any more.
 
     Attributes:
@@ -98,19 +98,19 @@ class ReadLossError(ExportError):
         self.end = end
 
 
-class ReadFailedError(ExportError):
+class ReadFailedError(AmqplogError):
     """A part of a log could not be read; the message says which."""
 
 
-class RangeError(ExportError):
+class RangeError(AmqplogError):
     """The offsets asked for make no range of this log."""
 
 
-class SettlementError(ExportError):
+class SettlementError(AmqplogError):
     """What is settled in a queue was asked for, and cannot be known."""
 
 
-class DataLossError(ExportError):
+class DataLossError(AmqplogError):
     """Offsets that were to be exported are not in the log any more.
 
     Attributes:
@@ -128,7 +128,7 @@ class DataLossError(ExportError):
         self.end = end
 
 
-class StreamDataLossError(ExportError):
+class StreamDataLossError(AmqplogError):
     """A stream cannot go on in a queue without passing over something.
 
     Attributes:
@@ -140,7 +140,7 @@ class StreamDataLossError(ExportError):
         self.queue = queue
 
 
-class CheckpointError(ExportError):
+class CheckpointError(AmqplogError):
     """The checkpoint of a stream is not of this source, or not of this data directory."""
 
     def __init__(self, reason: str) -> None:
@@ -150,42 +150,42 @@ class CheckpointError(ExportError):
         )
 
 
-class CorruptLogError(ExportError):
+class CorruptLogError(AmqplogError):
     """Damage before the durable end."""
 
 
-class OutputError(ExportError):
+class OutputError(AmqplogError):
     """The output directory cannot be used: what is in it is not this queue's, or it is locked."""
 
 
-class MasterError(ExportError):
+class MasterError(AmqplogError):
     """What was given as Spark's master is none that this job can run on."""
 
 
-class SparkConfError(ExportError):
+class SparkConfError(AmqplogError):
     """What was given as a setting of Spark is none that can be given."""
 
 
-class JavaError(ExportError):
+class JavaError(AmqplogError):
     """Java is missing or too old for Spark."""
 
 
-class SparkFailedError(ExportError):
+class SparkFailedError(AmqplogError):
     """Spark did not start, or a task failed for another reason than the above."""
 
 
-class TaskFailedError(ExportError, OSError):
+class TaskFailedError(AmqplogError, OSError):
     """A task could not read its log or write its files; another try may."""
 
 
-class LakeMissingError(ExportError):
+class LakeMissingError(AmqplogError):
     """A library that a kind of table needs is not installed."""
 
     def __init__(self, library: str) -> None:
         super().__init__(f"the package {library} is missing: pip install 'amqp-server[lake]'")
 
 
-class StoreError(ExportError, OSError):
+class StoreError(AmqplogError, OSError):
     """An object store cannot be used: it is not there, refuses, or lacks what is needed.
 
     An OSError too: whoever reads files takes it for what a failing disk is.

@@ -57,7 +57,7 @@ def query_delays(out: Path, log_path: Path) -> list[CarrierDelay]:
         log_path: File that gets what Spark has to say.
 
     Raises:
-        ExportError: Spark did not start.
+        AmqplogError: Spark did not start.
     """
     from appendlog.spark.running.session import spark_session
 

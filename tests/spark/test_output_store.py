@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog.spark.errors import ExportError
+from appendlog.spark.errors import AmqplogError
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
@@ -184,5 +184,5 @@ def test_directories_are_opened(uri: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("uri", ["file://host/out", "gopher://host/out"])
 def test_what_no_store_opens_is_refused(uri: str) -> None:
-    with pytest.raises(ExportError, match=uri):
+    with pytest.raises(AmqplogError, match=uri):
         open_store(uri)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from appendlog.errors import LogError
-from appendlog.spark.errors import CorruptLogError, DataLossError, ExportError
+from appendlog.spark.errors import AmqplogError, CorruptLogError, DataLossError
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.exporting.files.file_format import FileFormat
@@ -132,7 +132,7 @@ def run_export(
         for export in exports:
             try:
                 folder = stack.enter_context(export.destination.begin(export.plan.job))
-            except (ExportError, OSError) as error:
+            except (AmqplogError, OSError) as error:
                 on_outcome(QueueOutcome(export, error=error))
             else:
                 begun.append((export, _tasks(export, folder, settings)))
@@ -141,7 +141,7 @@ def run_export(
             mine = [next(results) for _ in tasks]
             try:
                 report = _commit(export, tasks, mine)
-            except (ExportError, LogError, OSError) as error:
+            except (AmqplogError, LogError, OSError) as error:
                 on_outcome(QueueOutcome(export, error=error))
             else:
                 on_outcome(QueueOutcome(export, report=report))

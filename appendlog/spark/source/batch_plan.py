@@ -95,7 +95,7 @@ def plan_batch(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
         wanted: Rows beyond these bounds are of no use.
 
     Raises:
-        ExportError: As its classes say: no data directory, no such queue, no such range, or
+        AmqplogError: As its classes say: no data directory, no such queue, no such range, or
             a part of it is gone.
         LogError: A log cannot be read.
         OSError: A file cannot be read.

@@ -25,7 +25,7 @@ def row_ddl(options: Mapping[str, str]) -> str:
     """Return the columns of rows as Spark's DDL, for a user who gave none.
 
     Raises:
-        ExportError: Options are not understood, or name columns that there are not.
+        AmqplogError: Options are not understood, or name columns that there are not.
     """
     return parse_read_options(options, None).ddl
 
@@ -45,7 +45,7 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchRead
         schema: What Spark expects of rows: `row_ddl`, or a user's own.
 
     Raises:
-        ExportError: Options are not understood, or the schema has columns that there are not.
+        AmqplogError: Options are not understood, or the schema has columns that there are not.
     """
     parsed = batch_options(options)
     layout = parsed.shared.layout(schema)
@@ -64,7 +64,7 @@ def stream_reader(options: Mapping[str, str], schema: StructType) -> "LogStreamR
         schema: What Spark expects of rows: `row_ddl`, or a user's own.
 
     Raises:
-        ExportError: Options are not understood, the schema has columns that there are not, or
+        AmqplogError: Options are not understood, the schema has columns that there are not, or
             this Spark has no limits for streams in Python.
     """
     try:
