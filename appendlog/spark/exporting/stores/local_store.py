@@ -8,6 +8,8 @@ never stands for half a file, not even after a power cut.
 import errno
 import fcntl
 import os
+import resource
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,16 +17,22 @@ from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.spark.exporting.stores.store import OutputStore, StoredFile
+from appendlog.spark.exporting.stores.rename_if_absent import rename_if_absent
+from appendlog.spark.exporting.stores.store import COPY_BYTES, OutputStore, StoredFile
 
 TEMPORARY_PREFIX: Final = "_tmp-"
 """Names of unfinished files; Spark and Arrow see no file whose name begins with `_`."""
 
 _TRIES: Final = 16
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""What a file system answers that has no hard links: exFAT, many network and FUSE ones."""
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT
 _FILE_MODE: Final = 0o666
 _FOLDER_MODE: Final = 0o777
 """As every other program writes: who may read an output is up to the umask."""
+
+_LOCKS_MAX: Final = 1 << 16
+_locks_held = 0
 
 _T = TypeVar("_T")
 
@@ -39,6 +47,14 @@ class OutputFiles(FileSystem):
             FileExistsError: `target` is taken.
         """
         target.hardlink_to(source)
+
+    def rename_if_absent(self, source: Path, target: Path) -> None:
+        """Give a file another name, if that is free: for file systems without `link`.
+
+        Raises:
+            FileExistsError: `target` is taken.
+        """
+        rename_if_absent(source, target)
 
 
 class LocalStore(OutputStore):
@@ -63,21 +79,25 @@ class LocalStore(OutputStore):
         target = self._path(path)
         temporary = self._write_beside(target, data)
         try:
-            self._files.link(temporary, target)
+            self._give_name(temporary, target)
         finally:
-            self._files.unlink(temporary)
+            with suppress(FileNotFoundError):
+                self._files.unlink(temporary)
         self._sync(target.parent)
 
     def list(self, folder: str) -> list[StoredFile]:
         """See `OutputStore.list`."""
         found: list[StoredFile] = []
+        seen: set[tuple[int, int]] = set()
         pending = [self._path(folder) if folder else self.root]
         while pending:
             directory = pending.pop()
             # Files and folders may go while they are listed: then they are not there.
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+                if _is_again(directory, seen):
+                    continue
                 for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
+                    if entry.is_dir():
                         pending.append(Path(entry.path))
                         continue
                     with suppress(FileNotFoundError):
@@ -126,15 +146,24 @@ class LocalStore(OutputStore):
 
     @contextmanager
     def locked(self, path: str) -> Iterator[bool]:
-        """See `OutputStore.locked`: an advisory lock, which dies with its process."""
+        """See `OutputStore.locked`: an advisory lock, which dies with its process.
+
+        Each holds a descriptor: with very many at once the later ones are not taken.
+        """
+        global _locks_held
+        if _locks_held >= _locks_max():
+            yield False
+            return
         lock = self._path(path)
         descriptor = self._with_parent(
             lock, lambda: self._files.open(lock, _LOCK_FLAGS, _FILE_MODE)
         )
+        _locks_held += 1
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield True
         finally:
+            _locks_held -= 1
             self._files.close(descriptor)
 
     def _path(self, path: str) -> Path:
@@ -160,6 +189,16 @@ class LocalStore(OutputStore):
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         return self._with_parent(path, lambda: self._files.open(path, flags, _FILE_MODE))
 
+    def _give_name(self, temporary: Path, target: Path) -> None:
+        try:
+            self._files.link(temporary, target)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            self._files.rename_if_absent(temporary, target)
+
     def _rename(self, source: Path, target: Path) -> None:
         try:
             self._files.rename(source, target)
@@ -167,6 +206,25 @@ class LocalStore(OutputStore):
             # Of two that roll the same commit forward, the other one was faster.
             if not target.exists():
                 raise
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self._copy(source, target)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        """Move a file to another file system: a folder of the output is a link to one."""
+        try:
+            with (
+                source.open("rb") as data,
+                self.open_new(target.relative_to(self.root).as_posix()) as copy,
+            ):
+                shutil.copyfileobj(data, copy, COPY_BYTES)
+        except FileNotFoundError:
+            if not target.exists():
+                raise
+            return
+        with suppress(FileNotFoundError):
+            self._files.unlink(source)
 
     def _with_parent(self, path: Path, do: Callable[[], _T]) -> _T:
         """Do something in the directory of a path, which another process may just remove."""
@@ -205,6 +263,22 @@ class LocalStore(OutputStore):
             except OSError:
                 return
             directory = directory.parent
+
+
+def _is_again(directory: Path, seen: set[tuple[int, int]]) -> bool:
+    """Tell whether a directory was listed already: a link can lead back to where it is."""
+    found = directory.stat()
+    place = (found.st_dev, found.st_ino)
+    if place in seen:
+        return True
+    seen.add(place)
+    return False
+
+
+def _locks_max() -> int:
+    """Return how many locks may be held: tasks and Spark need descriptors as well."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _LOCKS_MAX if soft == resource.RLIM_INFINITY else min(soft // 4, _LOCKS_MAX)
 
 
 def _temporary(target: Path) -> Path:
