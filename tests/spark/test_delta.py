@@ -276,12 +276,12 @@ def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open
     with pytest.raises(OutputError, match="has files of kind parquet, not jsonl"):
         files("jsonl").covered()
     assert files("parquet").covered() == [(0, 60)]
-    with pytest.raises(OutputError, match="an output of files"):
-        export(opened(stored), stored.location, table, [(60, 100)])
+    with pytest.raises(OutputError, match="an output of files, and not a Delta table"):
+        opened(stored).covered()
     assert not (table / "_delta_log").exists()
     other = table.with_name("other")
     DeltaTable.create(other, Schema([Field("offset", PrimitiveType("long"))]))
-    with pytest.raises(OutputError, match="a Delta table; give another --out"):
+    with pytest.raises(OutputError, match="a Delta table, and not an output of files"):
         FilesDestination(LocalStore(other), stored.location, "parquet").covered()
 
 

@@ -15,8 +15,12 @@ import pytest
 from pyiceberg.table import Table
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.checking.output_queues import exported_queues
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import OutputChangedError
+from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
@@ -176,10 +180,32 @@ def test_what_is_not_this_queues_is_refused(stored: StoredQueue, table: Path, op
         destination.begin(job).__enter__()
 
 
+def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open) -> None:
+    def files(folder: Path) -> FilesDestination:
+        return FilesDestination(LocalStore(folder), stored.location, "parquet")
+
+    export(opened(stored), stored.location, table, [(0, 60)])
+    assert contents_of(LocalStore(table)) is Contents.ICEBERG
+    with pytest.raises(OutputError, match="an Iceberg table, and not an output of files; give"):
+        files(table).covered()
+    with pytest.raises(OutputError, match="an Iceberg table, and not a Delta table; give"):
+        DeltaDestination(LocalStore(table), stored.location).covered()
+    with pytest.raises(OutputError, match="this is an Iceberg table, whose own log says"):
+        exported_queues(LocalStore(table))
+    other = table.with_name("other")
+    export(files(other), stored.location, other, [(0, 60)])
+    with pytest.raises(OutputError, match="an output of files, and not an Iceberg table; give"):
+        IcebergDestination(LocalStore(other), stored.location).covered()
+    # Catalogs of users may lie beside files.
+    (other / "catalog.db").touch()
+    assert files(other).covered() == [(0, 60)]
+
+
 KILLED_EXPORT = """
 import os, signal, sys
 from pathlib import Path
 from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.planning.queues import find_queue
 from tests.spark.table_files import export

@@ -17,6 +17,8 @@ from metadata.names import encode_name
 WORK_DIRECTORY: Final = "_amqplog"
 DELTA_DIRECTORY: Final = "_delta_log"
 """Of a Delta table."""
+ICEBERG_CATALOG: Final = "catalog.db"
+"""SQLite file with the catalog of an Iceberg table."""
 
 _PART_NAME: Final = re.compile(r"part-(\d{20})-(\d{20})\.([a-z.]+)\Z")
 # What Spark itself escapes in the folder names of a partitioned table, and undoes on reading.

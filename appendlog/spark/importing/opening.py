@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
-from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.opening import open_store
-from appendlog.spark.exporting.tables.iceberg_catalog import CATALOG_FILE
 from appendlog.spark.importing.exported import Exported
 from appendlog.spark.importing.exported_delta import ExportedDelta
 from appendlog.spark.importing.exported_files import ExportedFiles
@@ -25,10 +23,11 @@ def open_exported(uri: str, options: Mapping[str, str] | None = None) -> Exporte
         LakeMissingError: The library for its kind is not installed.
     """
     store = open_store(uri, options)
-    if store.list(DELTA_DIRECTORY):
-        return ExportedDelta(store)
-    if isinstance(store, LocalStore) and (store.root / CATALOG_FILE).exists():
-        return ExportedIceberg(store)
-    if store.list(WORK_DIRECTORY):
-        return ExportedFiles(store)
+    match contents_of(store):
+        case Contents.DELTA:
+            return ExportedDelta(store)
+        case Contents.ICEBERG:
+            return ExportedIceberg(store)
+        case Contents.FILES:
+            return ExportedFiles(store)
     raise OutputError(f"{store.url}: no output of an export: neither manifests nor a table in it")

@@ -7,10 +7,10 @@ from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.manifest import OutputDamagedError, decode_manifest
 from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.layout import WORK_DIRECTORY
+from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.store import OutputStore
 
 _MANIFEST: Final = re.compile(rf"{WORK_DIRECTORY}/([^/]+)/manifest/\d{{20}}\.json\Z")
-_DELTA_LOG: Final = "_delta_log"
 
 
 def exported_queues(store: OutputStore, queue: str | None = None) -> list[Manifests]:
@@ -51,8 +51,9 @@ def _queue_of(store: OutputStore, paths: list[str]) -> str:
 
 
 def _why(store: OutputStore) -> str:
-    if store.list(_DELTA_LOG):
-        return ": this is a Delta table, whose own log says what is in it"
+    found = contents_of(store)
+    if found in (Contents.DELTA, Contents.ICEBERG):
+        return f": this is {found.value}, whose own log says what is in it"
     if any(file.path.endswith(".parquet") for file in store.list("")):
         return ": written by an earlier version? The next export takes its files over"
     return ": nothing was exported here"

@@ -31,7 +31,7 @@ from appendlog.spark.exporting.destination import (
     OutputChangedError,
     WrittenFile,
 )
-from appendlog.spark.exporting.layout import DELTA_DIRECTORY
+from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import Range, join_ranges
@@ -298,11 +298,7 @@ class FilesDestination:
                 )
 
     def _earlier(self) -> list[ListedFile]:
-        if self._store.list(DELTA_DIRECTORY):
-            # Its VACUUM would remove our files: no table knows them.
-            raise OutputError(
-                f"{self._store.url}: a Delta table; give another --out, or --to delta"
-            )
+        refuse_other_contents(self._store, Contents.FILES)
         return earlier_files(self._store, self.folder, self._log)
 
     def _refuse_overtaken(self, begun: _Begun, error: Exception | None) -> None:

@@ -28,7 +28,7 @@ from appendlog.spark.exporting.destination import (
     OutputChangedError,
     WrittenFile,
 )
-from appendlog.spark.exporting.layout import WORK_DIRECTORY
+from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_actions import STATISTICS, add_action
 from appendlog.spark.exporting.tables.delta_columns import DeltaColumns
@@ -97,7 +97,9 @@ class DeltaDestination:
         with table_errors(self._store.url):
             self._open()
             self._end = None
-            if self._table is not None:
+            if self._table is None:
+                refuse_other_contents(self._store, Contents.DELTA)
+            else:
                 self._columns.check(self._table)
                 self._end = self._committed_end(self._table)
                 if self._end is None and self._has_rows(self._table):
@@ -231,8 +233,7 @@ class DeltaDestination:
         return self._table
 
     def _create(self) -> None:
-        if self._store.list(WORK_DIRECTORY):
-            raise OutputError(f"{self._store.url}: an output of files; give another --out")
+        refuse_other_contents(self._store, Contents.DELTA)
         self._delta.DeltaTable.create(
             self._store.url,
             self._columns.schema(),

@@ -26,7 +26,7 @@ from appendlog.spark.exporting.destination import (
     OutputChangedError,
     WrittenFile,
 )
-from appendlog.spark.exporting.layout import DELTA_DIRECTORY, WORK_DIRECTORY
+from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_files import DATA_FOLDER, commit_note
@@ -80,6 +80,8 @@ class IcebergDestination:
         """Return all below the end of the queue's offsets in the table."""
         with self._errors():
             self._open()
+            if self._table is None:
+                refuse_other_contents(self._store, Contents.ICEBERG)
             self._end = self._committed_end()
         return [(0, self._end)] if self._end else []
 
@@ -185,8 +187,7 @@ class IcebergDestination:
 
     def _open_or_create(self) -> "Table":
         if self._table is None:
-            if self._store.list(WORK_DIRECTORY) or self._store.list(DELTA_DIRECTORY):
-                raise OutputError(f"{self._store.url}: another kind of output; give another --out")
+            refuse_other_contents(self._store, Contents.ICEBERG)
             catalog = open_catalog(self._store, is_to_be_made=True)
             assert catalog is not None, "made"
             # Another export may create it just now.

@@ -4,6 +4,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.layout import ICEBERG_CATALOG
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.table_names import lake_module
@@ -11,7 +12,6 @@ from appendlog.spark.exporting.tables.table_names import lake_module
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-CATALOG_FILE: Final = "catalog.db"
 NAMESPACE: Final = "amqplog"
 TABLE: Final = f"{NAMESPACE}.messages"
 
@@ -33,7 +33,7 @@ def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None"
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     if not isinstance(store, LocalStore):
         raise OutputError(f"{store.url}: an Iceberg table is made in a directory only")
-    path = store.root / CATALOG_FILE
+    path = store.root / ICEBERG_CATALOG
     if not path.exists() and not is_to_be_made:
         return None
     store.root.mkdir(parents=True, exist_ok=True)
