@@ -11,6 +11,7 @@ import click
 from cli.export_bounds import BoundType, SinceType
 from cli.export_group import ARGUMENTS, ExportGroup
 from cli.parameters import SIZE
+from cli.store_options import store_option
 
 KINDS: Final = ("parquet", "jsonl", "jsonl.gz", "jsonl.zst", "delta", "iceberg")
 FILE_BYTES_MIN: Final = 1024
@@ -120,14 +121,7 @@ what is new.""",
     metavar="KEY=VALUE",
     help="Setting of Spark, such as spark.executor.memory=2g; may be repeated.",
 )
-@click.option(
-    "--store-option",
-    "store_options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="How object stores are reached, such as endpoint=http://host:9000; may be repeated.  "
-    "Credentials are better in the environment.",
-)
+@store_option
 @click.option(
     "--lease/--no-lease",
     "takes_leases",

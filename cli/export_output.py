@@ -13,9 +13,11 @@ from appendlog.spark.exporting.committing.manifest import OutputDamagedError
 from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.ranges import Range
 from cli.control import check_utf8
 from cli.data_directory import EXIT_FAILED, EXIT_REFUSED, CommandFailedError
+from cli.store_options import store_option
 
 EXIT_DATA_LOSS: Final = 4
 EXIT_CORRUPT: Final = 5
@@ -28,9 +30,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 def output_options(command: _F) -> _F:
     """Add the options that name an output, and queues in it."""
     options = (
-        click.option("--out", required=True, metavar="DIR", help="The output of exports."),
+        click.option("--out", required=True, metavar="DIR|URL", help="The output of exports."),
         click.option("--queue", callback=check_utf8, help="Only this queue.  [default: all]"),
         click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line."),
+        store_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -60,13 +63,15 @@ def output_refusals() -> Iterator[None]:
         raise CommandFailedError(f"{where}{error.strerror or error}", EXIT_FAILED) from error
 
 
-def open_output(out: str, queue: str | None) -> tuple[OutputStore, list[Manifests]]:
+def open_output(
+    out: str, queue: str | None, reached_by: StoreOptions
+) -> tuple[OutputStore, list[Manifests]]:
     """Return an output, and the manifests of its queues.
 
     Raises:
         AmqplogError: There is none, or nothing can be there.
     """
-    store = open_store(out)
+    store = open_store(out, reached_by.as_dict())
     return store, exported_queues(store, queue)
 
 

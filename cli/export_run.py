@@ -22,7 +22,6 @@ from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.objects.location import Location
-from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.choosing import Subscription, choose_queues
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import Include
@@ -34,6 +33,7 @@ from appendlog.spark.running.session import spark_session
 from cli.export_bounds import Since
 from cli.export_progress import progress_shown
 from cli.export_summary import ExportSummary, exit_code_of
+from cli.store_options import reach_stores
 
 if TYPE_CHECKING:
     from appendlog.spark.planning.bounds import Bound
@@ -108,8 +108,10 @@ def run(options: ExportOptions) -> int:
     try:
         settings = parse_spark_conf(options.spark_conf)
         check_master(options.master)
-        reached_by = StoreOptions.parse(options.store_options)
-        _check_places(options, reached_by)
+        reached_by = reach_stores(
+            options.store_options, storage_path=options.storage_path, out=options.out
+        )
+        _check_places(options)
         store = open_store(options.out, reached_by.as_dict())
         wanted = _subscription(options)
         logs = choose_queues(options.storage_path, options.vhost, wanted, reached_by)
@@ -130,15 +132,12 @@ def run(options: ExportOptions) -> int:
     return summary.finish()
 
 
-def _check_places(options: ExportOptions, reached_by: StoreOptions) -> None:
-    """Refuse what Spark's workers could not reach, and options that would do nothing."""
+def _check_places(options: ExportOptions) -> None:
+    """Refuse what Spark's workers could not reach."""
     places = [Location.of(options.storage_path), Location.of(Path(options.out))]
-    stores = [place for place in places if place is not None]
-    for place in stores:
-        if place.scheme == "memory":
+    for place in places:
+        if place is not None and place.scheme == "memory":
             raise StoreError(f"{place}: memory:// is in one process, Spark's workers are others")
-    if reached_by.pairs and not stores:
-        raise StoreError("--store-option: there is no object store in --storage-path or --out")
 
 
 def _subscription(options: ExportOptions) -> Subscription:

@@ -13,10 +13,12 @@ from appendlog.spark.exporting.checking.output_status import (
     lag_of,
     output_status,
 )
+from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import find_queue
 from cli.data_directory import HELP, as_text, shown, shown_bytes
 from cli.export_output import open_output, output_options, output_refusals, shown_ranges
+from cli.store_options import reach_stores
 
 COLUMNS: Final = (
     ("ROWS", 12),
@@ -42,14 +44,22 @@ Row = dict[str, Any]
     type=click.Path(path_type=Path),
     help="Data directory: also tell how far the output is behind.",
 )
-def status(out: str, queue: str | None, storage_path: Path | None, *, as_json: bool) -> int:
+def status(
+    out: str,
+    queue: str | None,
+    storage_path: Path | None,
+    store_options: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> int:
     """Show what an output of files has of each queue.
 
     Read from the last manifest of each: however much there is, it takes no longer.
     """
     with output_refusals():
-        _, queues = open_output(out, queue)
-        rows = [_row(output_status(each), storage_path) for each in queues]
+        reached_by = reach_stores(store_options, out=out, storage_path=storage_path)
+        _, queues = open_output(out, queue, reached_by)
+        rows = [_row(output_status(each), storage_path, reached_by) for each in queues]
     if as_json:
         for row in rows:
             click.echo(orjson.dumps(row).decode())
@@ -61,9 +71,9 @@ def status(out: str, queue: str | None, storage_path: Path | None, *, as_json: b
     return 0
 
 
-def _row(status: OutputStatus, storage_path: Path | None) -> Row:
+def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptions) -> Row:
     last, total = status.last, status.last.total
-    lag = None if storage_path is None else _lag(status, storage_path)
+    lag = None if storage_path is None else _lag(status, storage_path, reached_by)
     return {
         "queue": as_text(last.queue),
         "vhost": as_text(last.vhost),
@@ -85,8 +95,8 @@ def _row(status: OutputStatus, storage_path: Path | None) -> Row:
     }
 
 
-def _lag(status: OutputStatus, storage_path: Path) -> Lag:
-    log = find_queue(storage_path, status.last.vhost, status.last.queue)
+def _lag(status: OutputStatus, storage_path: Path, reached_by: StoreOptions) -> Lag:
+    log = find_queue(storage_path, status.last.vhost, status.last.queue, reached_by)
     reader = open_reader(log)
     try:
         return lag_of(status.last, log, reader.log_start_offset, reader.log_end_offset)

@@ -10,6 +10,7 @@ from appendlog.spark.exporting.committing.vacuum import Orphan, vacuum_queue
 from cli.data_directory import HELP, shown, shown_bytes
 from cli.export_output import open_output, output_options, output_refusals
 from cli.parameters import DURATION
+from cli.store_options import reach_stores
 
 
 @click.command(
@@ -32,6 +33,7 @@ def vacuum(
     out: str,
     queue: str | None,
     older_than_seconds: float,
+    store_options: tuple[str, ...],
     *,
     as_json: bool,
     is_dry_run: bool,
@@ -41,7 +43,7 @@ def vacuum(
     An export that is running keeps its files: in a directory a lock tells that it runs.
     """
     with output_refusals():
-        _, queues = open_output(out, queue)
+        _, queues = open_output(out, queue, reach_stores(store_options, out=out))
         for manifests in queues:
             now = datetime.now(UTC)
             report = vacuum_queue(manifests, older_than_seconds, now, is_dry_run=is_dry_run)

@@ -24,6 +24,7 @@ from cli.export_output import (
     output_refusals,
     shown_ranges,
 )
+from cli.store_options import reach_stores
 
 FAULTS_SHOWN: Final = 20
 
@@ -44,7 +45,13 @@ FAULTS_SHOWN: Final = 20
     help="Data directory: also compare with the log, with --deep row by row.",
 )
 def verify(
-    out: str, queue: str | None, storage_path: Path | None, *, as_json: bool, is_deep: bool
+    out: str,
+    queue: str | None,
+    storage_path: Path | None,
+    store_options: tuple[str, ...],
+    *,
+    as_json: bool,
+    is_deep: bool,
 ) -> int:
     """Prove that an output of files is complete, and every file as it was written.
 
@@ -53,13 +60,14 @@ def verify(
     """
     worst = 0
     with output_refusals():
-        store, queues = open_output(out, queue)
+        reached_by = reach_stores(store_options, out=out, storage_path=storage_path)
+        store, queues = open_output(out, queue, reached_by)
         for manifests in queues:
             with _progress(manifests.folder) as on_checked:
                 proof = verify_queue(manifests, is_deep=is_deep, on_checked=on_checked)
             compared = None
             if storage_path is not None:
-                log = find_queue(storage_path, proof.vhost, proof.queue)
+                log = find_queue(storage_path, proof.vhost, proof.queue, reached_by)
                 compared = compare_with_log(store, proof, log)
             faults = (*proof.faults, *(compared.faults if compared else ()))
             _write(proof, compared, faults, as_json=as_json)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from cli.control import check_utf8, storage_path_option
+from cli.store_options import store_option
 
 
 @click.command(
@@ -47,6 +48,7 @@ goes on where it was, and imports what is new in the output.""",
 @click.option("--again", is_flag=True, help="Also what has come already: once more.")
 @click.option("--dry-run", is_flag=True, help="Only count them.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object when it is done.")
+@store_option
 @storage_path_option
 def import_messages(
     storage_path: Path,
@@ -57,6 +59,7 @@ def import_messages(
     source_vhost: str | None,
     since: int | None,
     until: int | None,
+    store_options: tuple[str, ...],
     *,
     again: bool,
     dry_run: bool,
@@ -70,6 +73,16 @@ def import_messages(
     from cli.import_run import ImportRequest, run
 
     request = ImportRequest(
-        storage_path, queue, vhost, uri, source_queue, source_vhost, since, until, again, dry_run
+        storage_path,
+        queue,
+        vhost,
+        uri,
+        store_options,
+        source_queue,
+        source_vhost,
+        since,
+        until,
+        again,
+        dry_run,
     )
     return run(request, as_json=as_json)

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from appendlog.spark.importing.message_import import (
 from appendlog.spark.importing.opening import open_exported
 from appendlog.spark.planning.ranges import Range, offsets_in
 from cli.control import EXIT_FAILED, EXIT_REFUSED, RequestFailedError, shown
+from cli.store_options import reach_stores
 
 EXIT_NOTHING_NEW: Final = 3
 NEAR_MAX: Final = 3
@@ -45,6 +46,7 @@ class ImportRequest:
         queue: That gets messages.
         vhost: Its virtual host.
         uri: The output.
+        store_options: Of its object store, as texts KEY=VALUE; never shown.
         source_queue: That was exported; None: the only one.
         source_vhost: Its virtual host; None: the only one that has it.
         since: First offset; None: all.
@@ -57,6 +59,7 @@ class ImportRequest:
     queue: str
     vhost: str
     uri: str
+    store_options: tuple[str, ...] = field(repr=False)
     source_queue: str | None
     source_vhost: str | None
     since: int | None
@@ -69,7 +72,8 @@ def run(request: ImportRequest, *, as_json: bool) -> int:
     """Import, and write what was done; return the exit code."""
     started = time.monotonic()
     try:
-        exported = open_exported(request.uri)
+        reached_by = reach_stores(request.store_options, **{"from": request.uri})
+        exported = open_exported(request.uri, reached_by.as_dict())
         source = _choose(exported.queues(), request)
         client = ImportClient(request.storage_path)
         progress = client.look(request.queue, vhost=request.vhost, source=source.identity)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.stores.object_store import delta_options
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_log import table_errors
 from appendlog.spark.exporting.tables.table_names import lake_module, sql_text
@@ -38,7 +39,9 @@ class ExportedDelta:
         delta = lake_module("deltalake")
         self._url = store.url
         with table_errors(self._url):
-            self._table: DeltaTable = delta.DeltaTable(store.url)
+            self._table: DeltaTable = delta.DeltaTable(
+                store.url, storage_options=delta_options(store)
+            )
 
     def queues(self) -> Sequence[ExportedQueue]:
         """See `Exported.queues`."""
