@@ -19,6 +19,7 @@ from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.settlement import Include
 from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
+from tests.spark.damage import flip_middle
 from tests.spark.local_exports import (
     PARQUET,
     LocalRunner,
@@ -59,9 +60,7 @@ def out(tmp_path: Path) -> Path:
 def damage(stored: StoredQueue) -> Path:
     """Flip a bit in the middle of the second segment."""
     path = stored.segments()[1]
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
+    flip_middle(path)
     return path
 
 

@@ -18,6 +18,7 @@ from cli import export as export_module
 from cli.main import main
 from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
+from tests.spark.damage import flip_middle
 from tests.spark.local_exports import LocalRunner, run_here
 from tests.spark.plain_reader import written_rows
 
@@ -53,10 +54,7 @@ def export(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 
 
 def damage(queue: StoredQueue) -> None:
-    path = queue.segments()[1]
-    octets = bytearray(path.read_bytes())
-    octets[len(octets) // 2] ^= 1
-    path.write_bytes(octets)
+    flip_middle(queue.segments()[1])
 
 
 def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(

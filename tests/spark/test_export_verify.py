@@ -19,6 +19,7 @@ from appendlog.spark.exporting.stores.local_store import LocalStore
 from cli.main import main
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 from tests.spark.commits import destination, plan, queue_log, write_file, write_files
+from tests.spark.damage import flip
 from tests.spark.log_exports import export_log, stored_queue
 
 Verify = Callable[..., dict[str, Any]]
@@ -86,9 +87,7 @@ def test_a_file_that_is_gone_is_a_loss_with_its_offsets(store: LocalStore, verif
 @pytest.mark.parametrize("at", [0, 100, -1])
 def test_a_changed_byte_is_damage_with_its_file(store: LocalStore, verify: Verify, at: int) -> None:
     path = files(store)[0]
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
+    flip(path, at)
     (fault,) = verify(code=5)["faults"]
     assert fault["kind"] == "corrupt"
     assert path.name in fault["text"]
@@ -123,9 +122,7 @@ def test_a_damaged_manifest_is_found_even_if_it_is_not_the_last(
     store: LocalStore, verify: Verify
 ) -> None:
     path = store.root / Manifests(store, "orders").path(0)
-    data = bytearray(path.read_bytes())
-    data[50] ^= 1
-    path.write_bytes(data)
+    flip(path, 50)
     texts = [fault["text"] for fault in verify(code=5)["faults"]]
     assert any(f"{path.name}: damaged" in text for text in texts)
 

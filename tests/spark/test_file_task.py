@@ -23,6 +23,7 @@ from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.settlement import OffsetChoice
 from appendlog.split_reader import Split
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
+from tests.spark.damage import flip_texts
 from tests.spark.plain_reader import Row, expected_rows, file_rows
 
 FOLDER = "work/job"
@@ -188,10 +189,8 @@ def test_what_was_not_asked_for_is_no_row_and_is_counted(
 def damage(stored: StoredQueue, text: bytes) -> Path:
     """Flip a bit in the segment that has a text; return it."""
     for path in stored.segments():
-        data = bytearray(path.read_bytes())
-        if text in data:
-            data[data.index(text)] ^= 1
-            path.write_bytes(data)
+        if text in path.read_bytes():
+            flip_texts(path, text)
             return path
     raise AssertionError(text)
 

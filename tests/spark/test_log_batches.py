@@ -13,6 +13,7 @@ from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.schema.columns import ROWS
 from appendlog.split_reader import skip_damage
 from tests.spark.builders import StoredQueue, plain_message, plain_messages, store_queue
+from tests.spark.damage import flip_texts
 
 
 @pytest.fixture
@@ -77,10 +78,7 @@ def test_records_that_are_no_messages_are_told_like_damage(
 
 def test_damage_and_records_that_are_no_messages_are_told_in_order(queue: StoredQueue) -> None:
     (segment,) = queue.segments()
-    data = bytearray(segment.read_bytes())
-    for number in (30, 290):
-        data[data.index(plain_message(number))] ^= 1
-    segment.write_bytes(data)
+    flip_texts(segment, plain_message(30), plain_message(290))
     batches = read(queue, skips=True)
     damaged = [each for batch in batches for each in batch.damaged]
     assert [(each.start_offset, each.end_offset) for each in damaged] == [

@@ -19,6 +19,7 @@ from tests.spark.builders import (
     plain_messages,
     store_queue,
 )
+from tests.spark.damage import flip_texts
 from tests.spark.plain_reader import Row, written_rows
 from tests.spark.source_reading import read_rows
 
@@ -73,10 +74,8 @@ def test_rows_are_those_of_an_export(
 
 def test_rows_beside_damage_are_those_of_an_export(queue: StoredQueue, tmp_path: Path) -> None:
     for segment in queue.segments():
-        data = bytearray(segment.read_bytes())
-        if (at := data.find(plain_message(230))) >= 0:
-            data[at] ^= 1
-            segment.write_bytes(data)
+        if plain_message(230) in segment.read_bytes():
+            flip_texts(segment, plain_message(230))
     read = read_rows(queue.storage_path, columns=COLUMNS, mode="DROPMALFORMED")
     assert read == exported(queue, tmp_path / "out", 0, 645, skips_damage=True)
     assert len(read) == 636 - 50

@@ -11,6 +11,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from appendlog.spark.errors import ColumnError, ReadFailedError
 from appendlog.spark.source import partition_reader
 from tests.spark.builders import StoredQueue, plain_message, plain_messages, store_queue
+from tests.spark.damage import flip_texts
 from tests.spark.plain_reader import Row
 from tests.spark.source_reading import read_offsets, read_rows
 
@@ -24,10 +25,7 @@ def queue(tmp_path: Path) -> StoredQueue:
     queue.append(plain_messages(400))
     queue.close()
     (segment,) = queue.segments()
-    data = bytearray(segment.read_bytes())
-    for number in (120, 270):
-        data[data.index(plain_message(number))] ^= 1
-    segment.write_bytes(data)
+    flip_texts(segment, plain_message(120), plain_message(270))
     return queue
 
 

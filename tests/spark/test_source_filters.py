@@ -27,6 +27,7 @@ from appendlog.spark.source.log_partition import LogPartition
 from appendlog.spark.source.pushing_reader import PushingBatchReader
 from appendlog.spark.source.row_bounds import RowBounds
 from tests.spark.builders import START_NS, plain_message, plain_messages, store_queue
+from tests.spark.damage import flip_texts
 from tests.spark.source_reading import batches_of, partitions_of, struct_of
 
 OFFSET, TIMESTAMP, TOPIC = ("offset",), ("timestamp",), ("topic",)
@@ -148,9 +149,7 @@ def test_of_the_rows_of_damage_no_filter_moves_the_offset(tmp_path: Path) -> Non
     queue.append(plain_messages(150))
     queue.close()
     (segment,) = queue.segments()
-    data = bytearray(segment.read_bytes())
-    data[data.index(plain_message(70))] ^= 1
-    segment.write_bytes(data)
+    flip_texts(segment, plain_message(70))
     reader = pushing_reader(tmp_path, subscribe="orders", mode="PERMISSIVE")
     reader.pushFilters([GreaterThan(OFFSET, 60)])
     offsets = [row for batch in batches_of(reader) for row in batch.column("offset").to_pylist()]

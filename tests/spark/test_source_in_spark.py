@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import pyspark_amqplog
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
+from tests.spark.damage import flip_middle
 from tests.spark.plain_reader import expected_rows, table_rows
 
 pytestmark = pytest.mark.spark
@@ -109,9 +110,7 @@ def test_what_a_task_fails_for_reaches_the_user(
     bad.append(plain_messages(300))
     bad.close()
     segment = bad.segments()[1]
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    flip_middle(segment)
     with pytest.raises(PySparkException) as caught:
         load(spark, bad).count()
     message = str(caught.value)

@@ -39,6 +39,7 @@ from tests.spark.builders import (
     plain_messages,
     store_queue,
 )
+from tests.spark.damage import flip_middle
 from tests.spark.plain_reader import Row
 from tests.spark.plain_reader import expected_rows as all_of_the_rows
 from tests.spark.source_reading import (
@@ -302,9 +303,7 @@ def expected_rows_of(queue: StoredQueue, second: int, third: int) -> list[dict[s
 
 def test_a_failing_task_names_queue_segment_offset_and_position(queue: StoredQueue) -> None:
     segment = queue.segments()[1]
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
+    flip_middle(segment)
     reader = reader_of(queue.storage_path, minPartitions="5")
     with pytest.raises(
         ReadFailedError,

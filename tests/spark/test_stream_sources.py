@@ -10,6 +10,7 @@ from appendlog.spark.errors import ReadFailedError, SparkFailedError
 from appendlog.spark.objects.store_options import NO_OPTIONS
 from appendlog.spark.source.data_source import stream_reader
 from tests.spark.builders import StoredQueue, plain_message, plain_messages, store_queue
+from tests.spark.damage import flip_texts
 from tests.spark.object_stores import new_memory, upload
 from tests.spark.stream_engine import TOPIC_AND_OFFSET, Query, reader_of
 
@@ -29,9 +30,7 @@ def damaged(tmp_path: Path) -> StoredQueue:
     queue.append(plain_messages(300))
     queue.close()
     (segment,) = queue.segments()
-    data = bytearray(segment.read_bytes())
-    data[data.index(plain_message(120))] ^= 1
-    segment.write_bytes(data)
+    flip_texts(segment, plain_message(120))
     return queue
 
 
