@@ -1,7 +1,5 @@
 """Delta tables: exactly once, whoever else commits and wherever a run is killed."""
 
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -24,6 +22,7 @@ from appendlog.spark.exporting.tables.table_names import OtherIncarnationError, 
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
+from tests.spark.killed_tables import kill_export
 from tests.spark.plain_reader import expected_rows, table_rows
 from tests.spark.table_files import export, planned, written
 
@@ -291,29 +290,6 @@ def test_a_missing_library_is_one_line_with_the_command(monkeypatch: pytest.Monk
         lake_module("deltalake")
 
 
-KILLED_EXPORT = """
-import os, signal, sys
-from pathlib import Path
-from appendlog.spark.exporting.committing.files_destination import FilesDestination
-from appendlog.spark.exporting.stores.local_store import LocalStore
-from appendlog.spark.exporting.tables.delta import DeltaDestination
-from appendlog.spark.planning.queues import find_queue
-from tests.spark.table_files import export
-
-data, table, name, when = sys.argv[1:]
-def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-log = find_queue(Path(data), "/", "orders")
-real = getattr(DeltaDestination, name)
-def dying(self, *arguments):
-    if when == "before": die()
-    result = real(self, *arguments)
-    die()
-    return result
-setattr(DeltaDestination, name, dying)
-export(DeltaDestination(LocalStore(Path(table)), log), log, Path(table), [(0, 100)])
-"""
-
-
 @pytest.mark.parametrize(
     "step",
     [
@@ -328,9 +304,7 @@ export(DeltaDestination(LocalStore(Path(table)), log), log, Path(table), [(0, 10
 def test_a_kill_at_any_step_leaves_all_or_nothing_and_the_next_run_ends_it(
     stored: StoredQueue, table: Path, opened: Open, step: tuple[str, str]
 ) -> None:
-    arguments = [str(stored.storage_path), str(table), *step]
-    killed = subprocess.run([sys.executable, "-c", KILLED_EXPORT, *arguments], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    kill_export(DeltaDestination, stored.storage_path, "orders", table, step)
     is_committed = step in {("_write", "after"), ("_sync", "after")}
     assert opened(stored).last_end() == (100 if is_committed else None)
     if not is_committed:

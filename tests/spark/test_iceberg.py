@@ -1,9 +1,6 @@
 """Iceberg tables: exactly once, whoever else commits and wherever a run is killed."""
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,6 +23,7 @@ from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
 from appendlog.spark.planning.queues import QueueLog
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
+from tests.spark.killed_tables import kill_export
 from tests.spark.plain_reader import expected_rows, table_rows
 from tests.spark.table_files import export, planned, written
 
@@ -201,29 +199,6 @@ def test_an_output_is_of_one_kind(stored: StoredQueue, table: Path, opened: Open
     assert files(other).covered() == [(0, 60)]
 
 
-KILLED_EXPORT = """
-import os, signal, sys
-from pathlib import Path
-from appendlog.spark.exporting.stores.local_store import LocalStore
-from appendlog.spark.exporting.tables.delta import DeltaDestination
-from appendlog.spark.exporting.tables.iceberg import IcebergDestination
-from appendlog.spark.planning.queues import find_queue
-from tests.spark.table_files import export
-
-data, table, name, when = sys.argv[1:]
-def die(*_): os.kill(os.getpid(), signal.SIGKILL)
-log = find_queue(Path(data), "/", "orders")
-real = getattr(IcebergDestination, name)
-def dying(self, *arguments):
-    if when == "before": die()
-    result = real(self, *arguments)
-    die()
-    return result
-setattr(IcebergDestination, name, dying)
-export(IcebergDestination(LocalStore(Path(table)), log), log, Path(table), [(0, 100)])
-"""
-
-
 @pytest.mark.parametrize(
     "step",
     [("commit", "before"), ("_write", "before"), ("_write", "after"), ("_sync", "before")],
@@ -231,9 +206,7 @@ export(IcebergDestination(LocalStore(Path(table)), log), log, Path(table), [(0, 
 def test_a_kill_at_any_step_leaves_all_or_nothing_and_the_next_run_ends_it(
     stored: StoredQueue, table: Path, opened: Open, step: tuple[str, str]
 ) -> None:
-    arguments = [str(stored.storage_path), str(table), *step]
-    killed = subprocess.run([sys.executable, "-c", KILLED_EXPORT, *arguments], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    kill_export(IcebergDestination, stored.storage_path, "orders", table, step)
     is_committed = step in {("_write", "after"), ("_sync", "before")}
     assert opened(stored).last_end() == (100 if is_committed else None)
     if not is_committed:
