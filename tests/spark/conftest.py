@@ -1,12 +1,14 @@
-"""One Spark for all tests: starting it takes longer than all that is done with it."""
+"""What tests share: one Spark, whose start takes longer than all that is done with it; stores."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from appendlog.spark.running.session import spark_session
 from tests.spark.object_stores import LoopbackS3, loopback_s3
+from tests.spark.stream_directory import QueueDirectory
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +26,14 @@ def s3() -> Iterator[LoopbackS3]:
     """Run an S3 server on loopback."""
     with loopback_s3() as server:
         yield server
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[QueueDirectory]:
+    """Give a data directory whose readers are stopped and whose logs are closed at the end."""
+    directory = QueueDirectory(tmp_path)
+    yield directory
+    for reader in directory.readers:
+        reader.stop()
+    for stored in directory.queues.values():
+        stored.close()
