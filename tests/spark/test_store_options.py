@@ -1,6 +1,7 @@
 """How stores are named and reached, and that nothing shows what is secret."""
 
 import pickle
+import sys
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -105,8 +106,11 @@ def test_the_environment_is_read_where_options_are_silent(monkeypatch: pytest.Mo
     assert replace(own).with_environment("gs") == own
 
 
-def test_a_store_without_a_library_names_it() -> None:
+def test_a_store_without_a_library_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreError, match="gcsfs"):
         connect(Location("gs", "lake"), StoreOptions.of({}))
     with pytest.raises(StoreError, match="nosuch"):
         connect(Location("nosuch", "lake"), StoreOptions.of({}))
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(StoreError, match="abfs:// needs adlfs: pip install adlfs"):
+        connect(Location("abfs", "container"), StoreOptions.of({}))

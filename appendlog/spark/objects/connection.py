@@ -3,6 +3,7 @@
 import difflib
 import os
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from pyarrow import fs
@@ -18,6 +19,8 @@ from appendlog.spark.objects.store_options import StoreOptions
 
 _CLIENTS_MAX: Final = 16
 _OURS: Final = ("s3", "s3a", "hdfs", "gs", "abfs", "az")
+_LIBRARIES: Final = MappingProxyType({"gs": "gcsfs", "abfs": "adlfs", "az": "adlfs"})
+"""What brings fsspec with it, and is needed beside it."""
 _S3_OPTIONS: Final = frozenset(
     {"access_key", "secret_key", "session_token", "anonymous", "role_arn", "region", "endpoint"}
     | {"connect_timeout", "timeout", "retries"}
@@ -88,7 +91,8 @@ def _open_fsspec(scheme: str, options: StoreOptions) -> ObjectClient:
     try:
         import fsspec
     except ImportError:
-        raise StoreError(f"{scheme}:// needs fsspec: pip install fsspec") from None
+        library = _LIBRARIES.get(scheme, "fsspec")
+        raise StoreError(f"{scheme}:// needs {library}: pip install {library}") from None
     try:
         with told_as_one_line(f"{scheme}://", options):
             arguments: dict[str, Any] = options.as_dict()
