@@ -65,6 +65,19 @@ def test_rows_can_be_kafkas(spark: SparkSession, queue: StoredQueue) -> None:
     assert {bytes(row[0][1]) for row in values.collect()} == {"\u00e9t\u00e9".encode()}
 
 
+def test_headers_as_json_become_what_spark_has_for_json(
+    spark: SparkSession, queue: StoredQueue
+) -> None:
+    frame = load(spark, queue, headersAs="json", columns="headers")
+    found = frame.selectExpr(
+        "variant_get(parse_json(headers), '$.table.a.b[1]', 'string') as deep",
+        "from_json(headers, 'int32 INT, yes BOOLEAN') as some",
+    ).where("deep is not null")
+    assert {(row.deep, row.some.int32, row.some.yes) for row in found.collect()} == {
+        ("\u00e9", -(2**31), True)
+    }
+
+
 def test_an_empty_queue_has_no_rows(spark: SparkSession, queue: StoredQueue) -> None:
     assert load(spark, queue, subscribe="empty").count() == 0
 
