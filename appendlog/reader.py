@@ -70,6 +70,7 @@ class LogReader:
         self.log_start_offset = self.log_end_offset = 0
         self._filesystem = filesystem or FileSystem()
         self._descriptors = Descriptors(capacity=4)
+        self._indexes = MappedIndexes(capacity=4)
         self._places: SegmentIndexes
         self._skip_damage = skip_damage
         self._segments: Sequence[Segment] = ()
@@ -82,6 +83,7 @@ class LogReader:
     def close(self) -> None:
         """Close the files that are still open; they are opened again when needed."""
         self._descriptors.close()
+        self._indexes.close()
 
     def __enter__(self) -> Self:
         return self
@@ -197,7 +199,7 @@ class LogReader:
         self._places = SegmentIndexes(
             self._filesystem,
             self._descriptors,
-            MappedIndexes(capacity=4),
+            self._indexes,
             identity.salt,
             INDEX_INTERVAL_BYTES,
             os.O_RDONLY,

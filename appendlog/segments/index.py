@@ -94,6 +94,11 @@ class IndexTable:
         )
 
     @property
+    def is_of_file(self) -> bool:
+        """Tell whether a file is mapped, which costs a descriptor as long as the table lives."""
+        return self._mapping is not None
+
+    @property
     def is_current(self) -> bool:
         """Tell whether the file is as long as it was: reading past its end would be fatal."""
         return self._mapping is None or self._mapping.size() == len(self._mapping)

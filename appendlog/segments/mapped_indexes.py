@@ -50,6 +50,12 @@ class MappedIndexes:
         with self._lock:
             self._tables.pop((filesystem, path), None)
 
+    def close(self) -> None:
+        """Let go of all tables of files; those that were built in memory cost more, and stay."""
+        with self._lock:
+            for key in [key for key, table in self._tables.items() if table.is_of_file]:
+                del self._tables[key]
+
 
 SHARED_INDEXES: Final = MappedIndexes()
 """The set that all logs of the process share."""

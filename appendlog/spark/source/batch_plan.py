@@ -100,6 +100,15 @@ def plan_batch(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
         LogError: A log cannot be read.
         OSError: A file cannot be read.
     """
+    for _ in range(_TRIES):
+        try:
+            return _plan(options, wanted)
+        except OffsetOutOfRangeError:  # retention came in between
+            continue
+    return _plan(options, wanted)
+
+
+def _plan(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
     shared = options.shared
     logs = choose_queues(
         shared.storage_path, shared.vhost, shared.subscription, shared.store_options

@@ -5,9 +5,10 @@ planned again after a crash has the same rows, wherever its log ends by then.
 """
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Final
 
+from appendlog.errors import OffsetOutOfRangeError
 from appendlog.reader import LogReader
 from appendlog.spark.errors import QueueNotFoundError
 from appendlog.spark.planning.opening import open_reader
@@ -17,10 +18,12 @@ from appendlog.spark.source.loss import LossPolicy
 from appendlog.spark.source.read_options import ReadOptions
 from appendlog.spark.source.stream_offsets import QueueRange
 
+_TRIES: Final = 5
+
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A range of an open log that is there."""
+    """A range of a log that is there."""
 
     log: QueueLog
     reader: LogReader
@@ -29,6 +32,7 @@ class _Cut:
 
     def pieces(self, split_bytes: int) -> list[LogPiece]:
         splits = self.reader.plan_splits(self.start_offset, self.end_offset, split_bytes)
+        self.reader.close()
         return [LogPiece(self.log, split) for split in splits]
 
 
@@ -47,18 +51,28 @@ def plan_ranges(
         LogError: A log cannot be read.
         OSError: A file cannot be read.
     """
-    with ExitStack() as stack:
-        cuts = []
-        for each in ranges:
-            log = _find(options, each, loss)
-            if log is not None:
-                reader = stack.enter_context(open_reader(log))
+    wanted = list(ranges)
+    for _ in range(_TRIES):
+        try:
+            return _plan(options, wanted, loss)
+        except OffsetOutOfRangeError:  # retention came in between
+            continue
+    return _plan(options, wanted, loss)
+
+
+def _plan(options: ReadOptions, ranges: Iterable[QueueRange], loss: LossPolicy) -> list[Partition]:
+    cuts = []
+    for each in ranges:
+        log = _find(options, each, loss)
+        if log is not None:
+            # Closed at once: there may be more logs than a process may have files open.
+            with open_reader(log) as reader:
                 cuts += _cut(log, reader, each, loss)
-        return plan_partitions(
-            lambda split_bytes: [piece for cut in cuts for piece in cut.pieces(split_bytes)],
-            options.partition_bytes,
-            options.min_partitions,
-        )
+    return plan_partitions(
+        lambda split_bytes: [piece for cut in cuts for piece in cut.pieces(split_bytes)],
+        options.partition_bytes,
+        options.min_partitions,
+    )
 
 
 def _find(options: ReadOptions, wanted: QueueRange, loss: LossPolicy) -> QueueLog | None:
