@@ -91,3 +91,27 @@ def test_it_is_the_same_whichever_columns_are_asked_for(tmp_path: Path) -> None:
         ]
     (first, _) = read_rows(path, decompress="true", kafkaSchema="true")
     assert first["value"] == TEXT
+
+
+def test_a_body_of_very_many_parts_costs_no_more_than_its_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What stands behind a part is copied: of a whole body, for each part, that is its square."""
+    body = gzip.compress(b"") * 5000 + gzip.compress(TEXT)
+    copied = 0
+
+    class Counting:
+        def __init__(self, kind: int) -> None:
+            self._stream = make(kind)
+
+        def __getattr__(self, name: str) -> object:
+            nonlocal copied
+            found = getattr(self._stream, name)
+            if name == "unused_data":
+                copied += len(found)
+            return found
+
+    make = zlib.decompressobj
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    assert decompression._unpack(body, decompression._kinds("gzip")) == TEXT
+    assert copied < 5001 * 4096

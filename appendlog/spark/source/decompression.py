@@ -16,6 +16,7 @@ BODY: Final = "value"
 BODY_BYTES_MAX: Final = 128 << 20
 """Of an unpacked body: a few bytes can be made to unpack to any number."""
 BATCH_BYTES: Final = 8 << 20
+_PIECE_BYTES: Final = 4096
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 _RAW: Final = -zlib.MAX_WBITS
 _KINDS: Final = {
@@ -72,17 +73,23 @@ def _unpack(body: bytes, kinds: tuple[int, ...]) -> bytes | None:
 def _inflate(body: bytes, kind: int) -> bytes | None:
     """Return what all parts of a body unpack to; gzip may have several."""
     parts: list[bytes] = []
-    left = BODY_BYTES_MAX
-    while body:
+    left, at = BODY_BYTES_MAX, 0
+    while at < len(body):
         stream = zlib.decompressobj(kind)
-        part = stream.decompress(body, left + 1)
-        left -= len(part)
-        if left < 0:
-            return None
-        if not stream.eof:
-            raise zlib.error("cut off")
-        parts.append(part)
-        body = stream.unused_data
+        while not stream.eof:
+            # In pieces: what stands behind a part is copied at its end, and there may be a
+            # part for each 20 bytes.
+            piece = stream.unconsumed_tail or body[at : at + _PIECE_BYTES]
+            if not piece:
+                raise zlib.error("cut off")
+            if not stream.unconsumed_tail:
+                at += len(piece)
+            part = stream.decompress(piece, left + 1)
+            left -= len(part)
+            if left < 0:
+                return None
+            parts.append(part)
+        at -= len(stream.unused_data)
     return b"".join(parts) if parts else None
 
 
