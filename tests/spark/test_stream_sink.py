@@ -213,6 +213,17 @@ def test_old_commits_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert rows_in(tmp_path) == [0, 1, 2, 3]
 
 
+def test_a_query_that_begins_anew_replaces_nothing_whose_commit_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_sink, "RECORDS_KEPT", 2)
+    for batch in range(4):
+        call(ParquetSink(LocalStore(tmp_path)), [[batch]], batch)
+    for batch in range(5):
+        call(ParquetSink(LocalStore(tmp_path)), [[100 + batch]], batch)
+    assert rows_in(tmp_path) == [0, 1, 2, 3, 104]
+
+
 def test_files_have_row_groups_of_bounded_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,7 @@ class StreamBatch:
         try:
             record = json.loads(self.store.read(self._record(self.number)))
         except FileNotFoundError:
-            return False
+            return self._is_behind()
         for at, file in enumerate(record["files"]):
             try:
                 self.store.move(file["path"], self._place(at))
@@ -96,6 +96,25 @@ class StreamBatch:
                     f"{self._place(at)}, which somebody has removed"
                 ) from error
         return True
+
+    def _is_behind(self) -> bool:
+        """Tell whether later batches of the query are committed: then this one was, or is skipped.
+
+        Its files would take the places of those of the batch that had its number. The batch
+        before is there unless a query has begun, or begun anew.
+        """
+        folder = f"{STREAMS_FOLDER}/{self.query}"
+        try:
+            if self.number:
+                self.store.read(self._record(self.number - 1))
+                return False
+        except FileNotFoundError:
+            pass
+        return any(
+            file.path > self._record(self.number) and file.path.endswith(".json")
+            for file in self.store.list(folder)
+            if file.path.count("/") == folder.count("/") + 1
+        )
 
     def commit(self, files: Sequence[BatchFile]) -> None:
         """Put the files of the batch into the output; all of them, or those of whoever was first.
