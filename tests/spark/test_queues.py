@@ -1,9 +1,12 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import QueueNotFoundError, StorageNotFoundError
-from appendlog.spark.planning.queues import find_queue
+from appendlog.spark.planning.queues import find_queue, list_queues
 from metadata.paths import document_path
 from tests.spark.builders import store_queue
 
@@ -63,6 +66,30 @@ def test_an_unreadable_definition_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"{")
     with pytest.raises(StorageNotFoundError, match="not readable"):
         find_queue(tmp_path, "/", "orders")
+
+
+def test_a_queue_whose_definition_cannot_be_read_now_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("billing", "orders"):
+        store_queue(tmp_path, name).close()
+    path = document_path(tmp_path / "metadata", "queues", "/", "orders")
+    read_file = FileSystem.read_file
+
+    def refused(self: FileSystem, asked: Path, size: int) -> bytes:
+        if asked == path:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return read_file(self, asked, size)
+
+    monkeypatch.setattr(FileSystem, "read_file", refused)
+    with pytest.raises(StorageNotFoundError, match=r"orders.json: .* Too many open files"):
+        list_queues(tmp_path, "/")
+
+
+def test_a_name_that_no_queue_can_have_is_not_there(tmp_path: Path) -> None:
+    store_queue(tmp_path).close()
+    with pytest.raises(QueueNotFoundError, match="nearest of 1: orders"):
+        find_queue(tmp_path, "/", "order\ud800")
 
 
 def test_nothing_is_changed_on_the_disk(tmp_path: Path) -> None:

@@ -75,7 +75,10 @@ def find_queue(
     """
     files = filesystem_of(storage_path, store_options)
     root = _metadata(files, storage_path)
-    path = document_path(root, QUEUES, vhost, queue)
+    try:
+        path = document_path(root, QUEUES, vhost, queue)
+    except UnicodeEncodeError:  # no name that AMQP could carry
+        raise _not_found(files, root, vhost, queue) from None
     document = _read(files, path)
     if document is None and files.exists(path):
         raise StorageNotFoundError(path, "the definition of the queue is not readable")
@@ -89,7 +92,9 @@ def list_queues(
 ) -> list[QueueLog]:
     """Return the logs of all durable queues of a virtual host, by name.
 
-    Passes over what is no definition: `amqp-server verify` tells of it.
+    Passes over what is no definition: `amqp-server verify` tells of it. One that cannot be read
+    now is no such thing: its queue would be missing without a word, and to a stream be new when
+    it is back.
 
     Args:
         storage_path: The data directory; of this machine, or standing for a place in a store.
@@ -97,13 +102,14 @@ def list_queues(
         store_options: How the store is reached.
 
     Raises:
-        StorageNotFoundError: There is no data directory.
+        StorageNotFoundError: There is no data directory, or a definition cannot be read.
         StoreError: The store cannot be used.
     """
     files = filesystem_of(storage_path, store_options)
     root = _metadata(files, storage_path)
     documents = []
-    for path, document in _documents(files, root / QUEUES / encode_name(vhost)):
+    folder = root / QUEUES / encode_name(vhost)
+    for path, document in _documents(files, folder, is_strict=True):
         # A copy under another name is no second queue.
         if path == document_path(root, QUEUES, vhost, document.name):
             documents.append(document)
@@ -157,10 +163,12 @@ def _not_found(files: FileSystem, root: Path, vhost: str, queue: str) -> QueueNo
     return QueueNotFoundError(vhost, queue, near, advice)
 
 
-def _documents(files: FileSystem, folder: Path) -> Iterator[tuple[Path, Document]]:
+def _documents(
+    files: FileSystem, folder: Path, *, is_strict: bool = False
+) -> Iterator[tuple[Path, Document]]:
     for name in _names(files, folder):
         if name.endswith(DOCUMENT_SUFFIX):
-            document = _read(files, folder / name)
+            document = _read(files, folder / name, is_strict=is_strict)
             if document is not None:
                 yield folder / name, document
 
@@ -172,13 +180,22 @@ def _names(files: FileSystem, directory: Path) -> list[str]:
         return []
 
 
-def _read(files: FileSystem, path: Path) -> Document | None:
-    """Return a document; None when there is none or it is not readable."""
+def _read(files: FileSystem, path: Path, *, is_strict: bool = False) -> Document | None:
+    """Return a document; None when there is none or it is not readable.
+
+    Raises:
+        StorageNotFoundError: The disk does not let it be read, and it is there.
+    """
     try:
         document = decode_document(files.read_file(path, DOCUMENT_BYTES_MAX))
     except StoreError:
         raise
-    except (OSError, DocumentFormatError):
+    except (FileNotFoundError, IsADirectoryError, DocumentFormatError):
+        return None
+    except OSError as error:
+        if is_strict:
+            reason = f"the definition of a queue cannot be read: {error.strerror or error}"
+            raise StorageNotFoundError(path, reason) from error
         return None
     is_in_place = path.parent.name == encode_name(document.vhost)
     return document if is_in_place and "incarnation" in document.body else None
