@@ -93,6 +93,7 @@ def test_json_must_be_of_exactly_the_queues_that_are_read() -> None:
         (str(2**63), "is no offset: 0 to"),
         ("9" * 5000, "is no offset: 0 to"),
         ('{"a": {"0": 1}', "no JSON"),
+        ('{"a":' * 100_000, "no JSON"),
         ('{"a": 1}', "queue 'a' has one partition, 0, found 1"),
         ('{"a": {"1": 1}}', "queue 'a' has one partition, 0"),
         ('{"a": {"0": 1, "1": 1}}', "queue 'a' has one partition, 0"),

@@ -83,6 +83,7 @@ def test_an_assignment_can_name_a_queue_with_a_comma(storage: Path) -> None:
     ("text", "message"),
     [
         ("orders", "no JSON"),
+        ('{"a":' * 100_000, "no JSON"),
         ("[0]", "no JSON object"),
         ("{}", "no JSON object"),
         ('{"orders": [0, 1]}', "queue 'orders' has one partition, 0, found \\[0, 1\\]"),

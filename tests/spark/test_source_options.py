@@ -82,6 +82,7 @@ def test_upper_and_lower_case_are_the_same_in_names_and_words() -> None:
         ({"pushDownFilters": "maybe"}, "option pushDownFilters: 'maybe' is not one of true"),
         ({"verifyCrc": "false"}, "option verifyCrc: checksums are always verified"),
         ({"columnNameOfCorruptRecord": "offset"}, "'offset' is the name of another column"),
+        ({"columnNameOfCorruptRecord": "Offset"}, "'Offset' is the name of another column"),
     ],
 )
 def test_what_nobody_would_act_on_is_an_error(given: dict[str, str], message: str) -> None:

@@ -158,7 +158,9 @@ def test_the_form_of_a_column_follows_from_its_type(queue: StoredQueue) -> None:
     assert '"yes":true' in rows[0]["headers"].replace(" ", "")
 
 
-def test_a_column_twice_is_refused(queue: StoredQueue) -> None:
+def test_a_column_twice_or_none_is_refused(queue: StoredQueue) -> None:
+    with pytest.raises(ColumnError, match="the schema has no column"):
+        reader_of(queue.storage_path, StructType([]))
     with pytest.raises(ColumnError, match="named twice"):
         reader_of(queue.storage_path, StructType([*OFFSETS.fields, *OFFSETS.fields]))
 

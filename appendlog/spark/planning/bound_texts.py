@@ -112,8 +112,8 @@ def _by_queue(text: str, parse: Callable[[str], Bound]) -> Bounds:
     advice = f'write {{"orders": {{"{PARTITION}": 1200}}}}'
     try:
         found: dict[str, Any] = json.loads(text)
-    except ValueError as error:
-        raise BoundError(f"{text!r} is no JSON ({error}): {advice}") from error
+    except (ValueError, RecursionError) as error:
+        raise BoundError(f"{text!r:.300} is no JSON ({error}): {advice}") from error
     bounds: dict[str, Bound] = {}
     for queue, partitions in found.items():
         if not isinstance(partitions, dict) or _partitions(partitions) != [str(PARTITION)]:

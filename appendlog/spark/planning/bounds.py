@@ -91,8 +91,9 @@ class Bounds:
         """
         for queue in queues:
             self.of(queue)
+        known = set(queues)
         for queue in self.by_queue:
-            if queue not in queues:
+            if queue not in known:
                 raise BoundError(f"queue {queue!r} is not among those that are read")
 
 

@@ -66,8 +66,8 @@ class Subscription:
         advice = f'write {{"orders": [{PARTITION}]}}'
         try:
             assigned = json.loads(text)
-        except ValueError as error:
-            raise SubscriptionError(f"{text!r} is no JSON ({error}): {advice}") from error
+        except (ValueError, RecursionError) as error:
+            raise SubscriptionError(f"{text!r:.300} is no JSON ({error}): {advice}") from error
         if not isinstance(assigned, dict) or not assigned:
             raise SubscriptionError(f"{text!r} is no JSON object with queues: {advice}")
         for name, partitions in assigned.items():

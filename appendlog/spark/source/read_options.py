@@ -94,7 +94,8 @@ def read_options(given: GivenOptions) -> ReadOptions:
         StoreError: A URL that names no place in a store.
     """
     corrupt_column = given.text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
-    if not corrupt_column or corrupt_column in KNOWN_ROWS.names:
+    taken = {name.lower() for name in KNOWN_ROWS.names}
+    if not corrupt_column or corrupt_column.lower() in taken:
         raise OptionError(
             "columnNameOfCorruptRecord", f"{corrupt_column!r} is the name of another column"
         )

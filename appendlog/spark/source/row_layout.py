@@ -109,6 +109,9 @@ def layout_of(wanted: StructType, corrupt_column: str, *, has_corrupt_rows: bool
     Raises:
         ColumnError: There is no such column, it is named twice, or it is of another type.
     """
+    if not wanted.fields:
+        # Batches without a column have no rows either: every count would be 0.
+        raise ColumnError("the schema has no column: ask for one, such as offset BIGINT")
     names = [field.name for field in wanted.fields if field.name != corrupt_column]
     _check_names(names)
     if len(names) + 1 < len(wanted.fields):
