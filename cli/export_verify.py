@@ -4,17 +4,24 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import orjson
 
+from appendlog.spark.errors import QueueNotFoundError
 from appendlog.spark.exporting.checking.faults import Fault
 from appendlog.spark.exporting.checking.log_comparison import Comparison, compare_with_log
 from appendlog.spark.exporting.checking.verify import OnChecked, Proof, verify_queue
+from appendlog.spark.exporting.committing.forgetting import forget_files
+from appendlog.spark.exporting.committing.manifest import ListedFile
+from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.queues import find_queue
-from appendlog.spark.planning.ranges import offsets_in
+from appendlog.spark.planning.ranges import join_ranges, offsets_in
 from cli.data_directory import HELP, as_text, shown, shown_bytes
 from cli.export_output import (
     EXIT_CORRUPT,
@@ -40,6 +47,12 @@ FAULTS_SHOWN: Final = 20
 @output_options
 @click.option("--deep", "is_deep", is_flag=True, help="Read every offset, too.")
 @click.option(
+    "--forget-damaged",
+    "forgets",
+    is_flag=True,
+    help="Take damaged and lost files out, so that the next export writes their rows again.",
+)
+@click.option(
     "--storage-path",
     type=click.Path(path_type=Path),
     help="Data directory: also compare with the log, with --deep row by row.",
@@ -52,6 +65,7 @@ def verify(
     *,
     as_json: bool,
     is_deep: bool,
+    forgets: bool,
 ) -> int:
     """Prove that an output of files is complete, and every file as it was written.
 
@@ -65,14 +79,28 @@ def verify(
         for manifests in queues:
             with _progress(manifests.folder) as on_checked:
                 proof = verify_queue(manifests, is_deep=is_deep, on_checked=on_checked)
-            compared = None
-            if storage_path is not None:
-                log = find_queue(storage_path, proof.vhost, proof.queue, reached_by)
-                compared = compare_with_log(store, proof, log)
+            compared = _compare(store, proof, storage_path, reached_by) if storage_path else None
             faults = (*proof.faults, *(compared.faults if compared else ()))
-            _write(proof, compared, faults, as_json=as_json)
+            forgotten = _forget(manifests, faults) if forgets else ()
+            _write(proof, compared, faults, forgotten, as_json=as_json)
             worst = _worst(worst, faults)
     return worst
+
+
+def _compare(
+    store: OutputStore, proof: Proof, storage_path: Path, reached_by: StoreOptions
+) -> Comparison:
+    try:
+        log = find_queue(storage_path, proof.vhost, proof.queue, reached_by)
+    except QueueNotFoundError as error:
+        return Comparison(0, 0, 0, (), str(error))
+    return compare_with_log(store, proof, log)
+
+
+def _forget(manifests: Manifests, faults: tuple[Fault, ...]) -> tuple[ListedFile, ...]:
+    return forget_files(
+        manifests, {fault.path for fault in faults if fault.path}, datetime.now(UTC)
+    )
 
 
 def _worst(worst: int, faults: tuple[Fault, ...]) -> int:
@@ -97,10 +125,17 @@ def _progress(folder: str) -> Iterator[OnChecked]:
 
 
 def _write(
-    proof: Proof, compared: Comparison | None, faults: tuple[Fault, ...], *, as_json: bool
+    proof: Proof,
+    compared: Comparison | None,
+    faults: tuple[Fault, ...],
+    forgotten: tuple[ListedFile, ...],
+    *,
+    as_json: bool,
 ) -> None:
     if as_json:
-        click.echo(orjson.dumps(_document(proof, compared, faults)).decode())
+        document = _document(proof, compared, faults)
+        document["forgotten"] = [asdict(file) for file in forgotten]
+        click.echo(orjson.dumps(document).decode())
         return
     total = proof.total
     name = f"queue '{shown(proof.queue)}'"
@@ -128,6 +163,12 @@ def _write(
         click.echo(f"  not exported so far: {shown_ranges(proof.holes)}")
     if compared:
         click.echo(f"  {compared.text}")
+    if forgotten:
+        ranges = tuple(join_ranges((file.start, file.end) for file in forgotten))
+        click.echo(
+            f"  forgot {len(forgotten)} files: {shown_ranges(ranges)} count as not exported; "
+            "an export without --since writes them again"
+        )
 
 
 def _document(

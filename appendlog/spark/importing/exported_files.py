@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.manifest import ListedFile, Manifest, decode_manifest
-from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
 from appendlog.spark.exporting.layout import WORK_DIRECTORY, plain_text
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.importing.exported import (
@@ -57,8 +57,9 @@ class ExportedFiles:
     def rows(self, queue: ExportedQueue, start: int, end: int) -> Iterator[pa.Table]:
         """See `Exported.rows`."""
         manifests = self._read()[queue.identity]
-        files = [(file, manifest) for manifest in manifests for file in manifest.files]
-        for file, manifest in sorted(files, key=lambda each: each[0].start):
+        made = {file.path: manifest for manifest in manifests for file in manifest.files}
+        for file in sorted(listed_files(manifests), key=lambda each: each.start):
+            manifest = made[file.path]
             if file.start < end and start < file.end:
                 for table in self._file(file, manifest):
                     wanted = within(table, start, end)

@@ -19,7 +19,7 @@ from appendlog.spark.exporting.committing.manifest import (
     Total,
     add_to,
 )
-from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
 from appendlog.spark.planning.ranges import Range, first_overlap, offsets_in, subtract_ranges
 
 CHECKS_AT_ONCE: Final = 4
@@ -81,7 +81,7 @@ def verify_queue(
             faults[0].text if faults else f"{manifests.store.url}: no manifest"
         )
     faults += _check_chain(read)
-    files = tuple(file for manifest in read for file in manifest.files)
+    files = tuple(listed_files(read))
     # Listed after the manifests were read, a file of a commit since then would be unknown.
     there = {f.path: f.size_bytes for f in manifests.store.list(manifests.folder)}
     later = range(survey.manifests, manifests.survey().manifests)

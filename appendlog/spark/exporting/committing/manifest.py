@@ -18,14 +18,15 @@ from uuid import UUID, uuid4
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.destination import CorruptRange
-from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in
+from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 
 MANIFEST_VERSION: Final = 1
 _CHECKSUM: Final = "checksum"
 
-Kind = Literal["export", "adopted", "fence"]
-"""What a manifest is for: an export; files that an earlier version has written; or nothing but
-its number, so that a job that was killed can never commit under it."""
+Kind = Literal["export", "adopted", "fence", "forgotten"]
+"""What a manifest is for: an export; files that an earlier version has written; nothing but
+its number, so that a job that was killed can never commit under it; or files that are taken out
+again, because they are damaged or gone."""
 
 
 class OutputDamagedError(OutputError):
@@ -126,6 +127,8 @@ class Manifest:
         job: Of the run that wrote it.
         created: When, ISO 8601 in UTC.
         total: The sum up to and with this one.
+        forgotten: Files of earlier manifests that are not in the output any more; their offsets
+            are as if they had never been there.
         version: Of this format.
     """
 
@@ -148,6 +151,7 @@ class Manifest:
     job: str
     created: str
     total: Total
+    forgotten: tuple[ListedFile, ...] = ()
     version: int = MANIFEST_VERSION
 
     @property
@@ -158,15 +162,17 @@ class Manifest:
 
 def add_to(total: Total, manifest: Manifest) -> Total:
     """Return the sum with one more manifest, whose own `total` does not matter."""
+    gone = manifest.forgotten
+    left = subtract_ranges(total.covered, join_ranges((file.start, file.end) for file in gone))
     return Total(
-        covered=tuple(join_ranges((*total.covered, *manifest.ranges))),
+        covered=tuple(join_ranges((*left, *manifest.ranges))),
         exports=total.exports + bool(manifest.ranges),
-        files=total.files + len(manifest.files),
-        rows=total.rows + manifest.rows,
-        bytes=total.bytes + sum(file.bytes for file in manifest.files),
-        missing=total.missing + manifest.missing,
-        corrupt=total.corrupt + manifest.corrupt_offsets,
-        excluded=total.excluded + manifest.excluded,
+        files=total.files + len(manifest.files) - len(gone),
+        rows=total.rows + manifest.rows - sum(file.rows for file in gone),
+        bytes=total.bytes + sum(f.bytes for f in manifest.files) - sum(f.bytes for f in gone),
+        missing=total.missing + manifest.missing - sum(file.missing for file in gone),
+        corrupt=total.corrupt + manifest.corrupt_offsets - sum(file.corrupt for file in gone),
+        excluded=total.excluded + manifest.excluded - sum(file.excluded for file in gone),
         last_export=manifest.created if manifest.ranges else total.last_export,
         include=manifest.include if manifest.ranges else total.include,
     )
@@ -188,6 +194,7 @@ def fence_after(last: Manifest, now: datetime) -> Manifest:
         missing=0,
         corrupt_offsets=0,
         excluded=0,
+        forgotten=(),
         job=uuid4().hex,
         created=time_text(now),
     )
@@ -236,7 +243,8 @@ def _manifest(document: dict[str, Any]) -> Manifest:
     known = document | {
         "incarnation": UUID(document["incarnation"]),
         "ranges": _ranges(document["ranges"]),
-        "files": tuple(ListedFile(**_known(ListedFile, each)) for each in document["files"]),
+        "files": _files(document["files"]),
+        "forgotten": _files(document.get("forgotten", ())),
         "gaps": _ranges(document["gaps"]),
         "corrupt": tuple(CorruptRange(**_known(CorruptRange, c)) for c in document["corrupt"]),
         "total": Total(**_known(Total, total | {"covered": _ranges(total["covered"])})),
@@ -248,6 +256,10 @@ def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what a later amqp-server has added without a new version."""
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in document.items() if name in names}
+
+
+def _files(documents: Sequence[Mapping[str, Any]]) -> tuple[ListedFile, ...]:
+    return tuple(ListedFile(**_known(ListedFile, each)) for each in documents)
 
 
 def _ranges(values: Sequence[Sequence[int]]) -> tuple[Range, ...]:

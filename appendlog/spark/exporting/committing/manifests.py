@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Final
 
 from appendlog.spark.exporting.committing.manifest import (
+    ListedFile,
     Manifest,
     OutputDamagedError,
     decode_manifest,
@@ -68,6 +69,16 @@ class Survey:
     manifests: int
     jobs: tuple[JobFolder, ...]
     strays: tuple[StoredFile, ...]
+
+
+def listed_files(manifests: Iterable[Manifest]) -> list[ListedFile]:
+    """Return the files that are in an output, by all of its manifests in their order."""
+    files: dict[str, ListedFile] = {}
+    for manifest in manifests:
+        for file in manifest.forgotten:
+            files.pop(file.path, None)
+        files.update((file.path, file) for file in manifest.files)
+    return list(files.values())
 
 
 class Manifests:

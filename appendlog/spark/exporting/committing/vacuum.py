@@ -14,7 +14,13 @@ from datetime import datetime
 from typing import Final
 
 from appendlog.spark.exporting.committing.manifest import fence_after
-from appendlog.spark.exporting.committing.manifests import BEGUN, JobFolder, Manifests, Survey
+from appendlog.spark.exporting.committing.manifests import (
+    BEGUN,
+    JobFolder,
+    Manifests,
+    Survey,
+    listed_files,
+)
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.layout import part_range
 from appendlog.spark.exporting.stores.store import StoredFile
@@ -107,9 +113,8 @@ def _lock(manifests: Manifests) -> Iterator[tuple[bool, bool]]:
 def _in_place(
     manifests: Manifests, survey: Survey, files: Iterable[StoredFile]
 ) -> tuple[list[Orphan], list[Orphan]]:
-    named = {
-        file.path for number in range(survey.manifests) for file in manifests.read(number).files
-    }
+    read = (manifests.read(number) for number in range(survey.manifests))
+    named = {file.path for file in listed_files(read)}
     ours: list[Orphan] = []
     foreign: list[Orphan] = []
     for file in files:
