@@ -1,5 +1,6 @@
 """The command `amqp-server export status`: what an output has, and how far behind it is."""
 
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from appendlog.spark.errors import OutputError, QueueNotFoundError
 from appendlog.spark.exporting.checking.output_status import (
     Lag,
     OutputStatus,
@@ -73,7 +75,9 @@ def status(
 
 def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptions) -> Row:
     last, total = status.last, status.last.total
-    lag = None if storage_path is None else _lag(status, storage_path, reached_by)
+    lag, reason = None, None
+    if storage_path is not None:
+        lag, reason = _lag(status, storage_path, reached_by)
     return {
         "queue": as_text(last.queue),
         "vhost": as_text(last.vhost),
@@ -92,16 +96,21 @@ def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptio
         "unfinished_files": status.unfinished_files,
         "unfinished_bytes": status.unfinished_bytes,
         "log": lag and asdict(lag),
+        "no_log": reason,
     }
 
 
-def _lag(status: OutputStatus, storage_path: Path, reached_by: StoreOptions) -> Lag:
-    log = find_queue(storage_path, status.last.vhost, status.last.queue, reached_by)
-    reader = open_reader(log)
+def _lag(
+    status: OutputStatus, storage_path: Path, reached_by: StoreOptions
+) -> tuple[Lag | None, str | None]:
+    """Return how far it is behind, or why that cannot be said: its queue is gone."""
     try:
-        return lag_of(status.last, log, reader.log_start_offset, reader.log_end_offset)
-    finally:
-        reader.close()
+        log = find_queue(storage_path, status.last.vhost, status.last.queue, reached_by)
+        with closing(open_reader(log)) as reader:
+            first, end = reader.log_start_offset, reader.log_end_offset
+            return lag_of(status.last, log, first, end), None
+    except (QueueNotFoundError, OutputError) as error:
+        return None, str(error)
 
 
 def _write(row: Row) -> None:
@@ -125,6 +134,8 @@ def _write(row: Row) -> None:
     ):
         if count:
             click.echo(f"  {count} offsets {what}")
+    if row["no_log"]:
+        click.echo(f"  {shown(row['no_log'])}")
     if row["unfinished_files"]:
         click.echo(
             f"  {row['unfinished_files']} files ({shown_bytes(row['unfinished_bytes'])}) of runs "

@@ -16,7 +16,8 @@ from appendlog.spark.exporting.layout import folder_name
         ("../x", "queue=..%2Fx"),
         ("\u00e9t\u00e9", "queue=\u00e9t\u00e9"),
         ("", "queue=__HIVE_DEFAULT_PARTITION__"),
-        ("\udcff", "queue=%5Cxff"),
+        ("\udcff", "queue=%FF"),
+        ("\\xff", "queue=%5Cxff"),
     ],
 )
 def test_folders_are_escaped_as_spark_does(queue: str, folder: str) -> None:

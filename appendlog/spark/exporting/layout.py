@@ -22,7 +22,7 @@ ICEBERG_CATALOG: Final = "catalog.db"
 
 _PART_NAME: Final = re.compile(r"part-(\d{20})-(\d{20})\.([a-z.]+)\Z")
 # What Spark itself escapes in the folder names of a partitioned table, and undoes on reading.
-_HIVE_UNSAFE: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]")
+_HIVE_UNSAFE: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^\udc80-\udcff]")
 _FOLDER_BYTES_MAX: Final = 255
 
 
@@ -49,7 +49,8 @@ def file_metadata(log: QueueLog) -> dict[str, str]:
 
 def folder_name(queue: str) -> str:
     """Return the folder of a queue: `queue=<name>`, escaped as Spark escapes partitions."""
-    name = _HIVE_UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", plain_text(queue))
+    # Bytes that are no UTF-8 as %FF, which no other name can have: `%` itself is %25.
+    name = _HIVE_UNSAFE.sub(lambda found: f"%{ord(found[0]) & 0xFF:02X}", queue)
     folder = f"queue={name or '__HIVE_DEFAULT_PARTITION__'}"
     if len(folder.encode()) <= _FOLDER_BYTES_MAX:
         return folder

@@ -37,8 +37,10 @@ class OutputKind:
 
 def _files(file_format: FileFormat) -> OutputKind:
     extension = file_format.extension
-    # What folders there are is for each file to say.
-    return OutputKind(file_format, lambda store, log, _: FilesDestination(store, log, extension))
+    return OutputKind(
+        file_format,
+        lambda store, log, by: FilesDestination(store, log, extension, by.columns if by else ()),
+    )
 
 
 def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:

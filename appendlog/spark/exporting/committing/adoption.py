@@ -23,8 +23,8 @@ def earlier_files(store: OutputStore, folder: str, log: QueueLog) -> list[Listed
     Reads the end of each file, no rows.
 
     Raises:
-        OutputError: A file is not of an export, is another queue's or incarnation's, or cannot
-            be read; or two of them have the same offsets.
+        OutputError: A file is not of an export, is another queue's or incarnation's, leaves out
+            what was not asked for, or cannot be read; or two of them have the same offsets.
     """
     files = [
         _listed(store, file.path, file.size_bytes, log)
@@ -50,7 +50,14 @@ def _listed(store: OutputStore, path: str, size_bytes: int, log: QueueLog) -> Li
             footer = pq.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
         raise OutputError(f"{where}: not a readable Parquet file: {error}") from error
-    _check_owner(where, footer.metadata or {}, log)
+    found = footer.metadata or {}
+    _check_owner(where, found, log)
+    if _count(found, b"amqplog.excluded"):
+        raise OutputError(
+            f"{where}: of an export with --include, whose manifests are gone: what it left out "
+            "would count as exported; give another --out"
+        )
+    corrupt = _count(found, b"amqplog.corrupt")
     start, end = name
     return ListedFile(
         path=path,
@@ -62,8 +69,15 @@ def _listed(store: OutputStore, path: str, size_bytes: int, log: QueueLog) -> Li
         min_ts=None,
         max_ts=None,
         sha256=None,
-        missing=end - start - footer.num_rows,
+        missing=end - start - footer.num_rows - corrupt,
+        corrupt=corrupt,
     )
+
+
+def _count(found: dict[Any, Any], key: bytes) -> int:
+    """Return a number of a footer; files of the first versions have fewer of them."""
+    text = found.get(key, b"0")
+    return int(text) if text.isdigit() else 0
 
 
 def _check_owner(where: str, found: dict[Any, Any], log: QueueLog) -> None:

@@ -31,10 +31,11 @@ from appendlog.spark.exporting.destination import (
     OutputChangedError,
     WrittenFile,
 )
+from appendlog.spark.exporting.layout import part_range
 from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.planning.queues import QueueLog
-from appendlog.spark.planning.ranges import Range, join_ranges
+from appendlog.spark.planning.ranges import Range, join_ranges, subtract_ranges
 from appendlog.spark.schema.columns import SCHEMA_VERSION
 
 
@@ -62,11 +63,20 @@ class FilesDestination:
         store: The output.
         log: Whose messages it is to hold.
         extension: Of its files; None: of any kind. An output has files of one kind.
+        time_columns: That its folders stand for: none, `date`, or `date`, `hour`; None: any. An
+            output has folders of one kind: Spark and Arrow refuse to read two.
     """
 
-    def __init__(self, store: OutputStore, log: QueueLog, extension: str | None = None) -> None:
+    def __init__(
+        self,
+        store: OutputStore,
+        log: QueueLog,
+        extension: str | None = None,
+        time_columns: Sequence[str] | None = None,
+    ) -> None:
         self._store: Final = store
         self._extension: Final = extension
+        self._time_columns: Final = None if time_columns is None else tuple(time_columns)
         self._log: Final = log
         self._manifests: Final = Manifests(store, log.queue)
         self._begun: _Begun | None = None
@@ -138,9 +148,15 @@ class FilesDestination:
         if not self._manifests.create(manifest):
             begun.is_over = False
             raise self._changed()
-        self._manifests.move(self._manifests.moves(manifest))
-        # What is left are files of attempts that did not count, of us and of others.
-        self._manifests.roll_forward(self._manifests.survey())
+        try:
+            self._manifests.move(self._manifests.moves(manifest))
+            # What is left are files of attempts that did not count, of us and of others.
+            self._manifests.roll_forward(self._manifests.survey())
+        except OSError as error:
+            text = f"{error.strerror or error}: all of it is exported, but not every file is in its"
+            raise OSError(
+                error.errno, f"{text} place: the next run completes it", error.filename
+            ) from error
 
     def _prepare(self, job: ExportJob, *, is_alone: bool) -> _Begun:
         """Complete what others have begun, and take the next number."""
@@ -150,6 +166,7 @@ class FilesDestination:
         self._manifests.roll_forward(survey)
         if not number and (files := self._earlier()):
             total, number = self._add("adopted", job, number, total, files), number + 1
+            self._check_kind(self._manifests.read(number - 1))
         if tuple(total.covered) != job.covered:
             raise self._changed()
         if total.include not in (None, job.include):
@@ -157,6 +174,7 @@ class FilesDestination:
                 f"{self._store.url}/{self.folder}: holds --include {total.include}, and not "
                 f"{job.include}: what one leaves out is not what the other does; give another --out"
             )
+        self._refuse_strangers(job, number)
         waiting = [each for each in survey.jobs if each.number >= number]
         if is_alone and waiting:
             # Its process is gone, but a worker of it may not know that yet, and a lock may be
@@ -187,7 +205,7 @@ class FilesDestination:
             gaps=(),
             corrupt=(),
             missing=sum(file.missing for file in files),
-            corrupt_offsets=0,
+            corrupt_offsets=sum(file.corrupt for file in files),
             excluded=0,
             include="all",
             schema_version=SCHEMA_VERSION,
@@ -287,14 +305,38 @@ class FilesDestination:
                 )
 
     def _check_kind(self, manifest: Manifest) -> None:
-        if self._extension is None:
-            return
+        # A fence has no files, and an export of a gap has none either.
+        while not manifest.files and manifest.total.files and manifest.number:
+            manifest = self._manifests.read(manifest.number - 1)
         for file in manifest.files[:1]:
-            found = file.path.rpartition("/")[2].partition(".")[2]
-            if found != self._extension:
+            *folders, name = file.path.removeprefix(f"{self.folder}/").split("/")
+            kind = name.partition(".")[2]
+            if self._extension not in (None, kind):
                 raise OutputError(
-                    f"{self._store.url}/{self.folder}: has files of kind {found}, not "
+                    f"{self._store.url}/{self.folder}: has files of kind {kind}, not "
                     f"{self._extension}: readers of one do not read the other; give another --out"
+                )
+            columns = tuple(folder.partition("=")[0] for folder in folders)
+            if self._time_columns not in (None, columns):
+                raise OutputError(
+                    f"{self._store.url}/{self.folder}: {_by_time(columns)}: Spark does not read "
+                    f"folders of two kinds; export {_option(columns)}, or give another --out"
+                )
+
+    def _refuse_strangers(self, job: ExportJob, number: int) -> None:
+        """Refuse to add offsets that a file has which no manifest names: readers read that, too.
+
+        It is there when manifests were removed, or an older copy of them was put back.
+        """
+        for file in self._store.list(self.folder):
+            found = part_range(file.path.rpartition("/")[2])
+            if found is not None and subtract_ranges([found], job.ranges) != [found]:
+                if self._manifests.survey().manifests > number:
+                    raise self._changed()
+                raise OutputError(
+                    f"{self._store.url}/{file.path}: no manifest names it, and its offsets are to "
+                    "be exported: readers would see them twice; remove it (amqp-server export "
+                    "vacuum), or give another --out"
                 )
 
     def _earlier(self) -> list[ListedFile]:
@@ -312,3 +354,12 @@ class FilesDestination:
         return OutputChangedError(
             f"{self._store.url}/{self.folder}: another export has written here; run it again"
         )
+
+
+def _by_time(columns: Sequence[str]) -> str:
+    return f"has folders {'/'.join(columns)}" if columns else "has no folders by time"
+
+
+def _option(columns: Sequence[str]) -> str:
+    lengths = {(): "without --partition-by", ("date",): "with --partition-by day"}
+    return lengths.get(tuple(columns), "with --partition-by hour")
