@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from appendlog.spark.exporting.export import QueueReport
 from appendlog.spark.exporting.export_plan import QueuePlan
+from appendlog.spark.exporting.files.quarantine import quarantine_folder
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.settlement import Include, Settled
 from cli.rough_sizes import rough_size
@@ -60,8 +61,8 @@ def report_text(plan: QueuePlan, report: QueueReport, where: str, seconds: float
         lines.append(f"note: {report.missing} offsets are not in the log: {shown}{more}")
     if report.corrupt:
         lines.append(
-            f"note: {report.corrupt} offsets are in damaged parts of the log; "
-            "amqp-server verify shows them"
+            f"note: {report.corrupt} offsets are in damaged parts of the log, whose bytes are in "
+            f"{where}/{quarantine_folder(plan.log)}"
         )
     if report.undecodable:
         lines.append(

@@ -22,6 +22,11 @@ KEPT_BYTES_MAX: Final = 16 << 20
 """Of one damaged part; of what is longer the beginning is kept, and its positions tell."""
 
 
+def quarantine_folder(log: QueueLog) -> str:
+    """Return where the damaged parts of a log are put, in the output."""
+    return f"{CORRUPT_FOLDER}/{folder_name(log.queue)}"
+
+
 class Quarantine:
     """What one task has to leave out.
 
@@ -45,7 +50,7 @@ class Quarantine:
             OSError: They cannot be written.
         """
         path = (
-            f"{CORRUPT_FOLDER}/{folder_name(self._log.queue)}/{damage.segment.partition('.')[0]}"
+            f"{quarantine_folder(self._log)}/{damage.segment.partition('.')[0]}"
             f"-{damage.start_position:020d}-{damage.end_position:020d}.json"
         )
         document = damage_document(reader, self._log, damage, KEPT_BYTES_MAX)
