@@ -43,13 +43,7 @@ def report_text(plan: QueuePlan, report: QueueReport, where: str, seconds: float
         f"exported {report.rows} messages, offsets [{first}, {last}) of queue {queue}, "
         f"to {where}: {report.files} files, {rough_size(report.size_bytes)}, {seconds:.1f} s"
     ]
-    if plan.log_start_offset and first == plan.log_start_offset:
-        lines.append(
-            f"note: the log begins at offset {first}; what was before it is settled and removed "
-            "(--retain-for of the server keeps it longer)"
-        )
-    if plan.settled is not None:
-        lines.append(f"note: {plan.job.include} messages only, {_as_of(plan.settled)}")
+    lines += _scope_notes(plan)
     if report.excluded:
         lines.append(
             f"note: {report.excluded} offsets between them are left out for good: a later run "
@@ -83,8 +77,7 @@ def plan_text(plan: QueuePlan) -> str:
         f"{rough_size(plan.size_bytes)} of log in {len(plan.pieces)} tasks"
     ]
     lines += [f"  {folder}" for folder in _folders(plan)]
-    if plan.settled is not None:
-        lines.append(f"note: {plan.job.include} messages only, {_as_of(plan.settled)}")
+    lines += _scope_notes(plan)
     for start, end in plan.lost:
         lines.append(f"note: offsets [{start}, {end}) are gone from the log and will be a gap")
     return "\n".join(lines)
@@ -137,6 +130,21 @@ def report_json(report: QueueReport) -> Json:
         "excluded": report.excluded,
         "undecodable": report.undecodable,
     }
+
+
+def _scope_notes(plan: QueuePlan) -> list[str]:
+    """Say what a run does not have, for reasons that are no fault of the log's."""
+    notes = []
+    first = plan.job.ranges[0][0]
+    # Where the output has an earlier part, what lies between would be a loss.
+    if plan.log_start_offset and first == plan.log_start_offset and not plan.job.covered:
+        notes.append(
+            f"note: the log begins at offset {first}; what was before it is settled and removed "
+            "(--retain-for of the server keeps it longer)"
+        )
+    if plan.settled is not None:
+        notes.append(f"note: {plan.job.include} messages only, {_as_of(plan.settled)}")
+    return notes
 
 
 def _folders(plan: QueuePlan) -> list[str]:

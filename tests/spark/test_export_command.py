@@ -70,6 +70,28 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing_behind(
     assert sorted(data.parent.rglob("*")) == before
 
 
+def test_what_was_removed_before_the_first_export_is_told_once(
+    data: Path, without_spark: LocalRunner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queue = store_queue(data, "orders", segment_bytes=4096)
+    queue.append(plain_messages(300), step=10)
+    queue.log.remove_settled(150)
+    start = queue.log.log_start_offset
+    note = f"note: the log begins at offset {start}; what was before it is settled and removed"
+    arguments = ("--queue", "orders", "--out", "out")
+    for options in (("--dry-run",), ()):
+        code, out, _ = export(capsys, *arguments, *options)
+        assert code == 0
+        assert note in out
+    end = queue.log.log_end_offset
+    queue.append(plain_messages(100), step=10)
+    queue.log.remove_settled(end)
+    queue.close()
+    code, out, _ = export(capsys, *arguments)
+    assert code == 0
+    assert "the log begins at" not in out
+
+
 def test_a_plan_as_json_has_ranges_tasks_and_bytes(
     queues: list[StoredQueue], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
