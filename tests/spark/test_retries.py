@@ -27,7 +27,7 @@ def test_a_task_that_fails_once_recovers_and_one_that_always_fails_says_where(
     stored.close()
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
-    store = FailingStore(out, marks, "/job-")
+    store = FailingStore(out, marks, ".parquet")
 
     def run(failures: int) -> None:
         for number in range(failures):
