@@ -86,11 +86,15 @@ def offsets_of(file: BinaryIO, listed: ListedFile) -> Iterator[npt.NDArray[np.in
         for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS, columns=["offset"]):
             yield batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
         return
+    with lines_of(file, listed) as lines:
+        yield np.array([json.loads(line)["offset"] for line in lines], dtype=np.int64)
+
+
+def lines_of(file: BinaryIO, listed: ListedFile) -> io.BufferedReader:
+    """Return the lines of a file of JSON lines, unpacked."""
     packing = _PACKINGS.get(listed.path.rpartition(".")[2])
     # Arrow's stream knows no lines; it would close the file, which is the caller's.
-    unpacked = pa.input_stream(pa.PythonFile(file, "r"), compression=packing)
-    with io.BufferedReader(unpacked) as lines:
-        yield np.array([json.loads(line)["offset"] for line in lines], dtype=np.int64)
+    return io.BufferedReader(pa.input_stream(pa.PythonFile(file, "r"), compression=packing))
 
 
 def _check_bytes(file: BinaryIO, listed: ListedFile) -> None:
