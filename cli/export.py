@@ -151,6 +151,8 @@ def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         raise click.UsageError("write one of --queue and --pattern")
     if values["out"] is None:
         raise click.UsageError("Missing option '--out'.")
+    if not values["out"]:
+        raise click.UsageError("--out is empty: give a directory or s3://bucket/folder")
     if values.pop("prints_submit"):
         _print_spark_submit(ctx, values)
         return 0

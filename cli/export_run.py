@@ -32,8 +32,10 @@ from appendlog.spark.running.masters import check_master
 from appendlog.spark.running.session import spark_session
 from cli.export_bounds import Since
 from cli.export_progress import progress_shown
-from cli.export_summary import ExportSummary, exit_code_of
+from cli.export_summary import ExportSummary, error_text, exit_code_of
+from cli.output_place import check_output_place
 from cli.store_options import reach_stores
+from cli.termination import terminated_like_ctrl_c
 
 if TYPE_CHECKING:
     from appendlog.spark.planning.bounds import Bound
@@ -94,7 +96,7 @@ class ExportFailedError(click.ClickException):
     """An export that did not happen: one line on standard error, and an exit code."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
+        super().__init__(error_text(error))
         # click calls it a ClassVar and reads it from the instance.
         self.exit_code = exit_code_of(error)  # type: ignore[misc]
 
@@ -113,13 +115,14 @@ def run(options: ExportOptions) -> int:
         )
         _check_places(options)
         store = open_store(options.out, reached_by.as_dict())
+        check_output_place(store, options.storage_path)
         wanted = _subscription(options)
         logs = choose_queues(options.storage_path, options.vhost, wanted, reached_by)
     except (AmqplogError, LogError, OSError) as error:
         raise ExportFailedError(error) from error
     summary = ExportSummary(store.url, as_json=options.as_json)
     try:
-        with ExportLeases(options.storage_path, _say) as leases:
+        with terminated_like_ctrl_c(), ExportLeases(options.storage_path, _say) as leases:
             exports = _planned(options, store, logs, leases, summary)
             if exports and not options.is_dry_run:
                 _export(options, settings, exports, summary)

@@ -1,5 +1,6 @@
 """How an export ended: line by line as it goes, or one JSON document; and the exit code."""
 
+import os
 import time
 from typing import Final
 
@@ -42,6 +43,14 @@ def exit_code_of(error: Exception) -> int:
     return EXIT_REFUSED if is_refused else EXIT_FAILED
 
 
+def error_text(error: Exception) -> str:
+    """Return what stopped an export as one line; of a file operation the file, and then why."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename)
+        return f"{name}: {error.strerror}"
+    return " ".join(str(error).split())
+
+
 class ExportSummary:
     """What became of each queue of a run.
 
@@ -82,7 +91,7 @@ class ExportSummary:
         """Tell of a queue of which nothing was exported."""
         code = exit_code_of(error)
         self._codes.append(code)
-        message = " ".join(str(error).split())
+        message = error_text(error)
         click.echo(f"{PROGRAM}: error: {message}", err=True)
         failed = {"status": "failed", "error": message, "exit_code": code}
         self._queues.append({**log_json(log), **failed})

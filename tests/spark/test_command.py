@@ -76,6 +76,32 @@ def test_an_output_that_is_a_file_is_refused(
     assert "mine.parquet" in refused(capsys, "--queue", "flights", "--out", "out")
 
 
+@pytest.mark.parametrize("extra", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("out", "complaint"),
+    [
+        ("", "--out is empty"),
+        ("taken", "taken: is a file, not a directory"),
+        ("taken/lake", "taken is a file, not a directory"),
+        ("data", "the server's own files are in data"),
+        ("./data/lake", "the server's own files are in data"),
+    ],
+)
+def test_a_place_where_nothing_can_be_written_is_refused_before_anything_is_done(
+    stored: StoredQueue,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    out: str,
+    complaint: str,
+    extra: tuple[str, ...],
+) -> None:
+    (tmp_path / "taken").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    said = refused(capsys, "--queue", "flights", "--out", out, *extra)
+    assert complaint in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_range_behind_the_durable_end_is_refused(
     stored: StoredQueue, capsys: pytest.CaptureFixture[str]
 ) -> None:

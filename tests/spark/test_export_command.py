@@ -1,6 +1,8 @@
 """`amqp-server export` with many queues, bounds and choices, up to where Spark would start."""
 
+import errno
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -299,6 +301,42 @@ def test_ctrl_c_is_one_line_and_leaves_nothing_behind(
     assert not list((data / LEASES_FOLDER).iterdir())
     assert not list(Path("out").rglob("*.parquet"))
     assert not list(Path("out").rglob("job-*"))
+
+
+def test_being_terminated_is_what_ctrl_c_is(
+    data: Path,
+    queues: list[StoredQueue],
+    without_spark: LocalRunner,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    terminated: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        terminated.append(number)
+
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        without_spark.before_task = lambda _: signal.raise_signal(signal.SIGTERM)
+        code, out, err = export(capsys, "--queue", "odd", "--out", "out")
+        assert signal.getsignal(signal.SIGTERM) is note
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (code, out, terminated) == (130, "", [])
+    assert err.splitlines()[-1] == "interrupted: nothing was exported"
+    assert not list((data / LEASES_FOLDER).iterdir())
+    assert not list(Path("out").rglob("job-*"))
+
+
+def test_a_file_operation_that_fails_names_the_file_and_why(
+    queues: list[StoredQueue], without_spark: LocalRunner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: FileTask) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/lake/part")
+
+    without_spark.before_task = fail
+    code, _, err = export(capsys, "--queue", "odd", "--out", "out")
+    assert code == 1
+    assert err.splitlines()[-1] == "amqp-server: error: /lake/part: Permission denied"
 
 
 def test_a_terminal_gets_a_bar_with_rate(

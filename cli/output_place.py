@@ -1,0 +1,28 @@
+"""Where an export may write: what can be told of a place before anything is done there."""
+
+from pathlib import Path
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.store import OutputStore
+
+
+def check_output_place(store: OutputStore, storage_path: Path) -> None:
+    """Refuse a directory that is none, or in which the server keeps its own files.
+
+    Object stores are left alone: they say themselves what they refuse.
+
+    Raises:
+        OutputError: Nothing can, or should, be written there.
+    """
+    if not isinstance(store, LocalStore):
+        return
+    place = Path(store.url)
+    nearest = next(path for path in (place, *place.parents) if path.exists())
+    if not nearest.is_dir():
+        below = "" if nearest == place else f"{nearest} "
+        raise OutputError(f"{place}: {below}is a file, not a directory; give another --out")
+    if place.resolve().is_relative_to(storage_path.resolve()):
+        raise OutputError(
+            f"{place}: the server's own files are in {storage_path}; give an --out outside it"
+        )
