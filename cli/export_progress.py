@@ -45,6 +45,9 @@ class _Bar:
             self._bar = self._stack.enter_context(_bar(total))
         rate = self._meter.rate(done)
         self._bar.update(done - self._bar.pos, f"of {rough_size(total)}, {rate}")
+        if done >= total:
+            # Its line ends before the lines that say what came of it.
+            self._stack.close()
 
 
 def _bar(total: int) -> "ProgressBar[str | None]":

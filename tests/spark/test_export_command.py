@@ -342,12 +342,15 @@ def test_a_file_operation_that_fails_names_the_file_and_why(
 def test_a_terminal_gets_a_bar_with_rate(
     queues: list[StoredQueue], without_spark: LocalRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with CliRunner().isolation() as (_, stderr, _):
+    with CliRunner().isolation() as (_, stderr, both):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         assert main(["export", "--queue", "orders.eu", "--out", "out"]) == 0
         shown = stderr.getvalue().decode()
+        lines = both.getvalue().decode().splitlines()
     assert "exporting" in shown
     assert "100%" in shown
+    assert [line for line in lines if "messages, offsets" in line] == [lines[-1]]
+    assert lines[-1].startswith("exported")
     assert "/s" in shown
 
 
