@@ -7,12 +7,13 @@ from typing import Any, Final, TypeVar
 import click
 
 from appendlog import LogError
-from appendlog.spark.errors import AmqplogError
+from appendlog.spark.errors import AmqplogError, OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.manifest import OutputDamagedError
 from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.exporting.tables.table_kinds import open_table
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.ranges import Range
 from cli.control import check_utf8
@@ -66,12 +67,17 @@ def output_refusals() -> Iterator[None]:
 def open_output(
     out: str, queue: str | None, reached_by: StoreOptions
 ) -> tuple[OutputStore, list[Manifests]]:
-    """Return an output, and the manifests of its queues.
+    """Return an output of files, and the manifests of its queues.
 
     Raises:
-        AmqplogError: There is none, or nothing can be there.
+        AmqplogError: There is none, or nothing can be there, or it is a table.
     """
     store = open_store(out, reached_by.as_dict())
+    if table := open_table(store):
+        raise OutputError(
+            f"{store.url}: {table.cleaned_by} removes what killed exports have left in it, for "
+            "it alone knows which files its older versions need"
+        )
     return store, exported_queues(store, queue)
 
 

@@ -9,17 +9,21 @@ import click
 import orjson
 
 from appendlog.spark.errors import OutputError, QueueNotFoundError
+from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.checking.output_status import (
     Lag,
     OutputStatus,
     lag_of,
     output_status,
+    table_status,
 )
+from appendlog.spark.exporting.stores.opening import open_store
+from appendlog.spark.exporting.tables.table_kinds import open_table, queues_in
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import find_queue
 from cli.data_directory import HELP, as_text, shown, shown_bytes
-from cli.export_output import open_output, output_options, output_refusals, shown_ranges
+from cli.export_output import output_options, output_refusals, shown_ranges
 from cli.store_options import reach_stores
 
 COLUMNS: Final = (
@@ -54,14 +58,18 @@ def status(
     *,
     as_json: bool,
 ) -> int:
-    """Show what an output of files has of each queue.
+    """Show what an output has of each queue.
 
-    Read from the last manifest of each: however much there is, it takes no longer.
+    Read from the last manifest of each, or from a table's own log: no row is read.
     """
     with output_refusals():
         reached_by = reach_stores(store_options, out=out, storage_path=storage_path)
-        _, queues = open_output(out, queue, reached_by)
-        rows = [_row(output_status(each), storage_path, reached_by) for each in queues]
+        store = open_store(out, reached_by.as_dict())
+        if table := open_table(store):
+            statuses = table_status(table, queues_in(table, queue))
+        else:
+            statuses = [output_status(each) for each in exported_queues(store, queue)]
+        rows = [_row(each, storage_path, reached_by) for each in statuses]
     if as_json:
         for row in rows:
             click.echo(orjson.dumps(row).decode())
@@ -74,20 +82,20 @@ def status(
 
 
 def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptions) -> Row:
-    last, total = status.last, status.last.total
+    total = status.total
     lag, reason = None, None
     if storage_path is not None:
         lag, reason = _lag(status, storage_path, reached_by)
     return {
-        "queue": as_text(last.queue),
-        "vhost": as_text(last.vhost),
-        "incarnation": str(last.incarnation),
+        "queue": as_text(status.queue),
+        "vhost": as_text(status.vhost),
+        "incarnation": status.incarnation,
         "covered": total.covered,
         "rows": total.rows,
         "size_bytes": total.bytes,
         "files": total.files,
         "exports": total.exports,
-        "manifests": last.number + 1,
+        "manifests": status.manifests,
         "missing": total.missing,
         "corrupt": total.corrupt,
         "excluded": total.excluded,
@@ -105,10 +113,10 @@ def _lag(
 ) -> tuple[Lag | None, str | None]:
     """Return how far it is behind, or why that cannot be said: its queue is gone."""
     try:
-        log = find_queue(storage_path, status.last.vhost, status.last.queue, reached_by)
+        log = find_queue(storage_path, status.vhost, status.queue, reached_by)
         with closing(open_reader(log)) as reader:
             first, end = reader.log_start_offset, reader.log_end_offset
-            return lag_of(status.last, log, first, end), None
+            return lag_of(status, log, first, end), None
     except (QueueNotFoundError, OutputError) as error:
         return None, str(error)
 

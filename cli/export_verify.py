@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,14 +11,18 @@ from typing import Any, Final
 import click
 import orjson
 
-from appendlog.spark.errors import QueueNotFoundError
+from appendlog.spark.errors import OutputError, QueueNotFoundError
 from appendlog.spark.exporting.checking.faults import Fault
 from appendlog.spark.exporting.checking.log_comparison import Comparison, compare_with_log
+from appendlog.spark.exporting.checking.output_queues import exported_queues
+from appendlog.spark.exporting.checking.table_verify import verify_table
 from appendlog.spark.exporting.checking.verify import OnChecked, Proof, verify_queue
 from appendlog.spark.exporting.committing.forgetting import forget_files
 from appendlog.spark.exporting.committing.manifest import ListedFile
 from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.stores.opening import open_store
 from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.exporting.tables.table_kinds import open_table, queues_in
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.queues import find_queue
 from appendlog.spark.planning.ranges import join_ranges, offsets_in
@@ -26,7 +30,6 @@ from cli.data_directory import HELP, as_text, shown, shown_bytes
 from cli.export_output import (
     EXIT_CORRUPT,
     EXIT_DATA_LOSS,
-    open_output,
     output_options,
     output_refusals,
     shown_ranges,
@@ -67,21 +70,20 @@ def verify(
     is_deep: bool,
     forgets: bool,
 ) -> int:
-    """Prove that an output of files is complete, and every file as it was written.
+    """Prove that an output is complete, and every file as it was written.
 
     Rows, and the offsets that are known not to be in the log, add up to the range of offsets;
-    no offset is there twice; every file is there, with the bytes that its task wrote.
+    no offset is there twice; every file is there, with the bytes that its task wrote. Of a Delta
+    or Iceberg table the rows are counted, and compared with what each export has noted in it.
     """
     worst = 0
     with output_refusals():
         reached_by = reach_stores(store_options, out=out, storage_path=storage_path)
-        store, queues = open_output(out, queue, reached_by)
-        for manifests in queues:
-            with _progress(manifests.folder) as on_checked:
-                proof = verify_queue(manifests, is_deep=is_deep, on_checked=on_checked)
+        store = open_store(out, reached_by.as_dict())
+        for proof, manifests in _proofs(store, queue, is_deep=is_deep, forgets=forgets):
             compared = _compare(store, proof, storage_path, reached_by) if storage_path else None
             faults = (*proof.faults, *(compared.faults if compared else ()))
-            forgotten = _forget(manifests, faults) if forgets else ()
+            forgotten = _forget(manifests, faults) if forgets and manifests else ()
             _write(proof, compared, faults, forgotten, as_json=as_json)
             worst = _worst(worst, faults)
     return worst
@@ -94,13 +96,34 @@ def _compare(
         log = find_queue(storage_path, proof.vhost, proof.queue, reached_by)
     except QueueNotFoundError as error:
         return Comparison(0, 0, 0, (), str(error))
-    return compare_with_log(store, proof, log)
+    # Row by row only what has files of its own: a table's may be of many queues.
+    to_compare = replace(proof, is_deep=proof.is_deep and bool(proof.files))
+    return compare_with_log(store, to_compare, log)
 
 
 def _forget(manifests: Manifests, faults: tuple[Fault, ...]) -> tuple[ListedFile, ...]:
     return forget_files(
         manifests, {fault.path for fault in faults if fault.path}, datetime.now(UTC)
     )
+
+
+def _proofs(
+    store: OutputStore, queue: str | None, *, is_deep: bool, forgets: bool
+) -> Iterator[tuple[Proof, Manifests | None]]:
+    if table := open_table(store):
+        if forgets:
+            raise OutputError(
+                f"{store.url}: --forget-damaged is for files, a table only goes forward"
+            )
+        states = queues_in(table, queue)
+        with _progress(store.url) as on_checked:
+            proofs = verify_table(store, table, states, is_deep=is_deep, on_checked=on_checked)
+        yield from ((proof, None) for proof in proofs)
+        return
+    for manifests in exported_queues(store, queue):
+        with _progress(manifests.folder) as on_checked:
+            proof = verify_queue(manifests, is_deep=is_deep, on_checked=on_checked)
+        yield proof, manifests
 
 
 def _worst(worst: int, faults: tuple[Fault, ...]) -> int:

@@ -129,6 +129,10 @@ def test_an_output_in_a_store_comes_back_into_a_queue(
     to = OUTPUT_KINDS[kind].destination(open_store(url, s3.values), stored.location, None)
     planned = plan_queue(stored.storage_path, stored.location, to, request())
     run_all([QueueExport(in_tasks([planned], CORES)[0], to)])
+    (row,) = call(s3.values, "export", "status", "--out", url)
+    assert (row["covered"], row["rows"], row["missing"]) == ([[0, 107]], 100, 7)
+    (proof,) = call(s3.values, "export", "verify", "--out", url, "--deep")
+    assert (proof["is_complete"], proof["files"]) == (True, row["files"])
     with connect(server.address) as client:
         client.open_channel()
         client.declare("restored")

@@ -66,7 +66,7 @@ def compare_with_log(store: OutputStore, proof: Proof, log: QueueLog) -> Compari
         OSError: The log or a file cannot be read.
         LogError: It is no log of this format.
     """
-    if str(log.incarnation) != proof.incarnation:
+    if proof.incarnation not in ("", str(log.incarnation)):
         text = "the queue was deleted and declared again: its log is not that of the output"
         return Comparison(0, 0, 0, (), text)
     reader = open_reader(log)

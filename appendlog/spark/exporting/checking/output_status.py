@@ -1,10 +1,13 @@
 """What an output has of a queue, from its last manifest and one listing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.committing.manifest import Manifest
+from appendlog.spark.exporting.checking.table_totals import total_of
+from appendlog.spark.exporting.committing.manifest import Total
 from appendlog.spark.exporting.committing.manifests import Manifests
+from appendlog.spark.exporting.tables.table_contents import QueueState, TableContents
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import offsets_in, subtract_ranges
 
@@ -31,12 +34,20 @@ class OutputStatus:
     """What an output has of one queue.
 
     Attributes:
-        last: The last manifest; its `total` is the sum of all.
+        vhost: Its virtual host.
+        queue: Its name.
+        incarnation: Of the queue, as text; empty where the output no longer knows it.
+        total: The sum of all exports.
+        manifests: How many there are; of a table, commits that its history has.
         unfinished_files: Files of runs that are not committed: running, or killed.
         unfinished_bytes: Their size.
     """
 
-    last: Manifest
+    vhost: str
+    queue: str
+    incarnation: str
+    total: Total
+    manifests: int
     unfinished_files: int
     unfinished_bytes: int
 
@@ -57,14 +68,46 @@ def output_status(manifests: Manifests) -> OutputStatus:
         for file in job.files
         if job.number >= survey.manifests or file.path in unfinished
     ]
-    return OutputStatus(last, len(sizes), sum(sizes))
+    return OutputStatus(
+        last.vhost,
+        last.queue,
+        str(last.incarnation),
+        last.total,
+        survey.manifests,
+        len(sizes),
+        sum(sizes),
+    )
 
 
-def lag_of(last: Manifest, log: QueueLog, log_start: int, durable_end: int) -> Lag:
+def table_status(table: TableContents, states: Sequence[QueueState]) -> list[OutputStatus]:
+    """Return what a table has of queues.
+
+    Of the files that it does not have only older versions of it know whether they need them, so
+    none is told to be unfinished.
+
+    Raises:
+        OutputError: The table cannot be read.
+    """
+    files = table.files()
+    return [
+        OutputStatus(
+            state.vhost,
+            state.queue,
+            state.incarnation or "",
+            total_of(state, files),
+            len(state.notes),
+            0,
+            0,
+        )
+        for state in states
+    ]
+
+
+def lag_of(status: OutputStatus, log: QueueLog, log_start: int, durable_end: int) -> Lag:
     """Return how far an output is behind the log.
 
     Args:
-        last: Its last manifest.
+        status: Of one queue in it.
         log: Of the queue of the same name.
         log_start: Lowest offset of the log.
         durable_end: End of what is on the disk.
@@ -72,13 +115,14 @@ def lag_of(last: Manifest, log: QueueLog, log_start: int, durable_end: int) -> L
     Raises:
         OutputError: The queue was deleted and declared again since.
     """
-    if last.incarnation != log.incarnation:
+    if status.incarnation not in ("", str(log.incarnation)):
         raise OutputError(
             f"queue {log.queue!r}: its incarnation is {log.incarnation}, that of the output "
-            f"{last.incarnation}: it was deleted and declared again"
+            f"{status.incarnation}: it was deleted and declared again"
         )
-    first = min(log_start, *(start for start, _ in last.total.covered[:1]), log_start)
-    missing = subtract_ranges([(first, durable_end)], last.total.covered)
+    covered = status.total.covered
+    first = min(log_start, *(start for start, _ in covered[:1]), log_start)
+    missing = subtract_ranges([(first, durable_end)], covered)
     offsets = offsets_in(missing)
     lost = offsets_in((start, min(end, log_start)) for start, end in missing if start < log_start)
     return Lag(log_start, durable_end, offsets - lost, lost)

@@ -24,7 +24,12 @@ def app_id(log: QueueLog) -> str:
 
 def queue_id(log: QueueLog) -> str:
     """Return the name under which a table remembers which incarnation of a queue is in it."""
-    return f"amqplog:{clean(log.vhost)}/{clean(log.queue)}"
+    return state_name(clean(log.vhost), clean(log.queue))
+
+
+def state_name(vhost: str, queue: str) -> str:
+    """Return the same of a queue by the names that the rows have."""
+    return f"amqplog:{vhost}/{queue}"
 
 
 def clean(name: str) -> str:

@@ -1,0 +1,39 @@
+"""Which kind of table is in an output, if any."""
+
+from appendlog.spark.errors import OutputError
+from appendlog.spark.exporting.stores.contents import Contents, contents_of
+from appendlog.spark.exporting.stores.store import OutputStore
+from appendlog.spark.exporting.tables.delta_contents import DeltaContents
+from appendlog.spark.exporting.tables.iceberg_contents import IcebergContents
+from appendlog.spark.exporting.tables.table_contents import QueueState, TableContents
+from appendlog.spark.exporting.tables.table_names import clean
+
+
+def open_table(store: OutputStore) -> TableContents | None:
+    """Return the table in an output; None when there is none.
+
+    Raises:
+        LakeMissingError: The library for its kind is not installed.
+        OutputError: It cannot be read.
+    """
+    found = contents_of(store)
+    if found is Contents.DELTA:
+        return DeltaContents(store)
+    return IcebergContents(store) if found is Contents.ICEBERG else None
+
+
+def queues_in(table: TableContents, queue: str | None) -> list[QueueState]:
+    """Return the queues that exports have added to a table.
+
+    Args:
+        table: The table.
+        queue: Only those of this name.
+
+    Raises:
+        OutputError: There is none.
+    """
+    found = [state for state in table.queues() if queue is None or state.queue == clean(queue)]
+    if not found:
+        what = "any queue" if queue is None else f"queue {queue!r}"
+        raise OutputError(f"{table.url}: no export has added {what} to this table")
+    return found
