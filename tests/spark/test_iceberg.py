@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,15 +16,20 @@ from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import OutputChangedError
+from appendlog.spark.exporting.export import QueueExport
+from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
 from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
+from appendlog.spark.exporting.time_partitions import PartitionBy
+from appendlog.spark.planning.bounds import Bound
 from appendlog.spark.planning.queues import QueueLog
 from tests.spark.builders import StoredQueue, all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.killed_tables import kill_export
+from tests.spark.local_exports import CORES, run_all
 from tests.spark.plain_reader import expected_rows, table_rows
 from tests.spark.table_files import export, planned, written
 
@@ -212,3 +218,39 @@ def test_a_kill_at_any_step_leaves_all_or_nothing_and_the_next_run_ends_it(
     if not is_committed:
         export(opened(stored), stored.location, table, [(0, 100)])
     assert has_all(table, stored.location)
+
+
+@pytest.mark.parametrize("by", PartitionBy)
+def test_days_or_hours_are_partitions_that_queries_need_not_name(
+    stored: StoredQueue, table: Path, by: PartitionBy
+) -> None:
+    stored.append(plain_messages(40, first=100), step=60 * 10**9)
+
+    def destination(partition_by: PartitionBy | None) -> IcebergDestination:
+        return IcebergDestination(LocalStore(table), stored.location, partition_by)
+
+    for until in (70, None):
+        to = destination(by)
+        wanted = ExportRequest(
+            until=None if until is None else Bound.at_offset(until), partition_by=by
+        )
+        planned = plan_queue(stored.storage_path, stored.location, to, wanted)
+        run_all([QueueExport(in_tasks([planned], CORES)[0], to)])
+    assert has_all(table, stored.location)
+    (field,) = load(table).spec().fields
+    assert field.name == f"timestamp_{by}"
+    values = {str(file.file.partition[0]) for file in load(table).scan().plan_files()}
+    assert len(values) == len(
+        {time.strftime("%Y%m%d" if by is PartitionBy.DAY else "%Y%m%d%H") for time in times(table)}
+    )
+    some = min(times(table)).strftime("timestamp < '%Y-%m-%dT%H:59:59+00:00'")
+    assert load(table).scan(some).to_arrow().num_rows > 0
+    for other in {None, *PartitionBy} - {by}:
+        with pytest.raises(OutputError, match=f"partitioned by {by}, not by {other or 'nothing'}"):
+            destination(other).covered()
+
+
+def times(table: Path) -> list[datetime]:
+    rows = load(table).scan(selected_fields=("timestamp",)).to_arrow()
+    found: list[datetime] = rows.column("timestamp").to_pylist()
+    return found

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.committing.files_destination import FilesDestination
 from appendlog.spark.exporting.destination import Destination
 from appendlog.spark.exporting.files.file_format import FileFormat
@@ -49,11 +48,7 @@ def _delta(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) 
 
 
 def _iceberg(store: OutputStore, log: QueueLog, partition_by: PartitionBy | None) -> Destination:
-    if partition_by is not None:
-        raise OutputError(
-            "--partition-by is not for --to iceberg: its files are skipped by timestamp"
-        )
-    return IcebergDestination(store, log)
+    return IcebergDestination(store, log, partition_by)
 
 
 OUTPUT_KINDS: Final[Mapping[str, OutputKind]] = MappingProxyType(

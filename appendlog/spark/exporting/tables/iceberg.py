@@ -29,6 +29,7 @@ from appendlog.spark.exporting.destination import (
 from appendlog.spark.exporting.stores.contents import Contents, refuse_other_contents
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
+from appendlog.spark.exporting.tables.iceberg_partitions import check_partitions, partition_new
 from appendlog.spark.exporting.tables.table_files import DATA_FOLDER, commit_note
 from appendlog.spark.exporting.tables.table_names import (
     OtherIncarnationError,
@@ -36,6 +37,7 @@ from appendlog.spark.exporting.tables.table_names import (
     lake_module,
     queue_id,
 )
+from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import Range
 from appendlog.spark.schema.columns import EXPORT_ROWS
@@ -57,16 +59,20 @@ class IcebergDestination:
     Args:
         store: The output, a directory.
         log: Whose messages they are.
+        partition_by: How the table is partitioned, for its whole life.
 
     Raises:
         LakeMissingError: The library is not installed.
         OutputError: The output is no directory.
     """
 
-    def __init__(self, store: OutputStore, log: QueueLog) -> None:
+    def __init__(
+        self, store: OutputStore, log: QueueLog, partition_by: PartitionBy | None = None
+    ) -> None:
         self._errors_of = lake_module("pyiceberg.exceptions")
         self._store = store
         self._log = log
+        self._partition_by = partition_by
         self._table: Table | None = None
         self._end: int | None = None
         self._include: str | None = None
@@ -150,6 +156,8 @@ class IcebergDestination:
         try:
             catalog = open_catalog(self._store, is_to_be_made=False)
             self._table = None if catalog is None else catalog.load_table(TABLE)
+            if self._table is not None:
+                check_partitions(self._table, self._store.url, self._partition_by)
         except self._errors_of.NoSuchTableError:
             self._table = None
 
@@ -190,17 +198,20 @@ class IcebergDestination:
             refuse_other_contents(self._store, Contents.ICEBERG)
             catalog = open_catalog(self._store, is_to_be_made=True)
             assert catalog is not None, "made"
+            creation = catalog.create_table_transaction(
+                TABLE,
+                schema=EXPORT_ROWS.arrow,
+                properties={
+                    "format-version": "2",
+                    f"{_METRICS}.default": "none",
+                    **{f"{_METRICS}.column.{name}": "full" for name in _SKIPPED_BY},
+                },
+            )
+            partition_new(creation, self._partition_by)
             # Another export may create it just now.
-            with suppress(self._errors_of.TableAlreadyExistsError):
-                catalog.create_table(
-                    TABLE,
-                    schema=EXPORT_ROWS.arrow,
-                    properties={
-                        "format-version": "2",
-                        f"{_METRICS}.default": "none",
-                        **{f"{_METRICS}.column.{name}": "full" for name in _SKIPPED_BY},
-                    },
-                )
+            taken = self._errors_of.TableAlreadyExistsError, self._errors_of.CommitFailedException
+            with suppress(*taken):
+                creation.commit_transaction()
             self._open()
         assert self._table is not None, "created, or somebody else has"
         return self._table
