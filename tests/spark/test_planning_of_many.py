@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from appendlog.errors import OffsetOutOfRangeError
+from appendlog.files.filesystem import FileSystem
 from appendlog.reader import LogReader
+from appendlog.spark.planning import settlement
 from appendlog.split_reader import Split
+from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
 from tests.spark import stream_engine
 from tests.spark.builders import plain_messages, store_queue
 from tests.spark.source_reading import partitions_of, reader_of
@@ -94,3 +97,20 @@ def test_a_batch_is_planned_again_when_retention_comes_in_between(
     assert len(reader.partitions({}, end)) == 1
     assert calls() == 2
     reader.stop()
+
+
+def test_the_checkpoint_is_read_once_for_all_queues(
+    many: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[Path]()
+
+    def counted(directory: Path, filesystem: FileSystem) -> CheckpointRecovery:
+        calls.append(directory)
+        return read_checkpoint(directory, filesystem)
+
+    monkeypatch.setattr(settlement, "read_checkpoint", counted)
+    reader = reader_of(many, subscribePattern="q.*", include="unacked")
+    assert len(partitions_of(reader)) == 1
+    assert len(calls) == 1
+    partitions_of(reader)
+    assert len(calls) == 2

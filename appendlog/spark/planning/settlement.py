@@ -18,13 +18,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import SettlementError
 from appendlog.spark.planning.queues import DOCUMENT_BYTES_MAX, QUEUES, QueueLog
 from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 from metadata.document import decode_document
 from metadata.errors import DocumentFormatError
 from metadata.paths import document_path
-from offsets.checkpoint_reading import read_checkpoint
+from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
 from offsets.errors import OffsetsError
 from offsets.queue_checkpoint import decode_checkpoint
 
@@ -112,12 +113,31 @@ class Settled:
         return OffsetChoice(tuple(subtract_ranges([(0, end)], settled.ranges)))
 
 
-def read_settled(storage_path: Path, log: QueueLog) -> Settled:
+class ReadOnce:
+    """The checkpoint of one data directory as of its first use: it has all queues at once."""
+
+    def __init__(self) -> None:
+        self._found: CheckpointRecovery | None = None
+
+    def read(self, storage_path: Path, filesystem: FileSystem) -> CheckpointRecovery:
+        """Return what the checkpoint says, as of the first call.
+
+        Raises:
+            OffsetsError: It is not readable.
+            OSError: A file cannot be read.
+        """
+        if self._found is None:
+            self._found = read_checkpoint(storage_path / OFFSETS_FOLDER, filesystem)
+        return self._found
+
+
+def read_settled(storage_path: Path, log: QueueLog, checkpoint: ReadOnce | None = None) -> Settled:
     """Return what the checkpoint says of a queue. Reads only; the broker may be running.
 
     Args:
         storage_path: The data directory.
         log: Of the queue.
+        checkpoint: Of this data directory, for a plan of several queues.
 
     Raises:
         SettlementError: The queue is a stream, which settles nothing, or the checkpoint cannot
@@ -129,15 +149,15 @@ def read_settled(storage_path: Path, log: QueueLog) -> Settled:
             "each of its groups has a place of its own; all of it can be read"
         )
     try:
-        found = read_checkpoint(storage_path / OFFSETS_FOLDER, log.filesystem)
+        found = (checkpoint or ReadOnce()).read(storage_path, log.filesystem)
     except (OffsetsError, OSError) as error:
         raise SettlementError(f"the checkpoint cannot be read: {error}") from error
     entry = found.entries.get(log.incarnation.bytes)
     written_at_ns = max((_modified_ns(path) for path in found.sources), default=0)
     if entry is None:
         return Settled(found.generation, found.rounds, written_at_ns, ())
-    checkpoint = decode_checkpoint(entry)
-    ranges = join_ranges([(0, checkpoint.ack_floor), *checkpoint.acked_ranges])
+    state = decode_checkpoint(entry)
+    ranges = join_ranges([(0, state.ack_floor), *state.acked_ranges])
     return Settled(found.generation, found.rounds, written_at_ns, tuple(ranges))
 
 

@@ -17,7 +17,7 @@ from appendlog.spark.planning.choosing import choose_queues
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.packing import LogPiece, plan_partitions
 from appendlog.spark.planning.queues import QueueLog
-from appendlog.spark.planning.settlement import Include, OffsetChoice, read_settled
+from appendlog.spark.planning.settlement import Include, OffsetChoice, ReadOnce, read_settled
 from appendlog.spark.source.log_partition import LogPartition
 from appendlog.spark.source.options import GivenOptions, Reading
 from appendlog.spark.source.read_options import OnDamage, ReadOptions, bounds_of, read_options
@@ -116,10 +116,12 @@ def _plan(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
     names = [log.queue for log in logs]
     for bounds in (options.starting, options.ending):
         bounds.check(names)
+    checkpoint = ReadOnce()
     cuts = [
         cut
         for log in logs
-        if wanted.has_topic(_topic(log)) and (cut := _cut(log, options, wanted)) is not None
+        if wanted.has_topic(_topic(log))
+        and (cut := _cut(log, options, wanted, checkpoint)) is not None
     ]
     choices = {cut.log: cut.choice for cut in cuts}
     partitions = plan_partitions(
@@ -143,22 +145,29 @@ def _choices(
     return found
 
 
-def _cut(log: QueueLog, options: BatchOptions, wanted: RowBounds) -> _Cut | None:
+def _cut(
+    log: QueueLog, options: BatchOptions, wanted: RowBounds, checkpoint: ReadOnce
+) -> _Cut | None:
     """Return what of a log is to be read; looked at again when retention comes in between."""
     skips_damage = options.shared.on_damage is not OnDamage.FAILFAST
     for _ in range(_TRIES):
         reader = open_reader(log, skip_damage=skips_damage)
         try:
-            return _cut_once(log, reader, options, wanted)
+            return _cut_once(log, reader, options, wanted, checkpoint)
         except (OffsetOutOfRangeError, FileNotFoundError):
             continue
         finally:
             reader.close()
-    return _cut_once(log, open_reader(log, skip_damage=skips_damage), options, wanted)
+    with open_reader(log, skip_damage=skips_damage) as reader:
+        return _cut_once(log, reader, options, wanted, checkpoint)
 
 
 def _cut_once(
-    log: QueueLog, reader: LogReader, options: BatchOptions, wanted: RowBounds
+    log: QueueLog,
+    reader: LogReader,
+    options: BatchOptions,
+    wanted: RowBounds,
+    checkpoint: ReadOnce,
 ) -> _Cut | None:
     shared = options.shared
     found = resolve_range(
@@ -183,7 +192,7 @@ def _cut_once(
         return None
     choice = None
     if options.include is not Include.ALL:
-        choice = read_settled(shared.storage_path, log).choose(options.include, end)
+        choice = read_settled(shared.storage_path, log, checkpoint).choose(options.include, end)
     return _Cut(log, reader, start, end, choice)
 
 
