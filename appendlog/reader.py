@@ -62,6 +62,9 @@ class LogReader:
         OSError: A file cannot be read.
     """
 
+    _tells_of_lost_ends = True
+    """Whether offsets that `end` promises are read as damage when their segment is gone."""
+
     def __init__(
         self, directory: Path, filesystem: FileSystem | None = None, skip_damage: bool = False
     ) -> None:
@@ -75,6 +78,8 @@ class LogReader:
         self._skip_damage = skip_damage
         self._segments: Sequence[Segment] = ()
         self._names: list[SegmentName] = []
+        # What the footers say, by segment: those without one are not in it.
+        self._stated_ends: dict[SegmentName, int] = {}
         self._durable: DurableEnd | None = None
         names = newest_generations(directory, self._filesystem)
         if names:
@@ -129,7 +134,9 @@ class LogReader:
             low, high = max(first, name.base_offset), min(last, stop)
             if low < high:
                 try:
-                    splits += self._cut(self._segments[at], low, high, split_bytes)
+                    segment = self._segments[at]
+                    known = self._known_end(segment, is_last=is_last)
+                    splits += self._cut(segment, low, high, known, split_bytes)
                 except FileNotFoundError as error:
                     raise OffsetOutOfRangeError(low, stop, max(stop, last)) from error
         return splits
@@ -184,6 +191,9 @@ class LogReader:
         assert self.identity is not None
         durable = read_durable_end(self._filesystem, self.directory, self.identity.incarnation)
         self._durable = durable
+        if durable is not None and names[-1].base_offset < durable.segment_base_offset:
+            # A segment was begun since the listing, or one is gone.
+            names = newest_generations(self.directory, self._filesystem) or names
         if durable is not None:
             names = [name for name in names if name.base_offset <= durable.segment_base_offset]
         self._names = names
@@ -193,6 +203,8 @@ class LogReader:
         self.log_start_offset = names[0].base_offset if names else 0
         if self._segments:
             self.log_end_offset = self._find_end(self._segments[-1], durable)
+            if durable is not None and self._tells_of_lost_ends:
+                self.log_end_offset = max(self.log_end_offset, durable.recovery_point)
 
     def _begin(self, identity: LogIdentity) -> None:
         self.identity = identity
@@ -209,12 +221,31 @@ class LogReader:
     def _look_newest(self, name: SegmentName, *, is_last: bool) -> Segment:
         """Look at a segment, or at what a compaction has made of it since it was listed."""
         try:
-            return self._look_at(name, is_last=is_last)
+            segment = self._look_at(name, is_last=is_last)
         except FileNotFoundError:
             for newer in newest_generations(self.directory, self._filesystem):
                 if newer.base_offset == name.base_offset and newer != name:
-                    return self._look_at(newer, is_last=is_last)
-            raise
+                    segment = self._look_at(newer, is_last=is_last)
+                    break
+            else:
+                raise
+        if segment.is_sealed:
+            self._stated_ends.setdefault(segment.name, segment.end_offset)
+        return segment
+
+    def _known_end(self, segment: Segment, *, is_last: bool) -> int:
+        """Return the offset below which a segment accounts for all offsets, read or not.
+
+        The next one should begin there. The base offset if only its chunks can tell: it has no
+        footer, or is shorter than it was when all of it was on the disk.
+        """
+        durable = self._durable
+        if not is_last or segment.is_sealed or durable is None:
+            default = self.log_end_offset if is_last else segment.base_offset
+            return self._stated_ends.get(segment.name, default)
+        is_whole = durable.segment_base_offset == segment.base_offset
+        is_whole = is_whole and segment.data_bytes >= durable.position
+        return self.log_end_offset if is_whole else segment.base_offset
 
     def _look_at(self, name: SegmentName, *, is_last: bool) -> Segment:
         # Compacted ones are sealed too when an `end` from before speaks of them.
@@ -283,23 +314,35 @@ class LogReader:
         last.data_bytes = max(position, last.header_bytes)
         return end_offset
 
-    def _cut(self, segment: Segment, low: int, high: int, split_bytes: int) -> list[Split]:
-        splits = []
+    def _cut(
+        self, segment: Segment, low: int, high: int, known_end: int, split_bytes: int
+    ) -> list[Split]:
+        splits: list[Split] = []
+
+        def add(position: int, end_position: int, start: int, end: int) -> None:
+            splits.append(self._split(segment, position, end_position, start, end, known_end))
+
         start, position = low, segment.header_bytes
         for entry in self._places.entries(segment):
             if entry.offset <= low:
                 position = entry.position
             elif entry.offset >= high:
-                splits.append(self._split(segment, position, entry.position, start, high))
+                add(position, entry.position, start, high)
                 return splits
             elif entry.position - position >= split_bytes:
-                splits.append(self._split(segment, position, entry.position, start, entry.offset))
+                add(position, entry.position, start, entry.offset)
                 start, position = entry.offset, entry.position
-        splits.append(self._split(segment, position, segment.data_bytes, start, high))
+        add(position, segment.data_bytes, start, high)
         return splits
 
     def _split(
-        self, segment: Segment, position: int, end_position: int, start: int, end: int
+        self,
+        segment: Segment,
+        position: int,
+        end_position: int,
+        start: int,
+        end: int,
+        known_end: int,
     ) -> Split:
         assert self.identity is not None
         return Split(
@@ -310,6 +353,7 @@ class LogReader:
             end,
             segment.header_bytes,
             segment.data_bytes,
+            known_end,
             self.identity.salt,
         )
 

@@ -44,6 +44,8 @@ class Split:
         first_position: Where the first chunk of the segment stands.
         data_bytes: Where its chunks ended, or what of them was on the disk for good, when
             this was planned; nothing behind it is read.
+        known_end_offset: Below it the segment accounts for all offsets, by its footer or the
+            durable end; what lies between it and the end of the split is in no file.
         salt: Of the log.
     """
 
@@ -55,6 +57,7 @@ class Split:
     end_offset: int
     first_position: int
     data_bytes: int
+    known_end_offset: int
     salt: int
 
 
@@ -121,7 +124,7 @@ class SplitReader:
         segment = self._planned(split)
         reader = self._segment_reader(split)
         position, likely_end, is_checked = split.start_position, split.end_position, False
-        offset = split.start_offset
+        offset, known_end = split.start_offset, split.known_end_offset
         while offset < split.end_offset:
             batch = ReadResult(next_offset=offset)
             try:
@@ -145,13 +148,26 @@ class SplitReader:
                 # Compacted, or removed by retention; what is left of it is read on from here.
                 segment = self._successor(split, segment)
                 position, likely_end, is_checked = 0, 0, False
+                known_end = segment.end_offset
                 continue
-            if position >= segment.data_bytes:
-                batch.next_offset = split.end_offset
             _clip(batch, split)
+            if position >= segment.data_bytes:
+                self._end_early(batch, segment, max(batch.next_offset, known_end), split)
             offset = batch.next_offset
             if batch.parts or batch.lost or batch.damaged:
                 yield batch
+
+    def _end_early(self, batch: ReadResult, segment: Segment, known_end: int, split: Split) -> None:
+        """Let a batch end where its split does; what its segment does not account for is lost."""
+        batch.next_offset = split.end_offset
+        if known_end >= split.end_offset:
+            return
+        reason = "the segment ends here, and the next one does not go on where it ended"
+        self._on_damage(segment.path, segment.data_bytes, known_end, reason)
+        batch.lost.append((known_end, split.end_offset))
+        place = segment.data_bytes
+        end = DamagedRange(segment.path.name, place, place, reason, known_end, split.end_offset)
+        batch.damaged = [*batch.damaged, end]
 
     def damaged_bytes(self, damage: DamagedRange, max_bytes: int) -> bytes:
         """Return the first bytes of a damaged range; fewer where the file is shorter by now.

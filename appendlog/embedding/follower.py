@@ -28,6 +28,8 @@ class LogFollower(LogReader):
         UnsupportedFormatError: As for `LogReader`, and so on.
     """
 
+    _tells_of_lost_ends = False  # it waits there: they may come back, and are read then
+
     def __init__(
         self, directory: Path, filesystem: FileSystem | None = None, skip_damage: bool = True
     ) -> None:

@@ -1,4 +1,5 @@
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -228,3 +229,51 @@ def test_a_log_whose_first_segment_is_beginning_reads_as_empty_beside_its_end_fi
     append(log, 0, 5, sync=False)
     (tmp_path / "00000000000000000000.log").write_bytes(b"")
     assert found(LogReader(tmp_path)) == {}
+
+
+def cut_at_a_chunk(path: Path) -> None:
+    """Take the last chunks of a segment and its footer off."""
+    data = path.read_bytes()
+    starts = [at for at in range(len(data)) if data.startswith(b"AQLC", at)]
+    path.write_bytes(data[: starts[2]])
+
+
+SHORTENINGS: dict[str, Callable[[Path], object]] = {
+    "removed": Path.unlink,
+    "empty": lambda path: path.write_bytes(b""),
+    "within the header": lambda path: path.write_bytes(path.read_bytes()[:30]),
+    "behind the header": lambda path: path.write_bytes(path.read_bytes()[: header_bytes(path)]),
+    "between two chunks": cut_at_a_chunk,
+}
+
+
+def header_bytes(path: Path) -> int:
+    return path.read_bytes().index(b"AQLC")
+
+
+@pytest.mark.parametrize("place", ["middle", "last"])
+@pytest.mark.parametrize("how", SHORTENINGS)
+def test_a_segment_that_is_gone_or_cut_off_is_damage(tmp_path: Path, how: str, place: str) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=1_500)
+    append(log, 0, 100, step=5)
+    log.close()
+    segments = sorted(tmp_path.glob("*.log"))
+    assert len(segments) > 4
+    victim = segments[2] if place == "middle" else segments[-1]
+    whole = found(LogReader(tmp_path))
+    SHORTENINGS[how](victim)
+    for path in tmp_path.glob("*.index"):
+        path.unlink()
+    with pytest.raises(CorruptRecordError):
+        found(LogReader(tmp_path))
+    reader = LogReader(tmp_path, skip_damage=True)
+    results = list(reader.read())
+    there = {offset for result in results for offset in result.offsets}
+    lost = {
+        offset for result in results for low, high in result.lost for offset in range(low, high)
+    }
+    assert there | lost == set(whole)
+    assert not there & lost
+    assert lost
+    told = [damage for result in results for damage in result.damaged]
+    assert sum(damage.end_offset - damage.start_offset for damage in told) == len(lost)

@@ -17,7 +17,7 @@ LOG = QueueLog("/", "q", UUID(int=7), Path("nowhere"))
 
 
 def piece(size_bytes: int) -> LogPiece:
-    return LogPiece(LOG, Split(0, 0, 100, 100 + size_bytes, 0, 1, 100, 1 << 30, 7))
+    return LogPiece(LOG, Split(0, 0, 100, 100 + size_bytes, 0, 1, 100, 1 << 30, 1, 7))
 
 
 @given(st.lists(st.integers(0, 50)), st.integers(1, 100))
