@@ -260,14 +260,15 @@ def test_a_segment_that_is_gone_or_cut_off_is_damage(tmp_path: Path, how: str, p
     segments = sorted(tmp_path.glob("*.log"))
     assert len(segments) > 4
     victim = segments[2] if place == "middle" else segments[-1]
-    whole = found(LogReader(tmp_path))
+    with LogReader(tmp_path) as reader:
+        whole = found(reader)
     SHORTENINGS[how](victim)
     for path in tmp_path.glob("*.index"):
         path.unlink()
-    with pytest.raises(CorruptRecordError):
-        found(LogReader(tmp_path))
-    reader = LogReader(tmp_path, skip_damage=True)
-    results = list(reader.read())
+    with LogReader(tmp_path) as reader, pytest.raises(CorruptRecordError):
+        found(reader)
+    with LogReader(tmp_path, skip_damage=True) as reader:
+        results = list(reader.read())
     there = {offset for result in results for offset in result.offsets}
     lost = {
         offset for result in results for low, high in result.lost for offset in range(low, high)

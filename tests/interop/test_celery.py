@@ -66,7 +66,7 @@ class TestTasks:
 
     def test_tasks_for_later_do_not_hold_up_those_for_now(self) -> None:
         """The worker raises its running consumer's prefetch limit for each task that waits."""
-        later = [add.apply_async((number, 0), countdown=3) for number in range(10)]
+        later = [add.apply_async((number, 0), countdown=10) for number in range(10)]
         assert add.delay(1, 1).get(timeout=SECONDS_MAX) == 2
         assert not any(result.ready() for result in later)
         assert [result.get(timeout=SECONDS_MAX) for result in later] == list(range(10))

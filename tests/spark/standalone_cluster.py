@@ -24,8 +24,10 @@ class Daemon:
 
     def __init__(self, kind: str, *arguments: str, directory: Path) -> None:
         directory.mkdir()
+        # Its workers have nothing of ours, so they cannot be asked to have it compiled.
+        not_theirs = ("SPARK_", "AMQP_SERVER_")
         environment = {
-            name: text for name, text in os.environ.items() if not name.startswith("SPARK_")
+            name: text for name, text in os.environ.items() if not name.startswith(not_theirs)
         }
         environment |= {
             "SPARK_HOME": str(_HOME),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from appendlog.spark.errors import MasterError, SparkConfError
 from appendlog.spark.running.configuration import (
@@ -50,6 +51,8 @@ def test_executors_are_told_the_address_that_leads_to_this_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    # A Spark that another test has started would lend its settings as defaults.
+    monkeypatch.setattr(SparkContext, "_jvm", None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         # The first of two is gone: the second answers.
         master = f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}"
