@@ -178,7 +178,7 @@ def _adjust(scale: Scale, **given: Any) -> Scale:  # noqa: ANN401 - each has the
 
 def _reach(url: BrokerUrl, pid: int | None) -> Starter:
     """Give a starter for a broker that runs already."""
-    return lambda _directory, _workload: nullcontext(RunningBroker(URL_BROKER, url, pid))
+    return lambda _directory, _ring_slots: nullcontext(RunningBroker(URL_BROKER, url, pid))
 
 
 def _print_bounds(body_bytes: int) -> None:

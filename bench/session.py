@@ -88,7 +88,7 @@ class Session:
             prefix="bench-", dir=self.data_parent, ignore_cleanup_errors=True
         )
         path = Path(stack.enter_context(directory))
-        return stack.enter_context(self.starters[name](path, workload))
+        return stack.enter_context(self.starters[name](path, workload.ring_slots))
 
     def _run_once(self, broker: RunningBroker, workload: Workload) -> Measurement:
         scale = self.scale

@@ -1,0 +1,78 @@
+"""The rows of the benchmark table and the experiments that fill them."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from bench.our_server import start_our_server
+from bench.rows.effort import FULL, QUICK_EFFORT, Effort
+from bench.rows.experiment import Experiment
+from bench.rows.table import EXPERIMENTS, ROWS
+from bench.startable_broker import StartableBroker
+
+TINY = Effort(seconds=0.2, warm_up_seconds=0.05, share=0.0004, is_quick=True)
+
+
+def test_each_row_is_filled_by_one_experiment() -> None:
+    filled = Counter(row.key for experiment in EXPERIMENTS for row in experiment.rows)
+
+    assert filled == Counter({row.key: 1 for row in ROWS})
+    assert len({experiment.name for experiment in EXPERIMENTS}) == len(EXPERIMENTS)
+
+
+def test_each_row_has_a_bar_and_what_it_is_compared_with_is_measured() -> None:
+    for experiment in EXPERIMENTS:
+        for row in experiment.rows:
+            assert row.bar is not None or row.ratio_bar is not None
+            assert row.ratio_bar is None or experiment.rabbitmq_seconds is not None
+
+
+def test_lower_figures_reach_a_bar_where_lower_is_better() -> None:
+    rows = {row.key: row for row in ROWS}
+
+    assert rows["latency-p99"].reaches(0.5, 0.5)
+    assert not rows["latency-p99"].reaches(0.51, 0.5)
+    assert rows["transient"].reaches(12.1, 12)
+    assert not rows["transient"].reaches(11.9, 12)
+
+
+def test_an_effort_gives_its_part_of_a_count() -> None:
+    assert FULL.count(5_000_000) == 5_000_000
+    assert FULL.for_slower(0.1).count(5_000_000) == 500_000
+    assert QUICK_EFFORT.for_slower(0.1).count(1_000, least=100) == 100
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartableBroker]:
+    # Interpreted: the test must also run where the kernels are not compiled.
+    with StartableBroker(
+        "ours",
+        lambda directory: start_our_server("ours", directory, is_pure=True),
+        tmp_path_factory.mktemp("servers"),
+    ) as startable:
+        yield startable
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
+def test_each_experiment_fills_its_rows_and_loses_nothing(
+    broker: StartableBroker, experiment: Experiment
+) -> None:
+    findings = experiment.run(broker, TINY)
+
+    assert findings.lost == 0
+    assert set(findings.values) == {row.key for row in experiment.rows}
+    assert all(value > 0 for value in findings.values.values())
+    json.dumps(dict(findings.details))
+
+
+@pytest.mark.interop
+def test_what_an_experiment_starts_beside_the_one_that_stays_up_is_another_server(
+    broker: StartableBroker,
+) -> None:
+    staying = broker.running()
+    with broker.start() as other:
+        assert other.pid != staying.pid
+        assert broker.running() is staying
