@@ -10,6 +10,7 @@ from bench.amqp_frames import (
     publish_prefix,
 )
 from bench.message_body import (
+    BLOCK_MESSAGES_MAX,
     BLOCK_PART,
     BODY_BYTES_MAX,
     BODY_BYTES_MIN,
@@ -23,7 +24,7 @@ WRITE_BYTES: Final = 65_536
 class PublishBlock:
     """The frames of a fixed number of publishes to one queue, through the default exchange.
 
-    Between two blocks, only 16 bytes of each message change, and they are the same in all messages
+    Between two blocks, only 12 bytes of each message change, and they are the same in all messages
     of the block. So a block is the bytes between these places, joined by them: one call, at the
     speed of a copy (20 ns a message), instead of a patch for each message.
 
@@ -50,14 +51,19 @@ class PublishBlock:
             body_bytes: Size of a body; BODY_BYTES_MIN to BODY_BYTES_MAX.
             persistent: Whether the messages are.
             publisher: Number of this publisher, written into each message.
-            block_messages: Publishes in a block, from 1; None for as many as 64 KiB hold.
+            block_messages: Publishes in a block, from 1 to BLOCK_MESSAGES_MAX; None for as many as
+                64 KiB hold.
 
         Raises:
-            ValueError: `body_bytes` is out of range.
+            ValueError: `body_bytes` or `block_messages` is out of range.
         """
         if not BODY_BYTES_MIN <= body_bytes <= BODY_BYTES_MAX:
             raise ValueError(
                 f"a body of {body_bytes} bytes; at least {BODY_BYTES_MIN}, at most {BODY_BYTES_MAX}"
+            )
+        if block_messages is not None and not 1 <= block_messages <= BLOCK_MESSAGES_MAX:
+            raise ValueError(
+                f"{block_messages} messages in a block; at least 1, at most {BLOCK_MESSAGES_MAX}"
             )
         prefix = publish_prefix(channel, "", queue, body_bytes, persistent)
         body_frame = frame(BODY, channel, bytes(body_bytes))

@@ -57,11 +57,11 @@ def test_a_block_fills_one_write_and_is_no_larger() -> None:
 def test_all_blocks_have_the_same_size_and_differ_in_number_and_stamp_only() -> None:
     block = PublishBlock(1, "bench", body_bytes=BODY_BYTES_MIN, block_messages=4)
 
-    first, last = block.encode(0, 0), block.encode(2**64 - 1, 2**63 - 1)
+    first, last = block.encode(0, 0), block.encode(2**32 - 1, 2**63 - 1)
 
     assert len(first) == len(last)
     differing = [place for place, octet in enumerate(first) if octet != last[place]]
-    assert len(differing) == 4 * 16
+    assert len(differing) == 4 * 12
 
 
 def test_a_message_larger_than_a_write_is_a_block_of_its_own() -> None:
@@ -72,3 +72,13 @@ def test_a_message_larger_than_a_write_is_a_block_of_its_own() -> None:
 def test_a_body_that_cannot_be_numbered_or_needs_two_frames_is_refused(body_bytes: int) -> None:
     with pytest.raises(ValueError, match=f"a body of {body_bytes} bytes"):
         PublishBlock(1, "bench", body_bytes=body_bytes)
+
+
+@pytest.mark.parametrize("block_messages", [0, 2**16 + 1])
+def test_a_block_whose_messages_cannot_be_told_apart_is_refused(block_messages: int) -> None:
+    with pytest.raises(ValueError, match=f"{block_messages} messages in a block"):
+        PublishBlock(1, "bench", body_bytes=128, block_messages=block_messages)
+
+
+def test_a_body_may_have_sixteen_bytes() -> None:
+    assert BODY_BYTES_MIN == 16

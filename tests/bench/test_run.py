@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from bench.command import main
+from bench.message_body import BODY_BYTES_MIN
 from bench.our_server import start_our_server
 from bench.run import run_workload
 from bench.running_broker import RunningBroker
@@ -44,6 +46,16 @@ def test_each_workload_loses_nothing(broker: RunningBroker, workload: Workload) 
     assert (measurement.latency is not None) == (workload.name == "latency")
     assert (measurement.rss_anon_bytes_backlog is not None) == (workload.name == "backlog")
     assert measurement.peak_rss_bytes
+
+
+@pytest.mark.parametrize("name", ["transient", "durable", "latency"])
+def test_the_smallest_bodies_are_told_apart_too(broker: RunningBroker, name: str) -> None:
+    scale = replace(TINY, body_bytes=BODY_BYTES_MIN)
+
+    measurement = run_workload(broker.url, broker.pid, WORKLOADS[name], scale)
+
+    assert measurement.lost == 0
+    assert measurement.received == measurement.published > 0
 
 
 def test_the_soak_tells_its_progress(broker: RunningBroker) -> None:
