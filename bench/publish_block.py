@@ -1,5 +1,6 @@
 """Many publishes in one buffer: encoded once, numbered anew for each write."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from bench.amqp_frames import (
@@ -22,7 +23,7 @@ WRITE_BYTES: Final = 65_536
 
 
 class PublishBlock:
-    """The frames of a fixed number of publishes to one queue, through the default exchange.
+    """The frames of a fixed number of publishes to one exchange: the default one, if none is named.
 
     Between two blocks, only 12 bytes of each message change, and they are the same in all messages
     of the block. So a block is the bytes between these places, joined by them: one call, at the
@@ -42,36 +43,51 @@ class PublishBlock:
         persistent: bool = False,
         publisher: int = 0,
         block_messages: int | None = None,
+        exchange: str = "",
+        routing_keys: Sequence[str] = (),
     ) -> None:
         """Encode the frames.
 
         Args:
             channel: Channel to publish on.
-            queue: Name of the queue.
+            queue: Routing key: the name of a queue, in the default exchange.
             body_bytes: Size of a body; BODY_BYTES_MIN to BODY_BYTES_MAX.
             persistent: Whether the messages are.
             publisher: Number of this publisher, written into each message.
             block_messages: Publishes in a block, from 1 to BLOCK_MESSAGES_MAX; None for as many as
                 64 KiB hold.
+            exchange: Name of the exchange.
+            routing_keys: Routing keys instead of `queue`, all of one length: that of each publish
+                of a block, which has as many as there are keys.
 
         Raises:
-            ValueError: `body_bytes` or `block_messages` is out of range.
+            ValueError: `body_bytes` or `block_messages` is out of range, or keys differ in length.
         """
         if not BODY_BYTES_MIN <= body_bytes <= BODY_BYTES_MAX:
             raise ValueError(
                 f"a body of {body_bytes} bytes; at least {BODY_BYTES_MIN}, at most {BODY_BYTES_MAX}"
             )
+        if routing_keys:
+            block_messages = len(routing_keys)
         if block_messages is not None and not 1 <= block_messages <= BLOCK_MESSAGES_MAX:
             raise ValueError(
                 f"{block_messages} messages in a block; at least 1, at most {BLOCK_MESSAGES_MAX}"
             )
-        prefix = publish_prefix(channel, "", queue, body_bytes, persistent)
+        prefixes = [
+            publish_prefix(channel, exchange, key, body_bytes, persistent)
+            for key in routing_keys or (queue,)
+        ]
+        if len({len(prefix) for prefix in prefixes}) > 1:
+            raise ValueError("routing keys of one block that differ in length")
         body_frame = frame(BODY, channel, bytes(body_bytes))
-        head = prefix + body_frame[: FRAME_OVERHEAD_BYTES - 1]
+        start = body_frame[: FRAME_OVERHEAD_BYTES - 1]
         tail = bytes(body_bytes - FIELDS_BYTES) + bytes((FRAME_END,))
-        self.message_bytes = len(prefix) + len(body_frame)
+        self.message_bytes = len(prefixes[0]) + len(body_frame)
         self.block_messages = block_messages or max(1, WRITE_BYTES // self.message_bytes)
-        heads = [head + FIXED_PART.pack(publisher, i) for i in range(self.block_messages)]
+        heads = [
+            prefixes[i % len(prefixes)] + start + FIXED_PART.pack(publisher, i)
+            for i in range(self.block_messages)
+        ]
         self._between = [heads[0], *(tail + each for each in heads[1:]), tail]
 
     def encode(self, block: int, stamp_ns: int) -> bytes:

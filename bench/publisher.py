@@ -10,6 +10,7 @@ from bench.broker_url import BrokerUrl
 from bench.confirm_window import ConfirmWindow
 from bench.connection import Connection
 from bench.errors import BenchError
+from bench.pace import Pace
 from bench.publish_block import PublishBlock
 from bench.worker import Counters, StartLine
 
@@ -24,13 +25,15 @@ class PublishOrder:
 
     Attributes:
         url: The broker.
-        queue: Name of a queue that is there.
+        queue: Routing key: the name of a queue that is there, for the default exchange.
         body_bytes: Size of each body.
         persistent: Whether messages are.
         count: Messages to send; None to send for `seconds`.
         seconds: How long to send when there is no count.
         confirm_window: Most publishes without an answer; 0 for none confirmed at all.
         rate_per_second: Messages a second; 0 for as fast as the broker takes them.
+        exchange: Name of an exchange that is there.
+        routing_keys: Routing keys of the messages in turn, instead of `queue`; of one length.
     """
 
     url: BrokerUrl
@@ -41,6 +44,8 @@ class PublishOrder:
     seconds: float = 0.0
     confirm_window: int = 0
     rate_per_second: int = 0
+    exchange: str = ""
+    routing_keys: tuple[str, ...] = ()
 
     @property
     def block_messages(self) -> int:
@@ -62,6 +67,8 @@ class PublishOrder:
             body_bytes=self.body_bytes,
             persistent=self.persistent,
             block_messages=block_messages,
+            exchange=self.exchange,
+            routing_keys=self.routing_keys,
         )
 
 
@@ -79,6 +86,8 @@ class PublishResult:
         cpu_seconds: CPU that the publisher used.
         late_ns_max: For a fixed rate: how late the latest write was; a large one is either a
             broker that reads slowly or a machine too busy to keep time.
+        confirm_latencies_ns: For a fixed rate with confirms: the time from the moment when a block
+            was due to the answer to all of it.
     """
 
     published: int
@@ -88,6 +97,7 @@ class PublishResult:
     end_ns: int
     cpu_seconds: float
     late_ns_max: int = 0
+    confirm_latencies_ns: tuple[int, ...] = ()
 
 
 def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> PublishResult:
@@ -105,9 +115,10 @@ def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> P
         _sharpen_timers()
         start_line.wait()
         start_ns = time.monotonic_ns()
-        late_ns_max = 0
+        pace = Pace(connection, block, window)
         if order.rate_per_second:
-            late_ns_max = _publish_paced(connection, block, order, counters)
+            count = order.count or int(order.seconds * order.rate_per_second)
+            pace.publish(count, order.rate_per_second, counters)
         elif window:
             _publish_confirmed(connection, block, order, counters, window)
         else:
@@ -125,7 +136,8 @@ def publish(start_line: StartLine, order: PublishOrder, counters: Counters) -> P
             start_ns=start_ns,
             end_ns=end_ns,
             cpu_seconds=start_line.cpu_seconds(),
-            late_ns_max=late_ns_max,
+            late_ns_max=pace.late_ns_max,
+            confirm_latencies_ns=tuple(pace.confirm_latencies_ns),
         )
 
 
@@ -170,29 +182,6 @@ def _publish_confirmed(
         window.feed(connection.receive())
     if window.settled > published:
         raise BenchError(f"{window.settled} confirms for {published} publishes")
-
-
-def _publish_paced(
-    connection: Connection, block: PublishBlock, order: PublishOrder, counters: Counters
-) -> int:
-    """Send a block a tick, and return how late the latest was, in ns.
-
-    Each message is stamped with the moment when it was due, not when it was sent: a publisher held
-    up by the broker must not hide the delay (coordinated omission).
-    """
-    tick_ns = block.block_messages * 1_000_000_000 // order.rate_per_second
-    count = order.count or int(order.seconds * order.rate_per_second)
-    start_ns = time.monotonic_ns() + tick_ns
-    late_ns_max = 0
-    for number in range(-(-count // block.block_messages)):
-        due_ns = start_ns + number * tick_ns
-        wait_ns = due_ns - time.monotonic_ns()
-        if wait_ns > 0:
-            time.sleep(wait_ns / 1e9)
-        connection.send(block.encode(number, due_ns))
-        counters.published.value = (number + 1) * block.block_messages
-        late_ns_max = max(late_ns_max, time.monotonic_ns() - due_ns)
-    return late_ns_max
 
 
 def _sharpen_timers() -> None:
