@@ -89,7 +89,14 @@ class DeliveryLayout:
             offset_position=_find_offset(header.payload, sizes[0] + _METHOD_START),
         )
 
-    def check(self, octets: memoryview, position: int, place: int, block_messages: int) -> None:
+    def check(
+        self,
+        octets: memoryview,
+        position: int,
+        place: int,
+        block_messages: int,
+        number: int | None = None,
+    ) -> None:
         """Check that the delivery at a position is the one that its place in the stream calls for.
 
         For a single publisher and a single consumer, whose messages must come in order: whatever
@@ -100,6 +107,7 @@ class DeliveryLayout:
             position: Where the delivery starts.
             place: How many deliveries of the stream stand before it.
             block_messages: Messages in a block of the publisher.
+            number: Number of the message that belongs there; None for the same as the place.
 
         Raises:
             BrokenRhythmError: It is another message, or no delivery.
@@ -113,7 +121,7 @@ class DeliveryLayout:
             or octets[end - 1] != FRAME_END
             or tag != place + 1
             or publisher != 0
-            or block * block_messages + index != place
+            or block * block_messages + index != (place if number is None else number)
         ):
             raise BrokenRhythmError(
                 place,

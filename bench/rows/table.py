@@ -5,7 +5,13 @@ from typing import Final
 
 from bench.measurement import Measurement
 from bench.rows.experiment import Experiment
+from bench.rows.fanout import FANOUT
+from bench.rows.get_loop import GETS
+from bench.rows.many_clients import MANY_CLIENTS
+from bench.rows.pika_pair import PIKA
 from bench.rows.row import Row
+from bench.rows.single_acks import SINGLE_ACKS
+from bench.rows.topic import TOPIC
 from bench.rows.workload_experiment import WorkloadExperiment
 from bench.workloads import WORKLOADS
 
@@ -106,6 +112,8 @@ LATENCY_P999: Final = Row(
     decimals=2,
 )
 
+_MANY_CLIENTS_AND_ROUTES: Final = (MANY_CLIENTS, FANOUT, TOPIC, SINGLE_ACKS, GETS, PIKA)
+
 ROWS: Final[tuple[Row, ...]] = (
     TRANSIENT,
     ACKS,
@@ -117,6 +125,7 @@ ROWS: Final[tuple[Row, ...]] = (
     TRANSIENT_CPU,
     TRANSIENT_RSS,
     BACKLOG_RSS,
+    *(row for experiment in _MANY_CLIENTS_AND_ROUTES for row in experiment.rows),
     LATENCY_P99,
     LATENCY_P999,
 )
@@ -198,6 +207,7 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
         seconds=15,
         rabbitmq_seconds=40,
     ),
+    *_MANY_CLIENTS_AND_ROUTES,
     Experiment(
         "latency",
         (LATENCY_P99, LATENCY_P999),
