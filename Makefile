@@ -4,7 +4,9 @@
 #   demo         the whole way, from a publish to rows counted by Spark
 #   lint types test      formatting and rules; mypy --strict; every test
 #   conformance  every feature on the wire; AMQP_URL=amqp://... tests that broker instead of ours
-#   interop crash bench      parts of the tests alone; the benchmarks
+#   interop crash      parts of the tests alone
+#   bench        the benchmark table beside RabbitMQ, half an hour, kept in bench/results/
+#   bench-quick  the same roughly, in two minutes
 #   check        lint, types, test
 #   check-long   check, and then what takes hours
 
@@ -22,7 +24,7 @@ NODE := tests/interop/node
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd)
 
-.PHONY: setup demo lint types test conformance interop crash bench check check-long java tools node
+.PHONY: setup demo lint types test conformance interop crash bench bench-quick check check-long java tools node
 
 setup: $(COMPILED)
 
@@ -74,7 +76,10 @@ crash: setup
 	$(BIN)/python -m pytest tests/crash
 
 bench: setup
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench table --results bench/results
+
+bench-quick: setup
+	$(BIN)/python -m bench table --quick
 
 # One after the other, whatever -j says: the tests' closing line comes last.
 check: setup

@@ -4,13 +4,13 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from bench.bounds import measure_consumer, measure_publisher
 from bench.broker_url import BrokerUrl
@@ -18,36 +18,17 @@ from bench.brokers import OURS, RABBITMQ, STARTERS, Starter
 from bench.errors import BenchError
 from bench.machine import Machine
 from bench.message_body import BODY_BYTES_MAX, BODY_BYTES_MIN
+from bench.option_types import Names
 from bench.report import format_table, to_json
 from bench.running_broker import RunningBroker
 from bench.session import Outcome, Session
+from bench.table.command import table
 from bench.workloads import DEFAULT_WORKLOADS, QUICK, WORKLOADS, Scale
 
 URL_BROKER: Final = "url"
 
 _BOUND_SECONDS: Final = 2.0
 _BOUND_RUNS: Final = 5
-
-
-class _Names(click.ParamType[list[str]]):
-    """Names from a list, separated by commas."""
-
-    name = "NAME,..."
-
-    def __init__(self, known: Sequence[str]) -> None:
-        self._known = known
-
-    def convert(
-        self, value: str | list[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[str]:
-        """Split and check the names."""
-        if not isinstance(value, str):
-            return value
-        names = [name.strip() for name in value.split(",") if name.strip()]
-        unknown = [name for name in names if name not in self._known]
-        if unknown or not names:
-            self.fail(f"{', '.join(unknown) or 'no name'}; there are {', '.join(self._known)}")
-        return names
 
 
 class _Url(click.ParamType[BrokerUrl]):
@@ -67,16 +48,19 @@ class _Url(click.ParamType[BrokerUrl]):
             self.fail(str(error))
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.option(
     "--workloads",
-    type=_Names(list(WORKLOADS)),
+    type=Names(list(WORKLOADS)),
     default=",".join(DEFAULT_WORKLOADS),
     help="What to run; see docs/benchmarks.md.",
 )
 @click.option(
     "--brokers",
-    type=_Names(list(STARTERS)),
+    type=Names(list(STARTERS)),
     help=f"Brokers to start and measure in turn.  [default: {OURS},{RABBITMQ}; none with --url]",
 )
 @click.option("--url", type=_Url(), help="A running broker to measure as well: amqp://...")
@@ -113,7 +97,9 @@ class _Url(click.ParamType[BrokerUrl]):
     help="File for all figures of all runs.",
 )
 @click.option("--bounds", is_flag=True, help="Measure the generator itself, and nothing else.")
+@click.pass_context
 def main(
+    context: click.Context,
     workloads: list[str],
     brokers: list[str] | None,
     url: BrokerUrl | None,
@@ -134,7 +120,11 @@ def main(
     """Measure AMQP 0-9-1 brokers: ours beside RabbitMQ, or any by its URL.
 
     The exit status is 1 when a figure does not count: messages lost, a standstill, or a failure.
+    `table` measures all rows of the benchmark table, and says which of them reach their bars.
     """
+    if context.invoked_subcommand:
+        _refuse_options(context)
+        return
     scale = _adjust(
         QUICK if quick else Scale(),
         seconds=seconds,
@@ -171,6 +161,13 @@ def main(
         sys.exit(1)
 
 
+def _refuse_options(context: click.Context) -> None:
+    """Refuse options that stand before a command's name: they are not the command's."""
+    for name in context.params:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} belongs behind the command's name")
+
+
 def _adjust(scale: Scale, **given: Any) -> Scale:  # noqa: ANN401 - each has the type of its field
     """Give a scale with what was said on the command line instead of its own."""
     return replace(scale, **{name: value for name, value in given.items() if value is not None})
@@ -191,3 +188,6 @@ def _print_bounds(body_bytes: int) -> None:
             f"{name}: {bound.messages_per_second:,.0f} msg/s of {body_bytes} bytes, "
             f"{bound.cpu_seconds_per_million:.3f} s CPU per million"
         )
+
+
+main.add_command(table)

@@ -99,6 +99,11 @@ def process_tree(pid: int) -> list[int]:
     return tree
 
 
+def machine_cpu_seconds() -> float:
+    """Say how long all cores were busy since the machine started; 0 where there is no `/proc`."""
+    return _machine_ticks() / _CLOCK_TICKS
+
+
 def _stat_fields(pid: int) -> list[str]:
     """Fields of `/proc/PID/stat` after the name, which may hold blanks; [0] is the state."""
     text = _try_read(_PROC / str(pid) / "stat")

@@ -58,6 +58,11 @@ def start_rabbitmq(
         yield RunningBroker(name, url, process.pid)
 
 
+def is_rabbitmq_installed() -> bool:
+    """Whether there is a RabbitMQ to start."""
+    return any(shutil.which(program) for program in _SERVER_SCRIPTS)
+
+
 @contextmanager
 def _port_mapper(
     name: str, epmd: str, port: int, environment: dict[str, str], directory: Path

@@ -1,5 +1,6 @@
 """Runs one workload against one broker: two worker processes, a clean queue, one measurement."""
 
+from collections.abc import Callable
 from typing import Final
 
 from bench.broker_url import BrokerUrl
@@ -26,6 +27,7 @@ def run_workload(
     workload: Workload,
     scale: Scale,
     progress: Progress | None = None,
+    look: Callable[[Counters], None] | None = None,
 ) -> Measurement:
     """Run a workload once, on a queue of its own that is gone afterwards.
 
@@ -35,6 +37,7 @@ def run_workload(
         workload: What to run.
         scale: How much of it.
         progress: Told how the soak goes.
+        look: Called about ten times a second while publisher and consumer work at once.
 
     Raises:
         OSError: The broker cannot be reached, or went away.
@@ -49,7 +52,7 @@ def run_workload(
         elif workload.kind == Kind.BACKLOG:
             measurement = run.backlog()
         else:
-            measurement = run.both_directions()
+            measurement = run.both_directions(look)
         connection.delete_queue(QUEUE)
         connection.close()
         return measurement
@@ -73,11 +76,17 @@ class _Run:
         self._counters = Counters()
         self._probe = ServerProbe(pid)
 
-    def both_directions(self) -> Measurement:
+    def both_directions(self, look: Callable[[Counters], None] | None) -> Measurement:
         """Publish and consume at once, as fast as it goes or at a fixed rate."""
+
+        def look_at_all() -> None:
+            self._probe.sample()
+            if look:
+                look(self._counters)
+
         publish_order = self._publish_order()
         consume_order = self._consume_order(publish_order)
-        with Crew(self._probe.sample) as crew:
+        with Crew(look_at_all) as crew:
             consumer = crew.start(consume, consume_order, self._counters)
             publisher = crew.start(publish, publish_order, self._counters)
             self._probe.start()

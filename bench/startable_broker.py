@@ -45,8 +45,7 @@ class StartableBroker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._running = None
-        self._stack.close()
+        self.stop()
 
     def running(self) -> RunningBroker:
         """Give the one that stays up for all runs; started when first asked for, empty then.
@@ -57,6 +56,11 @@ class StartableBroker:
         if self._running is None:
             self._running = self._stack.enter_context(self.start())
         return self._running
+
+    def stop(self) -> None:
+        """Stop the one that stays up; the next one is fresh."""
+        self._running = None
+        self._stack.close()
 
     @contextmanager
     def start(self) -> Iterator[RunningBroker]:

@@ -1,6 +1,9 @@
 """A row of the benchmark table: one figure, and the bars that it has to reach."""
 
 from dataclasses import dataclass
+from typing import Final
+
+NOT_DURABLE: Final = "transient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,7 @@ class Row:
         title: What it is, in words; the whole of it, since a row is quoted alone.
         unit: Unit of the figure.
         is_lower_better: Whether less of it is better: times, memory.
-        durability: What the broker promises meanwhile: "transient", or "fdatasync before each
+        durability: What the broker promises meanwhile: NOT_DURABLE, or "fdatasync before each
             confirm", or whatever else holds.
         bar: For our server, compiled; None where only the ratio counts.
         ratio_bar: For our server's figure divided by RabbitMQ's; None where it is not compared.
@@ -27,7 +30,7 @@ class Row:
     title: str
     unit: str
     is_lower_better: bool = False
-    durability: str = "transient"
+    durability: str = NOT_DURABLE
     bar: float | None = None
     ratio_bar: float | None = None
     interpreted_bar: float | None = None

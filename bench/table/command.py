@@ -1,0 +1,108 @@
+"""The command `python -m bench table`."""
+
+import signal
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bench.brokers import OURS, OURS_PURE, RABBITMQ, STARTERS
+from bench.option_types import Names
+from bench.rabbitmq import is_rabbitmq_installed
+from bench.rows.effort import FULL, QUICK_EFFORT
+from bench.rows.table import ROWS
+from bench.table.measuring import INTERRUPTED, OVER_TIME, SIZES, TableMeasuring
+from bench.table.picture import draw
+from bench.table.results_files import write_all, write_json
+
+_INTERRUPTED: Final = 130
+"""Exit status of a command that Ctrl-C ended."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option(
+    "--rows",
+    type=Names([*(row.key for row in ROWS), SIZES, OVER_TIME]),
+    help="Which to measure.  [default: all; with --quick, no curves]",
+)
+@click.option(
+    "--brokers",
+    type=Names(list(STARTERS)),
+    help=f"Which to start.  [default: {OURS}, {RABBITMQ} if installed, and {OURS_PURE} if not "
+    "--quick]",
+)
+@click.option("--runs", type=click.IntRange(1), help="Runs of each.  [default: 3; --quick: 1]")
+@click.option("--quick", is_flag=True, help="All in two minutes: rough figures, not judged.")
+@click.option(
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=tempfile.gettempdir,
+    help="Where servers keep their data: a disk, not memory, or fsync costs nothing.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="File for all figures of all runs.",
+)
+@click.option(
+    "--png",
+    "png_file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="File for the picture; needs matplotlib.",
+)
+@click.option(
+    "--results",
+    "results_directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for JSON, text and picture, named by date and commit.",
+)
+def table(
+    rows: list[str] | None,
+    brokers: list[str] | None,
+    runs: int | None,
+    quick: bool,
+    data_dir: Path,
+    json_file: Path | None,
+    png_file: Path | None,
+    results_directory: Path | None,
+) -> None:
+    """Measure the whole table: each row beside RabbitMQ, and whether it reaches its bars.
+
+    The brokers take turns run by run; figures are medians. A bar that is missed is told; the exit
+    status is 1 when a figure does not count: messages lost, a failure, other programs at work.
+    """
+    if (png_file or results_directory) and not find_spec("matplotlib"):
+        raise click.UsageError("the picture needs matplotlib: pip install matplotlib")
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    measuring = TableMeasuring(
+        data_dir,
+        QUICK_EFFORT if quick else FULL,
+        brokers or _brokers_at_hand(quick),
+        runs or (1 if quick else 3),
+        rows or [row.key for row in ROWS] + ([] if quick else [SIZES, OVER_TIME]),
+    )
+    try:
+        measuring.run()
+    finally:
+        report = measuring.finish()
+        if json_file:
+            write_json(report, json_file)
+        if png_file:
+            draw(report, png_file)
+        if results_directory:
+            for file in write_all(report, results_directory):
+                click.echo(str(file))
+    sys.exit(_INTERRUPTED if INTERRUPTED in report.faults else not report.counts)
+
+
+def _brokers_at_hand(quick: bool) -> list[str]:
+    found = [OURS]
+    if is_rabbitmq_installed():
+        found.append(RABBITMQ)
+    else:
+        click.echo("RabbitMQ is not installed: there are no ratios", err=True)
+    return found if quick else [*found, OURS_PURE]

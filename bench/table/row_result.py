@@ -1,0 +1,102 @@
+"""What the runs say about one row: its figures, their ratio, and which bars are reached."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from bench.brokers import OURS, OURS_PURE, RABBITMQ
+from bench.rows.row import NOT_DURABLE, Row
+from bench.table.outcome import Figure, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether one bar of a row is reached.
+
+    Attributes:
+        name: Which: "ratio", "figure" or "interpreted".
+        value: What was measured.
+        bar: What it has to be.
+        is_met: Whether it is.
+    """
+
+    name: str
+    value: float
+    bar: float
+    is_met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """One row of the table, measured.
+
+    Attributes:
+        row: The row.
+        figures: What each broker reached, by its name.
+        is_in_memory: Whether the servers' data was, where fsync costs nothing.
+    """
+
+    row: Row
+    figures: Mapping[str, Figure]
+    is_in_memory: bool = False
+
+    @classmethod
+    def of(cls, row: Row, outcome: Outcome, *, is_in_memory: bool = False) -> Self:
+        """Sum up all runs of the experiment that fills a row.
+
+        Args:
+            row: The row.
+            outcome: What came out of its experiment.
+            is_in_memory: As the attribute.
+        """
+        brokers = dict.fromkeys(run.broker for run in outcome.runs)
+        figures = {name: Figure.of(row.key, outcome.of(name)) for name in brokers}
+        return cls(row, figures, is_in_memory)
+
+    def value(self, broker: str) -> float | None:
+        """Give what a broker reached; None when it was not measured, or there is no figure."""
+        figure = self.figures.get(broker)
+        return figure.value if figure else None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our figure divided by RabbitMQ's."""
+        ours, theirs = self.value(OURS), self.value(RABBITMQ)
+        return ours / theirs if ours is not None and theirs else None
+
+    @property
+    def judgements(self) -> Sequence[Judgement]:
+        """Each bar that there is a figure for; the ratio first, since it depends least on where."""
+        row = self.row
+        pairs = (
+            ("ratio", self.ratio, row.ratio_bar),
+            ("figure", self.value(OURS), row.bar),
+            ("interpreted", self.value(OURS_PURE), row.interpreted_bar),
+        )
+        return [
+            Judgement(name, value, bar, row.reaches(value, bar))
+            for name, value, bar in pairs
+            if value is not None and bar is not None
+        ]
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """Why the row is wrong: a run failed, or messages were lost."""
+        found = []
+        for broker, figure in self.figures.items():
+            if figure.lost:
+                found.append(f"{broker}: LOST {figure.lost:,}")
+            if figure.fault:
+                found.append(f"{broker} failed: {figure.fault}")
+            elif figure.value is None:
+                found.append(f"{broker}: no figure")
+        return found
+
+    @property
+    def doubts(self) -> Sequence[str]:
+        """Why the row is not to be quoted: its faults, other programs at work, data in memory."""
+        found = [*self.faults]
+        found += [f"{name}: busy machine" for name, each in self.figures.items() if each.is_busy]
+        if self.is_in_memory and self.row.durability != NOT_DURABLE:
+            found.append("data in memory")
+        return found

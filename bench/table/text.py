@@ -1,0 +1,90 @@
+"""The table as text: a line for each row, printed as soon as it is measured."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from bench.brokers import OURS, OURS_PURE, RABBITMQ
+from bench.rows.row import Row
+from bench.table.row_result import RowResult
+
+_TITLE_WIDTH: Final = 52
+_WIDTHS: Final = (12, 13, 12, 9, 8, 13, 11)
+
+
+def format_head() -> str:
+    """Write the heading of the columns."""
+    heads = ("ours", "bar", "RabbitMQ", "ratio", "bar", "interpreted", "bar")
+    return f"{'':<{_TITLE_WIDTH}}{'unit':<8}{_cells(heads)}  verdict"
+
+
+def format_row(result: RowResult, *, is_judged: bool = True) -> str:
+    """Write one row.
+
+    Args:
+        result: The row.
+        is_judged: Whether to say which bars are reached; rough figures are not judged.
+    """
+    row = result.row
+    cells = (
+        format_number(result.value(OURS), row.decimals),
+        _bar(row, row.bar, row.decimals),
+        format_number(result.value(RABBITMQ), row.decimals),
+        "-" if result.ratio is None else f"{result.ratio:.2f}x",
+        _bar(row, row.ratio_bar, None, "x"),
+        format_number(result.value(OURS_PURE), row.decimals),
+        _bar(row, row.interpreted_bar, row.decimals),
+    )
+    verdict = format_verdict(result, is_judged=is_judged)
+    return f"{row.title:<{_TITLE_WIDTH}}{row.unit:<8}{_cells(cells)}  {verdict}".rstrip()
+
+
+def format_verdict(result: RowResult, *, is_judged: bool = True) -> str:
+    """Say whether a row counts, and which of its bars are missed."""
+    if result.doubts:
+        return f"DOES NOT COUNT: {'; '.join(result.doubts)}"
+    if not is_judged:
+        return ""
+    met = [each.name for each in result.judgements if each.is_met]
+    missed = [each.name for each in result.judgements if not each.is_met]
+    if not missed:
+        return "met" if met else "not compared"
+    return f"MISSED: {', '.join(missed)}" + (f"; met: {', '.join(met)}" if met else "")
+
+
+def format_notes(results: Sequence[RowResult], *, is_judged: bool = True) -> Iterator[str]:
+    """Write what stands below the table: how durable each row is, and how many reach their bars."""
+    by_durability: dict[str, list[str]] = {}
+    for result in results:
+        by_durability.setdefault(result.row.durability, []).append(result.row.key)
+    for durability, keys in by_durability.items():
+        yield f"{durability}: {', '.join(keys)}"
+    doubtful = sum(bool(result.doubts) for result in results)
+    yield f"{len(results)} rows, {doubtful} of them do not count"
+    if is_judged:
+        yield _count_met(results)
+
+
+def _count_met(results: Sequence[RowResult]) -> str:
+    judgements = [each for result in results if not result.doubts for each in result.judgements]
+    counts: Mapping[str, list[bool]] = {
+        name: [each.is_met for each in judgements if each.name == name]
+        for name in ("ratio", "figure", "interpreted")
+    }
+    told = [f"{name} {sum(met)} of {len(met)}" for name, met in counts.items() if met]
+    return f"bars met: {', '.join(told) or 'none was measured'}"
+
+
+def format_number(value: float | None, decimals: int) -> str:
+    """Write a figure; "-" for none."""
+    return "-" if value is None else f"{value:,.{decimals}f}"
+
+
+def _bar(row: Row, bar: float | None, decimals: int | None, unit: str = "") -> str:
+    if bar is None:
+        return ""
+    number = f"{bar:g}" if decimals is None else f"{bar:,.{decimals}f}"
+    return f"{'<=' if row.is_lower_better else '>='}{number}{unit}"
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
