@@ -72,6 +72,11 @@ class Ring:
         """How full the ring is, in slots or in bytes, whichever is fuller: 0.0 to 1.0 or more."""
         return max(len(self) / self.capacity, self.held_bytes / self.capacity_bytes)
 
+    @property
+    def is_pool_over(self) -> bool:
+        """Whether all rings of the pool together hold too much."""
+        return self._pool.is_over
+
     def try_claim(self, messages: Sequence[bytes], gating_sequence: int) -> int:
         """Return how many of `messages`, from the first, may be published now.
 

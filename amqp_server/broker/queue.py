@@ -14,6 +14,7 @@ from amqp_server.broker.backlog import Backlog
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.orders.queue_order import queue_order
+from amqp_server.broker.publishing.held_publishers import HeldPublishers
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
@@ -91,15 +92,13 @@ class Queue:
         # Nothing leaves a stream but by retention, and every consumer has its own place.
         self.is_stream = self.settings.type is QueueType.STREAM
         self.consumers = rotation_for(self.settings)
-        self.is_deleted = False
         self.checkpointed_floor = opened.ack_floor
-        self.is_checkpoint_due = self.is_checkpointed = False
-        self.stalled_publishers: set[Client] = set()
+        self.is_deleted = self.is_checkpoint_due = self.is_checkpointed = False
+        self.held_publishers = HeldPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.withdrawals = Withdrawals(self)
         self.lease: QueueLease | None = None
-        self._storage = storage
-        self._turn = turn
+        self._storage, self._turn = storage, turn
         self._had_consumer = self.is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
@@ -325,13 +324,15 @@ class Queue:
             publishing.release_confirms()
             if publishing.awaits_confirms:
                 self.waiting_confirms.add(publishing)
-        if self.stalled_publishers and not self.store.is_stalled:
-            stalled, self.stalled_publishers = self.stalled_publishers, set()
-            for client in stalled:
-                client.resume_reading(self)
+        self.held_publishers.let_go()
         if not self.is_deleted:
             self._storage.moved_queues.add(self)
         self._turn.mark(self)
+
+    @property
+    def is_being_read(self) -> bool:
+        """Whether it has consumers that do not wait for held publishers: for themselves."""
+        return self.held_publishers.leave_some_of(self.consumers)
 
     def store_failed(self) -> None:
         """Refuse the publishes that wait for the disk: nothing more gets there now."""

@@ -12,7 +12,9 @@ from queue import SimpleQueue
 from uuid import UUID
 
 from amqp_server.broker.storing.message_store import MessageStore
+from amqp_server.broker.storing.patience import HeldQueues
 from amqp_server.broker.storing.store_settings import StoreSettings
+from amqp_server.broker.turn import TurnTask
 from amqp_server.config import Durability
 from appendlog import (
     FileSystem,
@@ -50,6 +52,7 @@ class StoreBench:
         flush_interval_seconds: float = 1_000.0,
         segment_bytes: int = 1 << 20,
         filesystem: FileSystem | None = None,
+        held_queues: HeldQueues | None = None,
     ) -> None:
         self._reports: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._reader = ThreadPoolExecutor(1)
@@ -67,6 +70,10 @@ class StoreBench:
         self.known_cursor = self.log.log_end_offset
         self.lost: list[tuple[int, int]] = []
         self.expected: dict[int, bytes] = {}
+        self.is_being_read = False
+        self.seconds = 0.0
+        self.alarms: list[tuple[float, TurnTask]] = []
+        self.held_queues = held_queues or HeldQueues(self._mark_after, lambda: self.seconds)
         self.store = MessageStore(
             log=self.log,
             ring=self.ring,
@@ -76,6 +83,7 @@ class StoreBench:
             flusher=self.flusher,
             read_in_worker=self._read_in_worker,
             owner=self,
+            held_queues=self.held_queues,
         )
 
     def close(self) -> None:
@@ -100,6 +108,15 @@ class StoreBench:
         self.lost.append((start, end))
 
     # The loop's part
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass and run what is due then."""
+        self.seconds += seconds
+        due = [alarm for alarm in self.alarms if alarm[0] <= self.seconds]
+        self.alarms = [alarm for alarm in self.alarms if alarm[0] > self.seconds]
+        for _, task in due:
+            task.run_turn()
+        self.run_turns()
 
     def take_report(self) -> None:
         """Wait for one thing that a thread has done, and hand it to the store."""
@@ -162,6 +179,9 @@ class StoreBench:
         """Return what the log holds, by offset."""
         result = self.log.read(0, 1 << 30, 1 << 30)
         return dict(zip(result.offsets, result.messages, strict=True))
+
+    def _mark_after(self, seconds: float, task: TurnTask) -> None:
+        self.alarms.append((self.seconds + seconds, task))
 
     def _take_round(self, results: list[FlushResult]) -> None:
         for result in results:

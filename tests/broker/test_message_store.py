@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.broker.storing.message_store import SPILL_FILL
+from amqp_server.broker.storing.spilling import SPILL_FILL
 from amqp_server.config import Durability
 from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
 from tests.faults.faulty_filesystem import FaultyFileSystem

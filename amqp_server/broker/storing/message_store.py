@@ -9,7 +9,7 @@ together they always have every message that is not settled:
          |     log only          |  both         |  ring only |  not claimed yet
 
 A durable queue's journal stage follows the cursor at once. A transient queue's sleeps until
-the ring is `SPILL_FILL` full, then writes the oldest unsettled messages until there is room.
+the ring is full, then writes the oldest unsettled messages until there is room (`spilling`).
 A slot may be overwritten when its message is settled or in the log, never before. One
 request per log is under way at a time: a slow disk makes larger writes, not more of them.
 """
@@ -25,6 +25,7 @@ from amqp_server.broker.storing.cold_reads import wake
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.storing.spilling import Spilling
 from amqp_server.broker.storing.unclaimed import Unclaimed
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.cold_reads import ColdReads, ReadInWorker
     from amqp_server.broker.storing.cold_windows import ColdWindows
     from amqp_server.broker.storing.message_run import Messages
+    from amqp_server.broker.storing.patience import HeldQueues
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.store_settings import StoreSettings
     from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
     from ring import Ring
 
 logger = logging.getLogger(__name__)
-
-SPILL_FILL = 0.8
-"""Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
 
 
 class MessageStore:
@@ -58,6 +57,7 @@ class MessageStore:
         flusher: Writes and syncs, off the loop.
         read_in_worker: Runs a function in a worker and calls back on the loop.
         owner: Hears of progress.
+        held_queues: Those of all stores whose publishers are held.
         cold_windows: Bounds what all stores hold of their logs; None bounds this one alone.
     """
 
@@ -72,31 +72,28 @@ class MessageStore:
         flusher: Flusher,
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
+        held_queues: HeldQueues,
         cold_windows: ColdWindows | None = None,
     ) -> None:
         """Take over an opened log and an empty ring."""
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
-        self.log = log
-        self.ring = ring
-        self.is_failed = False
+        self.log, self.ring = log, ring
+        self.is_failed = self.is_held = False
         self.failure: LogFailedError | None = None
-        self.is_held = False
-        self.written_end = log.log_end_offset
-        self.recovery_point = log.log_end_offset
+        self.written_end = self.recovery_point = log.log_end_offset
         self._settlement = settlement
         self._is_durable = is_durable
         self._settings = settings
-        self._flusher = flusher
-        self._owner = owner
+        self._flusher, self._owner = flusher, owner
         self._persistent_end = 0
         self._request: FlushRequest | None = None
         self._unclaimed = Unclaimed()
+        self._spilling = Spilling(ring, settlement, owner, held_queues)
         self._requests = JournalRequests(log, settings.flush_bytes)
         self.windows = LogWindows(log, read_in_worker, cold_windows)
         self._cold = self.windows.of_consumers
         self._flush_waiters: list[asyncio.Future[None]] = []
-        self._is_discarded = False
-        self._is_sync_due = False
+        self._is_discarded = self._is_sync_due = False
         self._reopening: ReopenRequest | None = None
         self._oldest_waiting_seconds = 0.0
 
@@ -114,6 +111,11 @@ class MessageStore:
     def is_stalled(self) -> bool:
         """Whether messages wait for room; their publishers should not be read meanwhile."""
         return len(self._unclaimed) > 0 and not self.is_failed
+
+    @property
+    def holds_publishers(self) -> bool:
+        """Whether publishers should not be read: there is no room, or consumers make some."""
+        return self.is_stalled or self._spilling.is_put_off
 
     @property
     def is_flushing(self) -> bool:
@@ -201,6 +203,7 @@ class MessageStore:
             end = min(ack_floor, self.gating_sequence)
             if end == self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
+                self._spilling.patience.settled()
         if ack_floor >= self._cold.end_offset:
             # Nobody will ask for it again, and it may keep a removed segment on the disk.
             self._cold.clear()
@@ -234,12 +237,14 @@ class MessageStore:
         self.windows.close()
         self._unclaimed.clear()
         self.ring.release(self.ring.cursor)
+        self._spilling.patience.end()
 
     def give_up_memory(self) -> None:
         """Let go of all messages that the log has; start writing out what it has not."""
         self.ring.release(self.gating_sequence)
         self.windows.clear()
         if not self._is_durable:
+            self._spilling.patience.end()
             self._spill()
 
     def request_sync(self) -> None:
@@ -274,7 +279,7 @@ class MessageStore:
         if self._request is not None or self.is_failed or self.is_held or self._is_discarded:
             return False
         if not self._is_durable:
-            if self.ring.fill >= SPILL_FILL or self._unclaimed:
+            if self._spilling.is_due(self.written_end, is_stalled=self.is_stalled):
                 self._spill()
             return False
         start, end = self.written_end, self.ring.cursor
@@ -349,19 +354,14 @@ class MessageStore:
     def _spill(self) -> None:
         if self._request is not None or self.is_failed:
             return
-        start = max(self.written_end, self._settlement.ack_floor)
-        end = min(self.ring.cursor, start + self.ring.capacity // 4)
-        if start >= end:
-            return
-        ranges = self._settlement.unsettled_ranges(start, end)
+        ranges, end = self._spilling.oldest(self.gating_sequence)
         if ranges:
             self._start_request(ranges)
-        else:
+        elif end > self.gating_sequence:
             # All of it was settled out of order: nothing to write, and nothing to keep.
             self.written_end = end
             self.ring.release(self.gating_sequence)
-            self._unclaimed.claim(self.ring, self.gating_sequence)
-            self._owner.store_moved()
+            self._go_on()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
         """Encode `ranges`, ascending, and submit them as one request."""

@@ -10,6 +10,7 @@ from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.moved_queues import MovedQueues
+from amqp_server.broker.storing.patience import HeldQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
 from amqp_server.broker.storing.store_settings import StoreSettings
 from appendlog import (
@@ -103,6 +104,7 @@ class QueueStorage:
         self._config = config
         self._read_in_worker = read_in_worker
         self._cold_windows = ColdWindows(turn=turn)
+        self.held_queues = HeldQueues(turn.mark_after)
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
@@ -161,6 +163,7 @@ class QueueStorage:
             flusher=self.flusher,
             read_in_worker=self._read_in_worker,
             owner=owner,
+            held_queues=self.held_queues,
             cold_windows=self._cold_windows,
         )
         self._stores[log] = store

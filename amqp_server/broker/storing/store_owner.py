@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from amqp_server.broker.storing.patience import PatienceOwner
 
-class StoreOwner(Protocol):
+
+class StoreOwner(PatienceOwner, Protocol):
     """Who hears that something in the store has moved: the queue."""
 
     def store_moved(self) -> None:

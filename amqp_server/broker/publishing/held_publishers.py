@@ -1,0 +1,43 @@
+"""Clients that are not read because a queue they publish to has no room, or soon will have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp_server.broker.client import Client
+    from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.queue import Queue
+
+
+class HeldPublishers:
+    """The publishers of one queue that are not read now.
+
+    Args:
+        queue: Whose store says how long.
+    """
+
+    __slots__ = ("_clients", "_queue")
+
+    def __init__(self, queue: Queue) -> None:
+        """Begin with nobody."""
+        self._queue = queue
+        self._clients: set[Client] = set()
+
+    def leave_some_of(self, consumers: Iterable[Consumer]) -> bool:
+        """Return whether the client of one of `consumers` is not held because of this queue."""
+        return any(consumer.channel.client not in self._clients for consumer in consumers)
+
+    def hold(self, client: Client) -> None:
+        """Do not read a client until the store has room."""
+        self._clients.add(client)
+        client.pause_reading(self._queue)
+
+    def let_go(self) -> None:
+        """Read all of them again, if the store has room."""
+        if self._clients and not self._queue.store.holds_publishers:
+            clients, self._clients = self._clients, set()
+            for client in clients:
+                client.resume_reading(self._queue)
