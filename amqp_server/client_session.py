@@ -46,6 +46,7 @@ from amqp_server.protocol.methods import (
     decode_method,
     method_frame,
 )
+from amqp_server.publishes_in_row import publishes_in_row
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -272,7 +273,8 @@ class ClientSession:
     def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> None:
         match event[0]:
             case framing.PUBLISH:
-                channel.publishing.publish_run(event[2], event[3], event[4], event[5])
+                behind = None if self.parked.is_watching else self._events
+                channel.publishing.publish_row(publishes_in_row(event, behind))
             case framing.ACK:
                 channel.publishing.expect_method()
                 channel.settle_ranges(event[2])

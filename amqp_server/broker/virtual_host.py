@@ -12,6 +12,7 @@ from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
 from amqp_server.broker.damaged import Damaged
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.routing import Routing
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class VirtualHost:
         binding_count: Bindings between all of them.
         routing_version: Grows whenever a message might go elsewhere than before.
         routing: Where messages go.
+        publish_targets: Where the messages of each publish frame go.
         replies: Who waits for direct replies.
     """
 
@@ -59,6 +61,7 @@ class VirtualHost:
         self.delay_queues: dict[Exchange, Queue] = {}
         self.routing_version = 0
         self.routing = Routing(self)
+        self.publish_targets = PublishTargets(self)
         self.replies = DirectReplies()
         self.binding_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}

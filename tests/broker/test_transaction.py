@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
-from amqp_server.broker.publishing.publishing import PublishTarget
+from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import (
     HeldPublish,

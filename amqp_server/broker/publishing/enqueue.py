@@ -31,7 +31,6 @@ def enqueue(
     """
     barriers: list[Barrier] = []
     refusing: list[Queue] = []
-    is_persistent = bool(flags & PERSISTENT)
     for queue in queues:
         if queue.store.is_failed or (queue.refuses_when_full and refuse(queue, messages[0], flags)):
             refusing.append(queue)
@@ -39,7 +38,15 @@ def enqueue(
                 note_refused(queue, len(messages))
             continue
         end_offset = queue.publish(messages, flags)
-        is_kept = (is_persistent or queue.is_stream) and queue.is_journaled
-        if is_kept and queue.store.confirmed_end < end_offset:
+        if is_awaited(queue, end_offset, flags):
             barriers.append(Barrier(queue, end_offset))
     return barriers, refusing
+
+
+def is_awaited(queue: Queue, end_offset: int, flags: int) -> bool:
+    """Return whether messages of these flags, before an offset of a queue, are not safe yet.
+
+    Nobody waits for what would not survive a restart anyway.
+    """
+    is_kept = (bool(flags & PERSISTENT) or queue.is_stream) and queue.is_journaled
+    return is_kept and queue.store.confirmed_end < end_offset

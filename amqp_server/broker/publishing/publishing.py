@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, checked
+from amqp_server.broker.publishing.row import Row
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import HeldPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
-    AccessRefused,
-    NotFound,
-    NotImplementedAmqp,
     UnexpectedFrame,
 )
 from amqp_server.protocol.framing import encode_content
@@ -28,25 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from amqp_server.broker.channel import Channel
-    from amqp_server.broker.exchange import Exchange
+    from amqp_server.broker.publishing.confirms import Barrier
+    from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
 
-TARGETS_MAX = 4096
-"""Publish frames whose routing a channel remembers."""
 _RETURN_HEAD = b"\x00\x3c\x00\x32"
-
-
-@dataclass(frozen=True, slots=True)
-class PublishTarget:
-    """Where the messages of one `basic.publish` frame go, as long as no binding changes."""
-
-    exchange: Exchange
-    routing_key: str
-    mandatory: bool
-    routes_singly: bool
-    queues: Sequence[Queue]
-    reply_keys: tuple[str, ...]
-    method: BasicPublish
 
 
 class Publishing:
@@ -69,8 +52,7 @@ class Publishing:
         self._client = channel.client
         self._broker = channel.broker
         self._assembly: ContentAssembly | None = None
-        self._targets: dict[bytes, PublishTarget] = {}
-        self._targets_version = -1
+        self._targets = channel.virtual_host.publish_targets
 
     @property
     def is_unfinished(self) -> bool:
@@ -100,7 +82,7 @@ class Publishing:
             self.confirms.add(len(messages), (), refused=True)
             self._broker.turn.mark(self)
             return
-        target = self._target(method_payload)
+        target = self._targets.find(method_payload)
         fault = None
         if property_flags & CHECKED_PROPERTIES:
             messages, fault = checked(messages, property_flags, self._channel)
@@ -113,11 +95,50 @@ class Publishing:
         if fault is not None:
             raise fault
 
+    def publish_row(self, runs: Sequence[tuple[Any, ...]]) -> None:
+        """Route and take in runs in the order in which they came, as `publish_run` does each.
+
+        Where every message has a routing key of its own, neighbours go into their queues together.
+
+        Args:
+            runs: Events of the scanner, at least one; their lists of messages are given away.
+
+        Raises:
+            AmqpError: As `publish_run`; the runs before that one were taken in.
+        """
+        if (
+            len(runs) == 1
+            or self._assembly is not None
+            or self.is_refusing
+            or self._channel.transaction is not None
+        ):
+            for _, _, payload, messages, property_flags, flags in runs:
+                self.publish_run(payload, messages, property_flags, flags)
+            return
+        recent = self._targets.recent()
+        row = Row(0)
+        try:
+            for _, _, payload, messages, property_flags, flags in runs:
+                target = recent.get(payload) or self._targets.find(payload)
+                if (
+                    not target.is_plain
+                    or property_flags & CHECKED_PROPERTIES
+                    or (flags & HAS_HEADERS and any(map(may_have_copies, messages)))
+                ):
+                    row = self._enqueue_row(row)
+                    self.publish_run(payload, messages, property_flags, flags)
+                    continue
+                if flags != row.flags:
+                    row = self._enqueue_row(row, flags)
+                row.add(target, messages)
+        finally:
+            self._enqueue_row(row)
+
     def begin_content(self, payload: bytes) -> None:
         """Begin a publish whose content comes frame by frame."""
         method = decode_method(payload)
         assert isinstance(method, BasicPublish), "only basic.publish carries content from a client"
-        self._target(payload)
+        self._targets.find(payload)
         self._assembly = ContentAssembly(
             method,
             payload,
@@ -195,39 +216,6 @@ class Publishing:
             assembly.message_flags,
         )
 
-    def _target(self, method_payload: bytes) -> PublishTarget:
-        if self._targets_version != self._virtual_host.routing_version:
-            self._targets.clear()
-            self._targets_version = self._virtual_host.routing_version
-        target = self._targets.get(method_payload)
-        if target is None:
-            target = self._resolve(method_payload)
-            if len(self._targets) >= TARGETS_MAX:
-                self._targets.clear()
-            self._targets[method_payload] = target
-        return target
-
-    def _resolve(self, method_payload: bytes) -> PublishTarget:
-        method = decode_method(method_payload)
-        assert isinstance(method, BasicPublish), "a run carries basic.publish"
-        if method.immediate:
-            raise NotImplementedAmqp("immediate=true", 60, 40)
-        vhost = self._virtual_host
-        exchange = vhost.exchanges.get(method.exchange)
-        if exchange is None:
-            raise NotFound(f"no exchange '{method.exchange}' in vhost '{vhost.name}'", 60, 40)
-        if exchange.internal:
-            raise AccessRefused(
-                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'",
-                60,
-                40,
-            )
-        singly = vhost.routing.routes_singly(exchange)
-        key = method.routing_key
-        queues = () if singly else vhost.routing.route(exchange, Envelope((key,)))
-        replies = reply_keys_of(exchange, (key,))
-        return PublishTarget(exchange, key, method.mandatory, singly, queues, replies, method)
-
     def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
         """Publish messages that may each go another way, one after the other.
 
@@ -271,11 +259,30 @@ class Publishing:
         if target.mandatory and not queues and not replied:
             self.give_back(messages)
         if self.confirms is not None:
-            self.confirms.add(len(messages), barriers, refused=bool(refusing))
-            for barrier in barriers:
-                barrier.queue.waiting_confirms.add(self)
-            if not barriers:
-                self._broker.turn.mark(self)
+            self._await_barriers(len(messages), barriers, refused=bool(refusing))
+
+    def _await_barriers(
+        self, count: int, barriers: Sequence[Barrier], *, refused: bool = False
+    ) -> None:
+        assert self.confirms is not None, "somebody has to hear of it"
+        self.confirms.add(count, barriers, refused=refused)
+        for barrier in barriers:
+            barrier.queue.waiting_confirms.add(self)
+        if not barriers:
+            self._broker.turn.mark(self)
+
+    def _enqueue_row(self, row: Row, next_flags: int = 0) -> Row:
+        """Put neighbours into their queues, and return the next row, with nothing in it."""
+        together = row.enqueue() if len(row.groups) > 1 else None
+        if together is None:
+            for target, messages in row.groups:
+                self._enqueue(target, target.queues, (), messages, row.flags)
+            return Row(next_flags)
+        self.wait_for_room(together)
+        if self.confirms is not None:
+            for count, barriers in row.barriers(together):
+                self._await_barriers(count, barriers)
+        return Row(next_flags)
 
     def give_back(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""

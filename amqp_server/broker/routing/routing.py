@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.routing.recently_used import RecentlyUsed
 from amqp_server.broker.transfers.delay import delay_ms
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
 
 ROUTES_MAX = 4096
-"""Ways that a virtual host remembers; all are forgotten when there is one more."""
+"""Ways that a virtual host remembers for sure; twice as many at most."""
 
 
 class Routing:
@@ -33,7 +34,8 @@ class Routing:
         """Begin with nothing remembered."""
         self._virtual_host = virtual_host
         self._version = -1
-        self._routes: dict[tuple[Exchange, str], Sequence[Queue]] = {}
+        self._routes: RecentlyUsed[tuple[Exchange, str], tuple[Queue, ...]]
+        self._routes = RecentlyUsed(ROUTES_MAX)
         self._singly: dict[Exchange, bool] = {}
 
     def route(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
@@ -44,9 +46,8 @@ class Routing:
             return self._walk(exchange, envelope)
         route = self._routes.get((exchange, key))
         if route is None:
-            if len(self._routes) >= ROUTES_MAX:
-                self._routes.clear()
-            route = self._routes[exchange, key] = self._walk(exchange, envelope)
+            route = self._walk(exchange, envelope)
+            self._routes.put((exchange, key), route)
         return route
 
     def routes_singly(self, exchange: Exchange) -> bool:
@@ -63,7 +64,7 @@ class Routing:
             self._routes.clear()
             self._singly.clear()
 
-    def _walk(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
+    def _walk(self, exchange: Exchange, envelope: Envelope) -> tuple[Queue, ...]:
         """Follow exchange-to-exchange bindings with a visited set, so that cycles end."""
         queues: dict[Queue, None] = {}
         visited = {exchange}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
-    from amqp_server.broker.publishing.publishing import PublishTarget
+    from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
     from amqp_server.limits import Limits
 

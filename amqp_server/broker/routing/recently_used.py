@@ -1,0 +1,60 @@
+"""A bounded memory of what was looked up: what is used again stays, the rest is forgotten.
+
+Two generations: what is new or found goes into the recent one. When that is full it becomes the
+older one, and what was in the older one is forgotten. So a few keys more than there is room for
+cost a few lookups more, and nothing is sorted or counted when a key is found.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class RecentlyUsed(Generic[_Key, _Value]):
+    """Values by key: the last ones that were used, at least `generation_max` of them.
+
+    Args:
+        generation_max: Keys in a generation: half of what is held at most.
+
+    Attributes:
+        recent: What was used last; to look into, not to be changed. A key that is not there
+            may still be found by `get`.
+    """
+
+    def __init__(self, generation_max: int) -> None:
+        """Begin with nothing."""
+        self.recent: dict[_Key, _Value] = {}
+        self._older: dict[_Key, _Value] = {}
+        self._generation_max = generation_max
+
+    def __len__(self) -> int:
+        """Return how many values are held; one that was used again may count twice."""
+        return len(self.recent) + len(self._older)
+
+    def get(self, key: _Key) -> _Value | None:
+        """Return the value of a key, or None."""
+        value = self.recent.get(key)
+        if value is None:
+            value = self._older.get(key)
+            if value is not None:
+                self.put(key, value)
+        return value
+
+    def put(self, key: _Key, value: _Value) -> None:
+        """Remember a value, which is not None; others may be forgotten for it."""
+        if len(self.recent) >= self._generation_max:
+            self._older, self.recent = self.recent, {}
+        self.recent[key] = value
+
+    def forget(self, key: _Key) -> None:
+        """Forget one key, if it is known."""
+        self.recent.pop(key, None)
+        self._older.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.recent = {}
+        self._older = {}
