@@ -27,6 +27,7 @@ class Measurement:
         rss_anon_bytes_max: Most RssAnon, sampled ten times a second.
         rss_anon_bytes_backlog: RssAnon with the whole backlog in the queue.
         latency: Of each message, from when it was due to its read.
+        confirm_latency: Of each block of messages, from when it was due to the answer to all of it.
         late_seconds_max: How late the publisher kept its rate at worst.
         stalled_seconds: Whole seconds in which nothing was delivered though something was there.
     """
@@ -46,6 +47,7 @@ class Measurement:
     rss_anon_bytes_max: int | None
     rss_anon_bytes_backlog: int | None = None
     latency: LatencySummary | None = None
+    confirm_latency: LatencySummary | None = None
     late_seconds_max: float | None = None
     stalled_seconds: int | None = None
 

@@ -36,6 +36,11 @@ def _latency_ms(measurement: Measurement, percentile: str) -> float | None:
     return seconds * 1e3
 
 
+def _confirm_p99_ms(measurement: Measurement) -> float | None:
+    latency = measurement.confirm_latency
+    return None if latency is None else latency.p99 * 1e3
+
+
 def _mib(octets: float | None) -> float | None:
     return None if octets is None else octets / _MIB
 
@@ -47,6 +52,7 @@ _ROWS: Final = (
     _Row("latency p99, ms", lambda each: _latency_ms(each, "p99"), 3),
     _Row("latency p99.9, ms", lambda each: _latency_ms(each, "p999"), 3),
     _Row("latency worst, ms", lambda each: _latency_ms(each, "worst"), 3),
+    _Row("confirm p99, ms", _confirm_p99_ms, 3),
     _Row(
         "publisher late by at most, ms",
         lambda each: None if each.late_seconds_max is None else each.late_seconds_max * 1e3,

@@ -102,6 +102,7 @@ class _Run:
             consume_ns=seen.end_ns - sent.start_ns,
             consumer_cpu_seconds=seen.cpu_seconds,
             latency=LatencySummary.of(seen.latencies_ns),
+            confirm_latency=LatencySummary.of(sent.confirm_latencies_ns),
             late_seconds_max=sent.late_ns_max / 1e9 if publish_order.rate_per_second else None,
         )
 
@@ -210,6 +211,7 @@ class _Run:
         consumer_cpu_seconds: float,
         rss_anon_bytes_backlog: int | None = None,
         latency: LatencySummary | None = None,
+        confirm_latency: LatencySummary | None = None,
         late_seconds_max: float | None = None,
         stalled_seconds: int | None = None,
     ) -> Measurement:
@@ -240,6 +242,7 @@ class _Run:
             rss_anon_bytes_max=self._probe.rss_anon_bytes_max,
             rss_anon_bytes_backlog=rss_anon_bytes_backlog,
             latency=latency,
+            confirm_latency=confirm_latency,
             late_seconds_max=late_seconds_max,
             stalled_seconds=stalled_seconds,
         )

@@ -100,6 +100,15 @@ _ALL: Final = (
         ack_every=100,
     ),
     Workload(
+        "latency-durable",
+        "persistent messages at a fixed rate, confirms, acks, every message timed",
+        Kind.LATENCY,
+        is_durable=True,
+        confirm_window=1000,
+        prefetch=1000,
+        ack_every=100,
+    ),
+    Workload(
         "soak",
         "20 publishers and 20 consumers on one queue, acks, every message checked",
         Kind.SOAK,

@@ -43,7 +43,8 @@ def test_each_workload_loses_nothing(broker: RunningBroker, workload: Workload) 
     assert measurement.received == measurement.published == measurement.confirmed > 0
     assert measurement.published_per_second > 0
     assert measurement.consumed_per_second > 0
-    assert (measurement.latency is not None) == (workload.name == "latency")
+    assert (measurement.latency is not None) == workload.name.startswith("latency")
+    assert (measurement.confirm_latency is not None) == (workload.name == "latency-durable")
     assert (measurement.rss_anon_bytes_backlog is not None) == (workload.name == "backlog")
     assert measurement.peak_rss_bytes
 
