@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from bench.broker_url import BrokerUrl
 from bench.errors import BrokerStartError
 
-_LOOK_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.005
 _STOP_SECONDS_MAX: Final = 30
 _TAIL_BYTES: Final = 2_000
 

@@ -4,13 +4,17 @@ from dataclasses import replace
 from typing import Final
 
 from bench.measurement import Measurement
+from bench.rows.connection_churn import CONNECTIONS
 from bench.rows.experiment import Experiment
 from bench.rows.fanout import FANOUT
 from bench.rows.get_loop import GETS
 from bench.rows.many_clients import MANY_CLIENTS
+from bench.rows.memory import MEMORY
 from bench.rows.pika_pair import PIKA
+from bench.rows.pipelined_declares import DECLARES
 from bench.rows.row import Row
 from bench.rows.single_acks import SINGLE_ACKS
+from bench.rows.start_time import START
 from bench.rows.topic import TOPIC
 from bench.rows.workload_experiment import WorkloadExperiment
 from bench.workloads import WORKLOADS
@@ -112,7 +116,30 @@ LATENCY_P999: Final = Row(
     decimals=2,
 )
 
+LATENCY_DURABLE_P99: Final = Row(
+    "latency-durable-p99",
+    "latency p99 at 10,000 msg/s, durable with confirms, to the consumer",
+    "ms",
+    is_lower_better=True,
+    durability=_CONFIRMED,
+    bar=4.0,
+    ratio_bar=0.5,
+    decimals=2,
+)
+LATENCY_CONFIRM_P99: Final = Row(
+    "latency-confirm-p99",
+    "... the same, to the confirm",
+    "ms",
+    is_lower_better=True,
+    durability=_CONFIRMED,
+    bar=4.0,
+    ratio_bar=0.5,
+    decimals=2,
+)
+
 _MANY_CLIENTS_AND_ROUTES: Final = (MANY_CLIENTS, FANOUT, TOPIC, SINGLE_ACKS, GETS, PIKA)
+
+_AT_REST_AND_METHODS: Final = (MEMORY, START, CONNECTIONS, DECLARES)
 
 ROWS: Final[tuple[Row, ...]] = (
     TRANSIENT,
@@ -128,6 +155,9 @@ ROWS: Final[tuple[Row, ...]] = (
     *(row for experiment in _MANY_CLIENTS_AND_ROUTES for row in experiment.rows),
     LATENCY_P99,
     LATENCY_P999,
+    LATENCY_DURABLE_P99,
+    LATENCY_CONFIRM_P99,
+    *(row for experiment in _AT_REST_AND_METHODS for row in experiment.rows),
 )
 
 
@@ -145,6 +175,11 @@ def _latency_p99(measurement: Measurement) -> float | None:
 
 def _latency_p999(measurement: Measurement) -> float | None:
     return None if measurement.latency is None else measurement.latency.p999 * 1e3
+
+
+def _confirm_p99(measurement: Measurement) -> float | None:
+    latency = measurement.confirm_latency
+    return None if latency is None else latency.p99 * 1e3
 
 
 EXPERIMENTS: Final[tuple[Experiment, ...]] = (
@@ -219,4 +254,16 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
         seconds=8,
         rabbitmq_seconds=8,
     ),
+    Experiment(
+        "latency-durable",
+        (LATENCY_DURABLE_P99, LATENCY_CONFIRM_P99),
+        WorkloadExperiment(
+            WORKLOADS["latency-durable"],
+            128,
+            {LATENCY_DURABLE_P99.key: _latency_p99, LATENCY_CONFIRM_P99.key: _confirm_p99},
+        ),
+        seconds=8,
+        rabbitmq_seconds=8,
+    ),
+    *_AT_REST_AND_METHODS,
 )

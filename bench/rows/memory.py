@@ -1,0 +1,118 @@
+"""Memory of a broker that is idle, that has many connections, and that has had many messages."""
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from bench.connection import Connection
+from bench.errors import BenchError
+from bench.process_stats import ServerProbe
+from bench.rows.effort import Effort
+from bench.rows.experiment import Experiment, Findings
+from bench.rows.row import Row
+from bench.run import run_workload
+from bench.running_broker import RunningBroker
+from bench.startable_broker import StartableBroker
+from bench.workloads import WORKLOADS, Scale
+
+IDLE: Final = Row("rss-idle", "RssAnon, idle", "MB", is_lower_better=True, bar=60)
+CONNECTED: Final = Row(
+    "rss-connections",
+    "RssAnon, more with 1,000 connections, each with a channel",
+    "MB",
+    is_lower_better=True,
+    bar=100,
+)
+GROWN: Final = Row(
+    "rss-growth",
+    "RssAnon, more after 10 M messages than after the first million",
+    "MB",
+    is_lower_better=True,
+    bar=5,
+)
+
+_CONNECTIONS: Final = 1_000
+_FILES_MORE: Final = 200
+_MESSAGES: Final = 10_000_000
+_MESSAGES_BEFORE: Final = 1_000_000
+_SETTLE_SECONDS: Final = 0.5
+_MB: Final = 1_000_000
+
+
+def measure_memory(broker: StartableBroker, effort: Effort) -> Findings:
+    """Run it once, on a broker of its own; as `Experiment.run`."""
+    connections = effort.count(_CONNECTIONS, least=100) if effort.is_quick else _CONNECTIONS
+    with _many_files(connections), broker.start() as running:
+        idle_bytes = _settled_bytes(running)
+        connected_bytes = _bytes_with_connections(running, connections)
+        lost = _exchange_messages(running, effort.count(_MESSAGES_BEFORE, least=1_000))
+        before_bytes = _settled_bytes(running)
+        lost += _exchange_messages(running, effort.count(_MESSAGES, least=10_000))
+        after_bytes = _settled_bytes(running)
+    more_bytes = (connected_bytes - idle_bytes) * _CONNECTIONS / connections
+    return Findings(
+        {
+            IDLE.key: idle_bytes / _MB,
+            CONNECTED.key: max(0.0, more_bytes) / _MB,
+            GROWN.key: max(0, after_bytes - before_bytes) / _MB,
+        },
+        lost,
+        details={
+            "idle_bytes": idle_bytes,
+            "connections": connections,
+            "connected_bytes": connected_bytes,
+            "before_bytes": before_bytes,
+            "after_bytes": after_bytes,
+        },
+    )
+
+
+def _settled_bytes(broker: RunningBroker) -> int:
+    # What a broker does after an answer, such as to forget a connection, is over soon.
+    time.sleep(_SETTLE_SECONDS)
+    rss_anon_bytes = ServerProbe(broker.pid).rss_anon_bytes()
+    if rss_anon_bytes is None:
+        raise BenchError("the memory of a broker on another machine cannot be measured")
+    return rss_anon_bytes
+
+
+def _bytes_with_connections(broker: RunningBroker, connections: int) -> int:
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Connection(broker.url, 1)) for _ in range(connections)]
+        connected_bytes = _settled_bytes(broker)
+        for each in opened:
+            each.close()
+    return connected_bytes
+
+
+def _exchange_messages(broker: RunningBroker, count: int) -> int:
+    """Send messages through the broker, and return how many were lost."""
+    scale = Scale(count=count)
+    return run_workload(broker.url, broker.pid, WORKLOADS["acks"], scale).lost
+
+
+@contextmanager
+def _many_files(connections: int) -> Iterator[None]:
+    """Allow this process, and the broker that it starts, a file for each connection."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _FILES_MORE
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise BenchError(f"{connections} connections, but at most {hard} open files are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+MEMORY: Final = Experiment(
+    "memory",
+    (IDLE, CONNECTED, GROWN),
+    measure_memory,
+    seconds=20,
+    rabbitmq_seconds=45,
+    rabbitmq_share=0.05,
+    runs_max=1,
+)
