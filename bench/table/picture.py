@@ -1,6 +1,7 @@
 """The table as a picture: ratios with their bars, throughput over message size and over time."""
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,7 +20,8 @@ _MISSED: Final = "#e4572e"
 _NO_BAR: Final = "#9fc9c9"
 _DOUBTFUL: Final = "#c5ccd3"
 _THEIRS: Final = "#f0932b"
-_ROW_INCHES: Final = 0.34
+_TITLE_CHARACTERS: Final = 52
+_ROW_INCHES: Final = 0.38
 _CURVES_INCHES: Final = 4.2
 _HEAD_INCHES: Final = 1.3
 _WIDTH_INCHES: Final = 14.0
@@ -139,7 +141,8 @@ def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
     axes.axvline(1, color=_FAINT, linewidth=1, zorder=1)
     axes.legend(handles=_meanings(results), loc="lower right", fontsize=9)
     axes.set_ylim(-0.7, len(results) - 0.3)
-    axes.set_yticks(places, [result.row.title for result in results])
+    titles = [textwrap.fill(result.row.title, _TITLE_CHARACTERS) for result in results]
+    axes.set_yticks(places, titles)
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
     ends = [max(value, _bar(result) or 0) for value, result in zip(values, results, strict=True)]

@@ -96,7 +96,8 @@ class RowResult:
     def doubts(self) -> Sequence[str]:
         """Why the row is not to be quoted: its faults, other programs at work, data in memory."""
         found = [*self.faults]
-        found += [f"{name}: busy machine" for name, each in self.figures.items() if each.is_busy]
+        if busy := [name for name, figure in self.figures.items() if figure.is_busy]:
+            found.append(f"busy machine ({', '.join(busy)})")
         if self.is_in_memory and self.row.durability != NOT_DURABLE:
             found.append("data in memory")
         return found

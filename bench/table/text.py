@@ -1,5 +1,6 @@
 """The table as text: a line for each row, printed as soon as it is measured."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -8,17 +9,18 @@ from bench.rows.row import Row
 from bench.table.row_result import RowResult
 
 _TITLE_WIDTH: Final = 52
+_UNIT_WIDTH: Final = 14
 _WIDTHS: Final = (12, 13, 12, 9, 8, 13, 11)
 
 
 def format_head() -> str:
     """Write the heading of the columns."""
     heads = ("ours", "bar", "RabbitMQ", "ratio", "bar", "interpreted", "bar")
-    return f"{'':<{_TITLE_WIDTH}}{'unit':<8}{_cells(heads)}  verdict"
+    return f"{'':<{_TITLE_WIDTH}}{'unit':<{_UNIT_WIDTH}}{_cells(heads)}  verdict"
 
 
 def format_row(result: RowResult, *, is_judged: bool = True) -> str:
-    """Write one row.
+    """Write one row; a long title goes over several lines, the figures stand in the last.
 
     Args:
         result: The row.
@@ -35,7 +37,9 @@ def format_row(result: RowResult, *, is_judged: bool = True) -> str:
         _bar(row, row.interpreted_bar, row.decimals),
     )
     verdict = format_verdict(result, is_judged=is_judged)
-    return f"{row.title:<{_TITLE_WIDTH}}{row.unit:<8}{_cells(cells)}  {verdict}".rstrip()
+    *above, title = textwrap.wrap(row.title, _TITLE_WIDTH - 2, subsequent_indent="  ")
+    last = f"{title:<{_TITLE_WIDTH}}{row.unit:<{_UNIT_WIDTH}}{_cells(cells)}  {verdict}"
+    return "\n".join([*above, last.rstrip()])
 
 
 def format_verdict(result: RowResult, *, is_judged: bool = True) -> str:

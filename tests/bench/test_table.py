@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,7 +160,7 @@ def test_lost_messages_and_faults_and_busy_machines_are_doubts() -> None:
     result = RowResult(RATE, figures)
 
     assert result.faults == ["ours: LOST 3", "ours-pure failed: it went away"]
-    assert result.doubts == [*result.faults, "rabbitmq: busy machine"]
+    assert result.doubts == [*result.faults, "busy machine (rabbitmq)"]
 
 
 def test_in_memory_only_what_promises_durability_is_in_doubt() -> None:
@@ -254,6 +255,16 @@ def test_a_row_shows_figures_ratio_bars_and_verdict() -> None:
         *("messages", "msg/s", "99", ">=100", "9", "11.00x", ">=10x", "21", ">=20"),
         *("MISSED:", "figure;", "met:", "ratio,", "interpreted"),
     ]
+
+
+def test_a_long_title_goes_over_several_lines() -> None:
+    row = replace(RATE, title="many words " * 6 + "at last")
+
+    above, last = format_row(measured(row, ours=1)).splitlines()
+
+    assert above.startswith("many words many words")
+    assert "at last" in last
+    assert ">=100" in last
 
 
 def test_a_row_without_rabbitmq_shows_what_there_is() -> None:
