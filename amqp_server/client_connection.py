@@ -31,6 +31,8 @@ _REFUSED = "refused"
 """Reason not to read: the login was refused, and the peer cannot be told."""
 _UNSENT = "unsent"
 """Reason not to read: answers pile up at a client that asks and does not read."""
+_SERVED = "served"
+"""Reason not to read: the client had its share of this turn of the loop."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -77,20 +79,23 @@ class ClientConnection(asyncio.BufferedProtocol):
         buffer = self._server.read_buffer
         rest = len(self._rest)
         buffer[:rest] = self._rest
-        return self._server.read_view[rest:]
+        return self._server.read_view[rest : rest + self._limits.read_buffer_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what was read; everything of it is handled or copied before this returns."""
         self._has_received = True
         end = len(self._rest) + nbytes
-        if end == len(self._server.read_buffer):
-            self._server.note_more_input()
         at = 0
         if self._session is None:
             at = self._receive_protocol_header(end)
         if self._session is not None:
             at = self._session.receive(self._server.read_buffer, at, end)
         self._rest = bytes(self._server.read_view[at:end]) if at < end else b""
+        if nbytes == self._limits.read_buffer_bytes:
+            # libuv would read on, 32 times over, before anybody else is served: no consumer
+            # would get what this client publishes, and their queues would be full meanwhile.
+            self.pause_reading(_SERVED)
+            self._server.note_more_input(self)
 
     def eof_received(self) -> bool:
         """Let the transport close when the peer has no more to say."""
@@ -183,8 +188,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Lift one reason for not reading."""
         if reason in self._pauses:
             self._pauses.discard(reason)
-            if not self._pauses and self._transport is not None and not self._is_lost:
-                self._transport.resume_reading()
+            transport = self._transport
+            if not self._pauses and transport is not None and not transport.is_closing():
+                transport.resume_reading()
 
     # amqp_server.heartbeats.Beating
 
@@ -215,6 +221,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     # For the server
+
+    def read_on(self) -> None:
+        """Read again: everybody had a turn since the last full read."""
+        self.resume_reading(_SERVED)
 
     def heed_alarms(self) -> None:
         """Tell the session of alarms that have begun or ended."""

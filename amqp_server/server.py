@@ -370,14 +370,14 @@ class Server:
         for connection in tuple(self.connections):
             connection.heed_alarms()
 
-    def note_more_input(self) -> None:
-        """Remember until the end of this turn that a client has more to send."""
-        if not self._storage.more_input:
-            self._storage.more_input = True
-            asyncio.get_running_loop().call_soon(self._forget_more_input)
+    def note_more_input(self, connection: ClientConnection) -> None:
+        """Read a client on behind the turn that its input asked for, and remember until then."""
+        self._storage.more_input = True
+        asyncio.get_running_loop().call_soon(self._read_on, connection)
 
-    def _forget_more_input(self) -> None:
-        asyncio.get_running_loop().call_soon(setattr, self._storage, "more_input", False)
+    def _read_on(self, connection: ClientConnection) -> None:
+        self._storage.more_input = False
+        connection.read_on()
 
     # Workers and tasks
 
