@@ -36,7 +36,8 @@ class Machine:
             processor=_processor(),
             cores=len(os.sched_getaffinity(0)),
             memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            system=f"{platform.system()} {platform.release()}",
+            # Without what a distribution or a host adds to the number.
+            system=f"{platform.system()} {platform.release().partition('-')[0]}",
             python=platform.python_version(),
             commit=_commit(),
         )

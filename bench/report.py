@@ -9,13 +9,13 @@ from typing import Any, Final
 from bench.brokers import RABBITMQ
 from bench.machine import Machine
 from bench.measurement import Measurement
+from bench.process_stats import BUSY_CORES
 from bench.session import Outcome
 from bench.workloads import WORKLOADS, Scale
 
 _MIB: Final = 2**20
 _LABEL_WIDTH: Final = 34
 _COLUMN_WIDTH: Final = 20
-_BUSY_CORES: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _notes(outcome: Outcome) -> Iterator[str]:
     if not outcome.counts:
         fault = outcome.fault.strip().splitlines()
         yield ": ".join([f"{outcome.broker}: THESE FIGURES DO NOT COUNT", *fault[-1:]])
-    if any((each.others_cores or 0) > _BUSY_CORES for each in outcome.measurements):
+    if any((each.others_cores or 0) > BUSY_CORES for each in outcome.measurements):
         yield f"{outcome.broker}: the machine was busy with other programs; measure again"
 
 

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from bench.process_stats import BUSY_CORES
 from bench.rows.experiment import Experiment, Findings
-
-BUSY_CORES: Final = 0.25
-"""From here on other programs take so much of the machine that a figure is not worth telling."""
 
 _DIRECTORIES: Final = re.compile(r"(?:/[\w.+-]+)+/")
 

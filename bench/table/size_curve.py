@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from bench.errors import BenchError
+from bench.process_stats import BUSY_CORES
 from bench.rows.effort import Effort
 from bench.run import run_workload
 from bench.startable_broker import StartableBroker
-from bench.table.outcome import BUSY_CORES, one_line
+from bench.table.outcome import one_line
 from bench.workloads import WORKLOADS, Scale
 
 BODY_SIZES: Final = (16, 64, 128, 256, 1024, 4096, 16384, 65536)

@@ -60,13 +60,17 @@ class TableSession:
         self.stop_brokers()
 
     def run(self, planned: PlannedExperiment) -> Outcome:
-        """Run one experiment against its brokers; a broker that fails is left out from then on."""
+        """Run one experiment against its brokers.
+
+        A broker that fails is left out from then on. When time runs out, all get fewer runs.
+        """
         outcome = Outcome(planned.experiment)
         self.outcomes.append(outcome)
         failed: set[str] = set()
         for number in range(1, planned.runs + 1):
+            is_done = number > 1 and not self.clock.has_room()
             for name in planned.brokers:
-                if name not in failed:
+                if name not in failed and not is_done:
                     self.tell(f"{planned.experiment.name}: {name}, run {number} of {planned.runs}")
                     if fault := self._run_in_peace(planned, name, outcome).fault:
                         failed.add(name)

@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
+from bench.process_stats import BUSY_CORES
 from bench.rows.effort import Effort
 from bench.run import run_workload
 from bench.startable_broker import StartableBroker
-from bench.table.outcome import BUSY_CORES
 from bench.worker import UNKNOWN, Counters
 from bench.workloads import WORKLOADS, Scale
 

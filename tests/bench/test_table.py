@@ -25,7 +25,7 @@ from bench.startable_broker import StartableBroker
 from bench.table import command, measuring
 from bench.table.outcome import Figure, Outcome, Run, one_line
 from bench.table.picture import draw
-from bench.table.plan import Clock, PlannedExperiment, plan_experiments
+from bench.table.plan import SECONDS_MAX, Clock, PlannedExperiment, plan_experiments
 from bench.table.report import Report
 from bench.table.results_files import write_all
 from bench.table.row_result import RowResult
@@ -196,6 +196,14 @@ def test_what_breaks_costs_one_broker_of_one_experiment_and_is_told() -> None:
     ]
     assert "an experiment: ours failed: division by zero" in told
     assert len(outcomes[1].runs) == 4
+
+
+def test_when_time_runs_out_each_broker_gets_one_run() -> None:
+    with session() as running:
+        running.clock = Clock(SECONDS_MAX + 100)
+        outcome = running.run(plan(experiment(), runs=3)[0])
+
+    assert [each.broker for each in outcome.runs] == [OURS, RABBITMQ]
 
 
 def test_a_busy_run_is_repeated_once_when_figures_are_to_count(
