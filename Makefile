@@ -17,6 +17,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := check
 
 BIN := .venv/bin
+CREATED := .venv/.created
 INSTALLED := .venv/.installed
 COMPILED := .venv/.compiled
 NODE := tests/interop/node
@@ -24,18 +25,26 @@ NODE := tests/interop/node
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd)
 
-.PHONY: setup demo lint types test conformance interop crash bench bench-quick check check-long java tools node
+.PHONY: setup demo lint types test conformance interop crash bench bench-quick check check-long \
+	java tools node programs prepare
 
-setup: $(COMPILED)
+setup: $(COMPILED) $(INSTALLED)
 
-$(INSTALLED): pyproject.toml .ci/python
+# With what compiles the kernels, so that they are compiled while the rest is fetched.
+$(CREATED): pyproject.toml .ci/python
 	python=$$(.ci/python) && { [[ -x $(BIN)/python ]] || "$$python" -m venv .venv; }
 	$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install -qq --editable '.[spark,lake,demo]' --group dev
+	$(BIN)/python -m pip install -qq --group build
 	touch $@
 
-$(COMPILED): $(INSTALLED) setup.py $(KERNELS)
-	$(BIN)/python setup.py --quiet build_ext --inplace
+# Pure: the kernels are compiled once, below. What is never imported needs no bytecode.
+$(INSTALLED): $(CREATED)
+	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m pip install -qq --no-compile \
+		--editable '.[spark,lake,demo]' --group dev
+	touch $@
+
+$(COMPILED): $(CREATED) setup.py $(KERNELS)
+	$(BIN)/python setup.py --quiet build_ext --inplace --parallel 2
 	touch $@
 
 java:
@@ -43,6 +52,15 @@ java:
 
 tools:
 	.ci/tools
+
+# What the tests drive; one after the other, because two installations from Debian would meet.
+programs:
+	$(MAKE) tools
+	$(MAKE) java node
+
+# All that `check` needs, side by side.
+prepare:
+	$(MAKE) --jobs=3 setup programs
 
 # Packages of the clients in Node.js.
 node: tools $(if $(wildcard $(NODE)/package.json),$(NODE)/node_modules/.installed)
@@ -63,7 +81,7 @@ lint: setup
 types: setup
 	$(BIN)/mypy
 
-test: tools setup java node
+test: setup programs
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 conformance: setup
@@ -81,10 +99,9 @@ bench: setup
 bench-quick: setup
 	$(BIN)/python -m bench table --quick
 
-# One after the other, whatever -j says: the tests' closing line comes last.
-check: setup
-	$(MAKE) lint
-	$(MAKE) types
+# Side by side what leaves a core idle; the tests for themselves: their closing line comes last.
+check: prepare
+	$(MAKE) --jobs=2 --output-sync=target lint types
 	$(MAKE) test
 
 # Random examples instead of CI's fixed ones, many of them, and the kernels interpreted as well.
