@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from appendlog.files.filesystem import FileSystem
 from tests.faults.disk import Disk, restore
+from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 _SYNCS = frozenset({"sync", "sync_write", "sync_directory"})
 
@@ -47,7 +48,7 @@ class Change(NamedTuple):
         getattr(disk, self.name)(*self.arguments)
 
 
-class FaultyFileSystem(FileSystem):
+class FaultyFileSystem(UnsyncedFileSystem):
     """See the module. Any thread may use it.
 
     Args:

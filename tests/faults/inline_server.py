@@ -32,6 +32,7 @@ from appendlog import LogOptions
 from appendlog.files.filesystem import FileSystem
 from tests.amqp_client import PERSISTENT, PROTOCOL_HEADER, AnyFrame, FrameReader
 from tests.faults.inline_loop import InlineFlusher, InlineLoop
+from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 SEGMENT_BYTES = 2048
 
@@ -41,7 +42,7 @@ class InlineServer:
 
     Args:
         storage_path: Data directory.
-        filesystem: For all storage rooms.
+        filesystem: For all storage rooms; None is one that never waits for the disk.
         seed: Decides the order of things; see `InlineLoop`.
         settings: Fields of `ServerConfig`.
 
@@ -67,7 +68,7 @@ class InlineServer:
         self.loop = InlineLoop(seed)
         self.was_clean: bool | None = None
         self.clients: list[InlineClient] = []
-        self.server = Server(config, filesystem)
+        self.server = Server(config, filesystem or UnsyncedFileSystem())
         self._patches = ExitStack()
 
     def __enter__(self) -> Self:

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.faults.disk import Disk, Survivors, restore
@@ -40,6 +41,17 @@ def crashes(changes: list[Change], seed: int) -> Iterator[tuple[int, str, Surviv
                 yield number, chance, disk.survivors(random.Random(chance))
         for sync in syncs:
             sync.apply(disk)
+
+
+@contextmanager
+def own_root(path: Path) -> Iterator[Path]:
+    """Make a directory for one of many tries; it is kept if the try fails.
+
+    Thousands of small files that are gone again at once never reach the disk.
+    """
+    path.mkdir()
+    yield path
+    shutil.rmtree(path)
 
 
 def leave(survivors: Survivors, told: Path, root: Path) -> None:

@@ -18,7 +18,7 @@ from tests.faults.books import Books
 from tests.faults.disk import Disk, Survivors
 from tests.faults.inline_server import InlineServer
 from tests.faults.judge import Content, Found, Warnings, look
-from tests.faults.power_cuts import leave
+from tests.faults.power_cuts import leave, own_root
 from tests.faults.test_every_operation import told
 
 STRIDE = int(os.environ.get("ROT_STRIDE", "997"))
@@ -60,11 +60,10 @@ class Sample:
         What it finds is None if it refuses to start.
         """
         self.count += 1
-        root = self.work / str(self.count)
-        root.mkdir()
-        leave(self.survivors, self.root, root)
-        change(root / "data")
         with ExitStack() as stack, Warnings() as warnings:
+            root = stack.enter_context(own_root(self.work / str(self.count)))
+            leave(self.survivors, self.root, root)
+            change(root / "data")
             try:
                 server = stack.enter_context(InlineServer(root / "data"))
             except StartupError:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.faults.faulty_filesystem import Change, FaultyFileSystem
 from tests.faults.judge import judge
-from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, leave
+from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, leave, own_root
 from tests.faults.story import Story
 from tests.faults.telling import tell
 
@@ -30,17 +30,16 @@ def test_a_power_cut_in_any_operation_breaks_no_promise(tmp_path: Path, seed: in
     story, changes = told(tmp_path / "told", seed)
     count = 0
     for number, outcome, survivors in crashes(changes, seed):
-        root = tmp_path / f"{number} {count}"
-        root.mkdir()
-        leave(survivors, tmp_path / "told", root)
-        try:
-            judge(root / "data", story.books, number)
-        except Exception as error:
-            error.add_note(
-                f"seed={seed} operation={number} {story.filesystem.operations[number]} "
-                f"outcome={outcome} left in {root}"
-            )
-            raise
+        with own_root(tmp_path / f"{number} {count}") as root:
+            leave(survivors, tmp_path / "told", root)
+            try:
+                judge(root / "data", story.books, number)
+            except Exception as error:
+                error.add_note(
+                    f"seed={seed} operation={number} {story.filesystem.operations[number]} "
+                    f"outcome={outcome} left in {root}"
+                )
+                raise
         count += 1
     print(f"power cuts={count} operations={changes[-1].operation + 1} seed={seed}")
     assert count > 150
@@ -55,21 +54,20 @@ def test_an_error_at_any_operation_breaks_no_promise(
     tmp_path: Path, error: int, failing_operations: int | None
 ) -> None:
     for number in range(error % STRIDE, 100_000, STRIDE):
-        root = tmp_path / str(number)
-        root.mkdir()
-        filesystem = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
-        story = Story(root / "data", filesystem)
-        try:
-            is_clean = tell(story)
-            if number >= len(filesystem.operations):
-                assert is_clean
-                break
-            filesystem.end_process()
-            judge(root / "data", story.books, story.now(), may_be_marked=True)
-        except Exception as failure:
-            names = filesystem.operations[number : number + 1]
-            failure.add_note(f"operation={number} {names} left in {root}")
-            raise
+        with own_root(tmp_path / str(number)) as root:
+            failing = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
+            story = Story(root / "data", failing)
+            try:
+                is_clean = tell(story)
+                if number >= len(failing.operations):
+                    assert is_clean
+                    break
+                failing.end_process()
+                judge(root / "data", story.books, story.now(), may_be_marked=True)
+            except Exception as failure:
+                names = failing.operations[number : number + 1]
+                failure.add_note(f"operation={number} {names} left in {root}")
+                raise
     assert number > 150
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty_filesystem import Change, FaultyFileSystem
-from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, leave
+from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, leave, own_root
 from tests.faults.stream_story import StreamStory, judge, tell
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 * OUTCOMES + 3000 // STRIDE)]
@@ -34,15 +34,16 @@ def test_a_power_cut_in_any_operation_breaks_no_promise(tmp_path: Path, seed: in
     story, changes = told(tmp_path / "told", seed)
     count = 0
     for number, outcome, survivors in crashes(changes, seed):
-        root = tmp_path / f"{number} {count}"
-        root.mkdir()
-        leave(survivors, tmp_path / "told", root)
-        try:
-            judge(root / "data", story.books, number)
-        except Exception as error:
-            operation = story.filesystem.operations[number]
-            error.add_note(f"seed={seed} operation={number} {operation} {outcome} left in {root}")
-            raise
+        with own_root(tmp_path / f"{number} {count}") as root:
+            leave(survivors, tmp_path / "told", root)
+            try:
+                judge(root / "data", story.books, number)
+            except Exception as error:
+                operation = story.filesystem.operations[number]
+                error.add_note(
+                    f"seed={seed} operation={number} {operation} {outcome} left in {root}"
+                )
+                raise
         count += 1
     assert count > 80
 
@@ -56,19 +57,18 @@ def test_an_error_at_any_operation_breaks_no_promise(
     tmp_path: Path, error: int, failing_operations: int | None
 ) -> None:
     for number in range(error % STRIDE, 100_000, STRIDE):
-        root = tmp_path / str(number)
-        root.mkdir()
-        filesystem = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
-        story = StreamStory(root / "data", filesystem)
-        try:
-            is_clean = tell(story)
-            if number >= len(filesystem.operations):
-                assert is_clean
-                break
-            filesystem.end_process()
-            judge(root / "data", story.books, story.now())
-        except Exception as failure:
-            names = filesystem.operations[number : number + 1]
-            failure.add_note(f"operation={number} {names} left in {root}")
-            raise
+        with own_root(tmp_path / str(number)) as root:
+            failing = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
+            story = StreamStory(root / "data", failing)
+            try:
+                is_clean = tell(story)
+                if number >= len(failing.operations):
+                    assert is_clean
+                    break
+                failing.end_process()
+                judge(root / "data", story.books, story.now())
+            except Exception as failure:
+                names = failing.operations[number : number + 1]
+                failure.add_note(f"operation={number} {names} left in {root}")
+                raise
     assert number > 80
