@@ -161,7 +161,9 @@ class Log:
         """Return the sums of each segment, oldest first. Do not change them."""
         return [segment.summary for segment in self._state.segments]
 
-    def append(self, chunks: Sequence[bytes], end_offset: int, sync: bool) -> None:
+    def append(
+        self, chunks: Sequence[bytes], end_offset: int, sync: bool, settled_floor: int = 0
+    ) -> None:
         """Append chunks; the log ends at `end_offset` afterwards.
 
         Segments roll before a chunk that would make them longer than `segment_bytes`; the
@@ -176,6 +178,8 @@ class Log:
             end_offset: At least the end of the last chunk; what is between is skipped for
                 ever (an advance chunk is written).
             sync: See above.
+            settled_floor: Nobody will soon read an offset below it: of these, what a sync has
+                put on the disk need not stay in the page cache.
 
         Raises:
             ValueError: The chunks are not this log's or not in order; nothing was written.
@@ -190,6 +194,8 @@ class Log:
             chunks = [compressor.compress(chunk) for chunk in chunks]
         headers = state.writer.check(chunks, end_offset)
         state.append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
+        if sync:
+            state.writer.let_go_of_pages(settled_floor)
 
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.

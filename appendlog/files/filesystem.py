@@ -47,6 +47,11 @@ class FileSystem:
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_WILLNEED)
 
+    def wont_need(self, descriptor: int, position: int, size: int) -> None:
+        """Let the kernel drop pages that are on the disk, where it takes such advice."""
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_DONTNEED)
+
     def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
         """Write at `position`; return how many bytes were taken."""
         return os.pwrite(descriptor, data, position)

@@ -40,7 +40,9 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
     appends = [request for request in group if isinstance(request, FlushRequest)]
     if appends:
         chunks = [chunk for request in appends for chunk in request.chunks]
-        log.append(chunks, appends[-1].end_offset, any(request.sync for request in appends))
+        last = appends[-1]
+        sync = any(request.sync for request in appends)
+        log.append(chunks, last.end_offset, sync, last.settled_floor)
         if any(request.roll for request in appends):
             log.roll()
         return 0

@@ -18,6 +18,7 @@ class FlushRequest:
         end_offset: Log end offset afterwards.
         sync: Put them on the disk.
         roll: Then seal the segment; see `Log.roll`.
+        settled_floor: Offsets below it need not stay in the page cache.
     """
 
     log: Log
@@ -25,6 +26,7 @@ class FlushRequest:
     end_offset: int
     sync: bool
     roll: bool = False
+    settled_floor: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
 from appendlog.segments.index import ActiveIndex
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.taking_back import take_back
+from appendlog.segments.written_pages import WrittenPages
 
 INDEX_GROUP_ENTRIES: Final = 32
 """Index entries of the active segment are written in groups of at least this many."""
@@ -80,6 +81,7 @@ class SegmentWriter:
         self._new_header = b""
         self._age_ns = int(options.segment_age_seconds * 1e9)
         self._segments_end = end_offset
+        self._pages = WrittenPages()
         self.active = active
         self.created: list[Segment] = []
         self.end_offset = end_offset
@@ -191,6 +193,24 @@ class SegmentWriter:
             segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
 
+    def let_go_of_pages(self, settled_floor: int) -> None:
+        """Advise the kernel to drop what is on the disk and below an offset; see `WrittenPages`.
+
+        Behind a sync: for this, pages that are not on the disk yet would be written. A kernel or
+        file system that takes no advice keeps them.
+        """
+        segment = self.active
+        if segment is None:
+            return
+        self._pages.add(segment.end_offset, segment.size_bytes)
+        start, end = self._pages.unneeded(settled_floor)
+        if start < end:
+            with (
+                suppress(OSError),
+                self._descriptors.borrow(self._filesystem, segment.path) as descriptor,
+            ):
+                self._filesystem.wont_need(descriptor, start, end - start)
+
     def is_old(self, segment: Segment, now_ns: int) -> bool:
         """Tell whether a segment's first record is of an age at which segments are sealed."""
         first_ns = segment.summary.first_timestamp_ns
@@ -259,6 +279,7 @@ class SegmentWriter:
         name = SegmentName(base_offset, 0)
         segment = Segment(self._directory, name, len(self._new_header), summary)
         segment.index = ActiveIndex(base_offset, self._options.index_interval_bytes)
+        self._pages.begin()
         return segment
 
     def _write(self, sync: bool) -> None:

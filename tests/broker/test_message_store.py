@@ -9,7 +9,9 @@ import pytest
 
 from amqp_server.broker.storing.spilling import SPILL_FILL
 from amqp_server.config import Durability
-from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench
+from appendlog import FileSystem
+from appendlog.segments.written_pages import STEP_BYTES
+from tests.broker.store_bench import RING_BYTES, RING_SLOTS, MakeBench, StoreBench
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 both_kinds = pytest.mark.parametrize("is_durable", [True, False], ids=["durable", "transient"])
@@ -330,3 +332,39 @@ def test_a_queue_that_falls_silent_is_synced_when_asked(bench: MakeBench) -> Non
     queue.store.request_sync()
     queue.settle_down()
     assert queue.store.recovery_point == 10
+
+
+# What is settled need not stay in the page cache
+
+
+class AdvisedFileSystem(FileSystem):
+    """Counts what the kernel was told that it need not keep."""
+
+    advised_bytes = 0
+
+    def wont_need(self, descriptor: int, position: int, size: int) -> None:
+        self.advised_bytes += size
+
+
+def publish_and_settle(queue: StoreBench, size_bytes: int) -> None:
+    """Let a queue take and settle messages, a ring of them at a time."""
+    for _ in range(size_bytes // RING_BYTES):
+        start = queue.store.end_offset
+        queue.publish(1, RING_BYTES)
+        queue.settle_down()
+        queue.settle(start, start + 1)
+
+
+def test_page_cache_of_what_is_settled_is_let_go_of(bench: MakeBench) -> None:
+    filesystem = AdvisedFileSystem()
+    queue = bench(is_durable=True, filesystem=filesystem, segment_bytes=1 << 30)
+    publish_and_settle(queue, 4 * STEP_BYTES)
+    assert 2 * STEP_BYTES < filesystem.advised_bytes <= 4 * STEP_BYTES
+
+
+def test_page_cache_stays_once_somebody_reads_what_is_settled(bench: MakeBench) -> None:
+    filesystem = AdvisedFileSystem()
+    queue = bench(is_durable=True, filesystem=filesystem, segment_bytes=1 << 30)
+    assert queue.store.windows.shared is not None
+    publish_and_settle(queue, 4 * STEP_BYTES)
+    assert filesystem.advised_bytes == 0

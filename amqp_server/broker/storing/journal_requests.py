@@ -40,13 +40,16 @@ class JournalRequests:
         self._timestamp_ns = log.last_timestamp_ns
         self._taken: list[Piece] = []
 
-    def make(self, ring: Ring, ranges: list[tuple[int, int]], *, sync: bool) -> FlushRequest:
+    def make(
+        self, ring: Ring, ranges: list[tuple[int, int]], *, sync: bool, settled_floor: int = 0
+    ) -> FlushRequest:
         """Return a request for the first messages of `ranges`, as many as one may hold.
 
         Args:
             ring: Holds all of them.
             ranges: Ascending, at least one, none empty.
             sync: Whether they must be on the disk when the request is done.
+            settled_floor: Nobody reads the log below it.
         """
         messages: list[bytes] = []
         for start, end in ranges:
@@ -68,7 +71,7 @@ class JournalRequests:
                 self._encode(messages[start:end], offsets[start:end], b"")
                 for start, end in self._chunk_borders(ends_bytes, 0, count)
             ]
-        return FlushRequest(self._log, chunks, offsets[count - 1] + 1, sync)
+        return FlushRequest(self._log, chunks, offsets[count - 1] + 1, sync, False, settled_floor)
 
     def take_back(self) -> None:
         """Remember again what the last request was made of: it failed, and will be made anew."""

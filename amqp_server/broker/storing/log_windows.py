@@ -44,6 +44,11 @@ class LogWindows:
         return self._shared
 
     @property
+    def are_shared(self) -> bool:
+        """Whether anybody but the queue's own consumers has ever read the log."""
+        return self._shared is not None
+
+    @property
     def reads(self) -> int:
         """How many windows were read so far, whoever wanted them."""
         return self.of_consumers.reads + (0 if self._shared is None else self._shared.reads)

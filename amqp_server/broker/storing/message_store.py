@@ -373,7 +373,9 @@ class MessageStore:
             and self._settings.durability is Durability.FSYNC
             and self._persistent_end > self.recovery_point
         )
-        self._submit(self._requests.make(self.ring, ranges, sync=sync))
+        # Who reads what is settled, once, will do so again.
+        floor = 0 if self.windows.are_shared else self._settlement.ack_floor
+        self._submit(self._requests.make(self.ring, ranges, sync=sync, settled_floor=floor))
 
     def _submit(self, request: FlushRequest) -> None:
         self._request = request
