@@ -23,7 +23,7 @@ COMPILED := .venv/.compiled
 NODE := tests/interop/node
 
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
-	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd)
+	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
 .PHONY: setup demo lint types test conformance interop crash bench bench-quick check check-long \
 	java tools node programs prepare

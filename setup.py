@@ -24,6 +24,7 @@ KERNELS = {
     "appendlog.layout._json_c": "appendlog/layout/_json_py.py",
     "appendlog.layout._tables_c": "appendlog/layout/_tables_py.py",
     "appendlog.layout._walking_c": "appendlog/layout/_walking_py.py",
+    "ring._sizes_c": "ring/_sizes_py.py",
 }
 DIRECTIVES = {
     "language_level": 3,

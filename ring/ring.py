@@ -19,15 +19,9 @@ Source: LMAX disruptor, technical paper, sections 3 and 4 (sequencing, batching 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
-from typing import TYPE_CHECKING
-
 from ring.errors import SequenceNotHeldError
 from ring.page_pool import PAGE_SLOTS, Page, PagePool
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from ring.sizes import bytes_of, count_within
 
 _RELEASE_STEP = 64
 """Slots given up at a time when bytes, not slots, are short."""
@@ -57,6 +51,7 @@ class Ring:
         self._pool = pool
         # A window that does not start on a page's edge touches one page more.
         self._pages: list[Page | None] = [None] * (capacity // PAGE_SLOTS + 1)
+        self._page_bytes = [0] * len(self._pages)
 
     def __len__(self) -> int:
         """Return how many messages are held."""
@@ -77,7 +72,7 @@ class Ring:
         """Whether all rings of the pool together hold too much."""
         return self._pool.is_over
 
-    def try_claim(self, messages: Sequence[bytes], gating_sequence: int) -> int:
+    def try_claim(self, messages: list[bytes], gating_sequence: int) -> int:
         """Return how many of `messages`, from the first, may be published now.
 
         Slots below `gating_sequence` are given up, oldest first, as far as the claim needs
@@ -97,7 +92,7 @@ class Ring:
         if count > self.remaining_capacity:
             self.release(min(gating_sequence, self.cursor + count - self.capacity))
             count = min(count, self.remaining_capacity)
-        wanted_bytes = sum(map(len, messages if count == len(messages) else messages[:count]))
+        wanted_bytes = bytes_of(messages if count == len(messages) else messages[:count])
         if self.held_bytes + wanted_bytes <= self.capacity_bytes:
             return count
         while self.held_bytes + wanted_bytes > self.capacity_bytes and self.window_start < min(
@@ -105,12 +100,12 @@ class Ring:
         ):
             self.release(min(gating_sequence, self.window_start + _RELEASE_STEP))
         free_bytes = self.capacity_bytes - self.held_bytes
-        fitting = bisect_right(list(accumulate(map(len, messages[:count]))), free_bytes)
+        fitting = min(count_within(messages, free_bytes), count)
         if fitting == 0 and count > 0 and len(self) == 0:
             return 1
         return fitting
 
-    def publish(self, messages: Sequence[bytes]) -> None:
+    def publish(self, messages: list[bytes]) -> None:
         """Put claimed messages at the cursor and move it; the ring keeps references.
 
         Args:
@@ -118,19 +113,21 @@ class Ring:
         """
         count = len(messages)
         assert count <= self.remaining_capacity, "published without a claim"
-        added_bytes = sum(map(len, messages))
-        self.held_bytes += added_bytes
-        self._pool.held_bytes += added_bytes
-        taken = 0
+        taken = added_bytes = 0
         sequence = self.cursor
         while taken < count:
             at = sequence % PAGE_SLOTS
             part = min(PAGE_SLOTS - at, count - taken)
-            page = self._page(sequence)
-            page[at : at + part] = messages[taken : taken + part]
+            written = messages if part == count else messages[taken : taken + part]
+            self._page(sequence)[at : at + part] = written
+            part_bytes = bytes_of(written)
+            self._page_bytes[self._number(sequence)] += part_bytes
+            added_bytes += part_bytes
             taken += part
             sequence += part
         self.cursor = sequence
+        self.held_bytes += added_bytes
+        self._pool.held_bytes += added_bytes
 
     def holds(self, sequence: int) -> bool:
         """Return whether the message of `sequence` is in the window."""
@@ -149,7 +146,11 @@ class Ring:
         while start < end:
             at = start % PAGE_SLOTS
             part = min(PAGE_SLOTS - at, end - start)
-            messages += self._page(start)[at : at + part]  # type: ignore[arg-type]
+            slots: list[bytes] = self._page(start)[at : at + part]  # type: ignore[assignment]
+            if messages:
+                messages += slots
+            else:
+                messages = slots
             start += part
         return messages
 
@@ -161,28 +162,41 @@ class Ring:
         while sequence < end:
             at = sequence % PAGE_SLOTS
             part = min(PAGE_SLOTS - at, end - sequence)
-            page = self._page(sequence)
-            freed_bytes += sum(map(len, page[at : at + part]))  # type: ignore[arg-type]
             sequence += part
             if at + part == PAGE_SLOTS or sequence == self.cursor:
-                self._return_page(sequence - 1)
+                freed_bytes += self._return_page(sequence - 1)
             else:
-                page[at : at + part] = [None] * part
+                freed_bytes += self._empty_slots(sequence - part, part)
         if sequence > self.window_start:
             self.window_start = sequence
             self.held_bytes -= freed_bytes
             self._pool.held_bytes -= freed_bytes
 
+    def _number(self, sequence: int) -> int:
+        return sequence // PAGE_SLOTS % len(self._pages)
+
     def _page(self, sequence: int) -> Page:
-        number = sequence // PAGE_SLOTS % len(self._pages)
+        number = self._number(sequence)
         page = self._pages[number]
         if page is None:
             page = self._pages[number] = self._pool.lend()
         return page
 
-    def _return_page(self, sequence: int) -> None:
-        number = sequence // PAGE_SLOTS % len(self._pages)
+    def _empty_slots(self, sequence: int, count: int) -> int:
+        """Let go of a part of a page; return how many bytes that was."""
+        at = sequence % PAGE_SLOTS
+        page = self._page(sequence)
+        freed_bytes = bytes_of(page[at : at + count])  # type: ignore[arg-type]
+        page[at : at + count] = [None] * count
+        self._page_bytes[self._number(sequence)] -= freed_bytes
+        return freed_bytes
+
+    def _return_page(self, sequence: int) -> int:
+        """Let go of all that a page still has; return how many bytes that was."""
+        number = self._number(sequence)
         page = self._pages[number]
         if page is not None:
             self._pages[number] = None
             self._pool.take_back(page)
+        freed_bytes, self._page_bytes[number] = self._page_bytes[number], 0
+        return freed_bytes

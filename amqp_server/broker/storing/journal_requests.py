@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
 from appendlog import FlushRequest, encode_chunk
+from ring.sizes import count_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,7 +117,5 @@ class JournalRequests:
 
 def up_to(messages: list[bytes], bytes_max: int) -> list[bytes]:
     """Return the longest head of `messages` within `bytes_max`, at least one message."""
-    if sum(map(len, messages)) <= bytes_max:
-        return messages
-    fitting = bisect_right(list(accumulate(map(len, messages))), bytes_max)
-    return messages[: max(fitting, 1)]
+    fitting = max(count_within(messages, bytes_max), 1)
+    return messages if fitting >= len(messages) else messages[:fitting]

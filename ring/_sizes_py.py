@@ -1,0 +1,27 @@
+"""Sums over the messages of a batch: the only work that a ring does for each message.
+
+Ordinary Python; `_sizes_c.pxd` gives its names C types and the build compiles it as `_sizes_c`;
+`sizes.py` chooses.
+"""
+
+from __future__ import annotations
+
+
+def bytes_of(messages: list[bytes]) -> int:
+    """Return how many bytes the messages have together."""
+    total = 0
+    for message in messages:
+        total += len(message)
+    return total
+
+
+def count_within(messages: list[bytes], bytes_max: int) -> int:
+    """Return how many of the messages, from the first, have at most `bytes_max` together."""
+    total = 0
+    count = 0
+    for message in messages:
+        total += len(message)
+        if total > bytes_max:
+            break
+        count += 1
+    return count
