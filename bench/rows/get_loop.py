@@ -33,7 +33,7 @@ NO_ACK: Final = Row(
 )
 WITH_ACK: Final = Row(
     "get-ack",
-    "... each acknowledged in the write of the next get",
+    "basic.get in a loop, each acked in the write of the next",
     "gets/s",
     bar=10_000,
     ratio_bar=1.5,

@@ -22,7 +22,7 @@ RATE: Final = Row(
 )
 FAIRNESS: Final = Row(
     "fairness",
-    "... spread of the 20 publishers' rates: (largest - least) / mean",
+    "20 publishers' rates: (largest - least) / mean",
     "%",
     is_lower_better=True,
     bar=20,

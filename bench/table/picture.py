@@ -21,6 +21,7 @@ _NO_BAR: Final = "#9fc9c9"
 _DOUBTFUL: Final = "#c5ccd3"
 _THEIRS: Final = "#f0932b"
 _TITLE_CHARACTERS: Final = 52
+_TIMES_MAX: Final = 200.0
 _ROW_INCHES: Final = 0.38
 _CURVES_INCHES: Final = 4.2
 _HEAD_INCHES: Final = 1.3
@@ -119,7 +120,8 @@ def _colour(result: RowResult) -> str:
 def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
     axes.set_title("Times better than RabbitMQ, measured in turn; the mark is the bar")
     places = range(len(results))
-    values = [_times_better(result) or 1.0 for result in results]
+    # One row far ahead must not press all others together; its number stays true.
+    values = [min(_times_better(result) or 1.0, _TIMES_MAX) for result in results]
     axes.set_xscale("log")
     axes.barh(
         places,
@@ -133,7 +135,7 @@ def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
         bar = _bar(result)
         if bar:
             axes.plot([bar, bar], [place - 0.42, place + 0.42], color=_INK, linewidth=2, zorder=3)
-        told = f"{value:.1f}x" + (f"  (bar {bar:g}x)" if bar else "")
+        told = f"{_times_better(result):,.1f}x" + (f"  (bar {bar:g}x)" if bar else "")
         end = max(value, bar or 0, 1)
         axes.annotate(
             told, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9

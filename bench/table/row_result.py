@@ -60,9 +60,9 @@ class RowResult:
 
     @property
     def ratio(self) -> float | None:
-        """Our figure divided by RabbitMQ's."""
+        """Our figure divided by RabbitMQ's; None where one is missing, or growth below nothing."""
         ours, theirs = self.value(OURS), self.value(RABBITMQ)
-        return ours / theirs if ours is not None and theirs else None
+        return ours / theirs if ours is not None and theirs and min(ours, theirs) >= 0 else None
 
     @property
     def judgements(self) -> Sequence[Judgement]:

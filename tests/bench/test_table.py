@@ -357,6 +357,13 @@ def test_results_are_three_files_named_by_date_and_commit(tmp_path: Path) -> Non
     assert not any(str(tmp_path).encode() in file.read_bytes() for file in files)
 
 
+@pytest.mark.parametrize("ours", [-1.0, 0.0, 1e-6])
+def test_figures_around_nothing_can_be_drawn(tmp_path: Path, ours: float) -> None:
+    draw(report(measured(DELAY, ours=ours, theirs=1), RowResult(RATE, {})), tmp_path / "it.png")
+
+    assert (tmp_path / "it.png").stat().st_size
+
+
 def test_a_picture_without_figures_is_a_picture_too(tmp_path: Path) -> None:
     empty = Report("2031-02-03", MACHINE, "ext4", is_quick=False)
 
