@@ -7,8 +7,9 @@ A method is a class with one annotated field per argument, in the order of the w
         delivery_tag: LongLong = 0
         multiple: Bit = False
 
-`method` makes it a frozen slotted dataclass and compiles the annotations into a layout once. Fixed
-numbers in a row are one `struct`, bits in a row share octets from the lowest bit up.
+`method` makes it a slotted dataclass, which nobody changes, and compiles the annotations into a
+layout once. Fixed numbers in a row are one `struct`, bits in a row share octets from the lowest
+bit up.
 
 Source: AMQP 0-9-1 specification, sections 4.2.4 (method payload) and 4.2.5 (arguments).
 """
@@ -106,6 +107,20 @@ class Method:
     _layout: ClassVar[tuple[tuple[tuple[str, ...], Step], ...]]
     _short_strings: ClassVar[tuple[str, ...]]
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        values = zip(fields(self), self._values(), strict=True)  # type: ignore[arg-type]
+        texts = ", ".join(f"{each.name}={value!r}" for each, value in values)
+        return f"{type(self).__name__}({texts})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for names, _ in self._layout for name in names])
+
     @property
     def is_utf8(self) -> bool:
         """Whether every short string among the arguments is UTF-8."""
@@ -176,7 +191,10 @@ def method(
     """
 
     def build(cls: type[MethodClass]) -> type[MethodClass]:
-        built = dataclass(frozen=True, slots=True)(cls)
+        # Of each generated method the source is compiled anew in every process that starts, which
+        # is most of the time that seventy classes take. `Method` has the others; that nobody
+        # assigns to a field is the type checker's to see.
+        built = dataclass(slots=True, eq=False, repr=False)(cls)
         built.name = name
         built.class_id = class_id
         built.method_id = method_id
