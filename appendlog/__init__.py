@@ -4,11 +4,9 @@ A synchronous library; knows nothing of AMQP methods, sockets or event loops. Th
 is drawn in docs/log-format.md.
 """
 
-from appendlog.embedding.follower import LogFollower
-from appendlog.embedding.log_writer import LogWriter
-from appendlog.embedding.options import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
-from appendlog.embedding.records import AppendedRange, Record, StoredRecord
-from appendlog.embedding.writer_statistics import WriterStatistics
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from appendlog.errors import (
     CorruptRecordError,
     LogClosedError,
@@ -37,11 +35,18 @@ from appendlog.layout.records import COMPILED, cut_messages, encode_chunk, walk_
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log import Log
 from appendlog.options import SEGMENT_BYTES_MAX, Compression, LogOptions
-from appendlog.reader import LogReader
 from appendlog.reclaim.retention import RetentionPolicy
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.read_result import ReadResult, Records
-from appendlog.split_reader import Split, SplitReader
+
+if TYPE_CHECKING:
+    from appendlog.embedding.follower import LogFollower
+    from appendlog.embedding.log_writer import LogWriter
+    from appendlog.embedding.options import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
+    from appendlog.embedding.records import AppendedRange, Record, StoredRecord
+    from appendlog.embedding.writer_statistics import WriterStatistics
+    from appendlog.reader import LogReader
+    from appendlog.split_reader import Split, SplitReader
 
 __all__ = [
     "COMPILED",
@@ -95,3 +100,29 @@ __all__ = [
     "encode_message",
     "walk_chunks",
 ]
+
+_LATE: Final = {
+    "AppendedRange": "appendlog.embedding.records",
+    "DURABLE": "appendlog.embedding.options",
+    "EDGE": "appendlog.embedding.options",
+    "EmbeddedOptions": "appendlog.embedding.options",
+    "LogFollower": "appendlog.embedding.follower",
+    "LogReader": "appendlog.reader",
+    "LogWriter": "appendlog.embedding.log_writer",
+    "Record": "appendlog.embedding.records",
+    "STORAGE": "appendlog.embedding.options",
+    "Split": "appendlog.split_reader",
+    "SplitReader": "appendlog.split_reader",
+    "StoredRecord": "appendlog.embedding.records",
+    "THROUGHPUT": "appendlog.embedding.options",
+    "WriterStatistics": "appendlog.embedding.writer_statistics",
+}
+"""Where what is for programs that embed or read logs is: a server does not import it."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are
+    """Import one of the names that the server has no use for, when it is asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return value

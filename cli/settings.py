@@ -6,7 +6,6 @@
 """
 
 import difflib
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -102,6 +101,9 @@ def read_config_file(ctx: click.Context, _param: click.Parameter, path: Path | N
 
 
 def _parse_toml(path: Path) -> dict[str, Any]:
+    # Imported here, as few servers have such a file: it makes a dozen patterns.
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,23 +1,10 @@
 """What has been settled: of queues, of groups, and its checkpoints; and the redo journal."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 from offsets.checkpoint import CheckpointStore, WrittenRound
 from offsets.checkpoint_reading import CheckpointRecovery, read_checkpoint
-from offsets.consuming.batch import ConsumedBatch
-from offsets.consuming.catalog import LogCatalog, LogPlace
-from offsets.consuming.clean_up import CleanUp, LogCleanUp
-from offsets.consuming.consumer import Consumer
-from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
-from offsets.consuming.groups import GroupPlace, list_groups, remove_group
-from offsets.consuming.position import Position
-from offsets.consuming.processing import (
-    OnError,
-    ProcessOptions,
-    ProcessStatistics,
-    dead_letters_to,
-)
-from offsets.consuming.root import LogRoot
-from offsets.consuming.root_statistics import GroupStatistics, RootLogStatistics
-from offsets.consuming.sharded_log import ShardedLog
 from offsets.errors import (
     CheckpointFailedError,
     GroupInUseError,
@@ -47,6 +34,24 @@ from offsets.redo_journal import RedoJournal
 from offsets.redo_reading import RedoRecovery, read_redo_journal
 from offsets.redo_transaction import RedoSettled, RedoTarget, RedoTransaction
 from offsets.settlement import Settlement
+
+if TYPE_CHECKING:
+    from offsets.consuming.batch import ConsumedBatch
+    from offsets.consuming.catalog import LogCatalog, LogPlace
+    from offsets.consuming.clean_up import CleanUp, LogCleanUp
+    from offsets.consuming.consumer import Consumer
+    from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
+    from offsets.consuming.groups import GroupPlace, list_groups, remove_group
+    from offsets.consuming.position import Position
+    from offsets.consuming.processing import (
+        OnError,
+        ProcessOptions,
+        ProcessStatistics,
+        dead_letters_to,
+    )
+    from offsets.consuming.root import LogRoot
+    from offsets.consuming.root_statistics import GroupStatistics, RootLogStatistics
+    from offsets.consuming.sharded_log import ShardedLog
 
 __all__ = [
     "GROUPS_PER_LOG_MAX",
@@ -105,3 +110,35 @@ __all__ = [
     "read_redo_journal",
     "remove_group",
 ]
+
+_LATE: Final = {
+    "CleanUp": "offsets.consuming.clean_up",
+    "ConsumedBatch": "offsets.consuming.batch",
+    "Consumer": "offsets.consuming.consumer",
+    "ConsumerStatistics": "offsets.consuming.consumer_statistics",
+    "GroupPlace": "offsets.consuming.groups",
+    "GroupStatistics": "offsets.consuming.root_statistics",
+    "Lag": "offsets.consuming.consumer_statistics",
+    "LogCatalog": "offsets.consuming.catalog",
+    "LogCleanUp": "offsets.consuming.clean_up",
+    "LogPlace": "offsets.consuming.catalog",
+    "LogRoot": "offsets.consuming.root",
+    "OnError": "offsets.consuming.processing",
+    "Position": "offsets.consuming.position",
+    "ProcessOptions": "offsets.consuming.processing",
+    "ProcessStatistics": "offsets.consuming.processing",
+    "RootLogStatistics": "offsets.consuming.root_statistics",
+    "ShardedLog": "offsets.consuming.sharded_log",
+    "dead_letters_to": "offsets.consuming.processing",
+    "list_groups": "offsets.consuming.groups",
+    "remove_group": "offsets.consuming.groups",
+}
+"""Where what is for programs that consume without a server is: a server does not import it."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are
+    """Import one of the names that the server has no use for, when it is asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from crc32c import crc32c
+from appendlog.layout.crc import crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
