@@ -82,7 +82,7 @@ types: setup
 	$(BIN)/mypy
 
 test: setup programs
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 conformance: setup
 	AMQP_URL='$(AMQP_URL)' $(BIN)/python -m pytest tests/conformance

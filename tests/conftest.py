@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, settings
 from tests.servers import RunningServer
 
 SECONDS_MAX_BY_MARKER = {"spark": 300, "crash": 120, "interop": 120}
+LONG_SECONDS = 300
+"""What may take so long begins first: no process is left alone with it at the end."""
 
 # CI must not fail by chance: the same examples each time. The long run looks for new ones.
 settings.register_profile(
@@ -69,13 +71,22 @@ def server(start_server: StartServer) -> RunningServer:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give what starts other programs more time than the 20 seconds of the rest."""
+    """Give what starts other programs more time than the 20 seconds of the rest, and begin there.
+
+    Spark's come before all: the first of several processes gets them, and only it starts a Java.
+    """
     for item in items:
         if item.get_closest_marker("timeout"):
             continue
         limits = [limit for name, limit in SECONDS_MAX_BY_MARKER.items() if _has(item, name)]
         if limits:
             item.add_marker(pytest.mark.timeout(max(limits)))
+    items.sort(key=lambda item: (not _has(item, "spark"), not _is_long(item)))
+
+
+def _is_long(item: pytest.Item) -> bool:
+    limit = item.get_closest_marker("timeout")
+    return limit is not None and limit.args[0] >= LONG_SECONDS
 
 
 def _has(item: pytest.Item, marker: str) -> bool:
