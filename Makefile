@@ -16,6 +16,9 @@ MAKEFLAGS += --no-print-directory
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := check
 
+# Hundreds of processes import this project here: without bytecode each compiles all of it.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := .venv/bin
 CREATED := .venv/.created
 INSTALLED := .venv/.installed
@@ -37,10 +40,10 @@ $(CREATED): pyproject.toml .ci/python
 	$(BIN)/python -m pip install -qq --group build
 	touch $@
 
-# Pure: the kernels are compiled once, below. What is never imported needs no bytecode.
+# Pure: the kernels are compiled once, below.
 $(INSTALLED): $(CREATED)
-	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m pip install -qq --no-compile \
-		--editable '.[spark,lake,demo]' --group dev
+	AMQP_SERVER_PURE_PYTHON=1 $(BIN)/python -m pip install -qq --editable '.[spark,lake,demo]' \
+		--group dev
 	touch $@
 
 $(COMPILED): $(CREATED) setup.py $(KERNELS)
