@@ -46,7 +46,6 @@ from amqp_server.protocol.methods import (
     decode_method,
     method_frame,
 )
-from amqp_server.publishes_in_row import publishes_in_row
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -273,8 +272,9 @@ class ClientSession:
     def _handle_on_channel(self, channel: Channel, event: tuple[Any, ...]) -> None:
         match event[0]:
             case framing.PUBLISH:
-                behind = None if self.parked.is_watching else self._events
-                channel.publishing.publish_row(publishes_in_row(event, behind))
+                channel.publishing.publish_run(*event[2:])
+            case framing.ROW:
+                channel.publishing.publish_row(*event[2:])
             case framing.ACK:
                 channel.publishing.expect_method()
                 channel.settle_ranges(event[2])

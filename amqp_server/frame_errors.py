@@ -34,7 +34,7 @@ _FRAME_TYPES = {framing.HEADER: 2, framing.BODY: 3, framing.HEARTBEAT: 8}
 
 def failed_method(event: tuple[Any, ...]) -> tuple[int, int]:
     """Return class and method of an event that carries one."""
-    if event[0] == framing.PUBLISH:
+    if event[0] in (framing.PUBLISH, framing.ROW):
         return BasicPublish.class_id, BasicPublish.method_id
     if event[0] == framing.ACK:
         return BasicAck.class_id, BasicAck.method_id
@@ -47,6 +47,8 @@ def unexpected_frame(event: tuple[Any, ...]) -> UnexpectedFrame:
     if kind == framing.ACK:
         first, last = event[2][0], event[2][1]
         payload = BasicAck(delivery_tag=first or last, multiple=not first).encode()
+    elif kind == framing.ROW:
+        payload = event[2][0]
     else:
         payload = b"" if kind == framing.HEARTBEAT else event[2]
     return UnexpectedFrame(frame_text(_FRAME_TYPES.get(kind, 1), payload))

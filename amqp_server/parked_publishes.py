@@ -71,6 +71,7 @@ def _identity(method: type[Method]) -> bytes:
     return method.class_id.to_bytes(2, "big") + method.method_id.to_bytes(2, "big")
 
 
+_PUBLISHES = (framing.PUBLISH, framing.ROW)
 _PUBLISH_ID = _identity(BasicPublish)
 _TX_SELECT_ID = _identity(TxSelect)
 _CHANNEL_CLOSE_ID = _identity(ChannelClose)
@@ -222,7 +223,7 @@ class ParkedPublishes:
         if channel.publishing.is_unfinished:
             # Begun before the alarm: its content must not be torn by what may pass.
             return False
-        if event[0] != framing.PUBLISH and not _is_method(event, _PUBLISH_ID):
+        if event[0] not in _PUBLISHES and not _is_method(event, _PUBLISH_ID):
             return False
         if not self.is_blocked:
             self._block()
@@ -342,10 +343,12 @@ def _is_method(event: Event, identity: bytes) -> bool:
 
 
 def _message_count(event: Event) -> int:
-    return len(event[3]) if event[0] == framing.PUBLISH else _is_method(event, _PUBLISH_ID)
+    return len(event[3]) if event[0] in _PUBLISHES else _is_method(event, _PUBLISH_ID)
 
 
 def _cost_bytes(event: Event) -> int:
+    if event[0] == framing.ROW:
+        return sum(map(len, event[2] + event[3])) + _EVENT_BYTES * (1 + 2 * len(event[3]))
     if event[0] == framing.PUBLISH:
         return sum(map(len, event[3])) + _EVENT_BYTES * (1 + len(event[3]))
     return _EVENT_BYTES + len(event[2]) * (_TAG_BYTES if event[0] == framing.ACK else 1)

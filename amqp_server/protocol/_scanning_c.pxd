@@ -4,6 +4,11 @@ cimport cython
 
 ctypedef const unsigned char *octets
 
+cdef bytes EMPTY
+cdef tuple NO_EVENT
+cdef tuple FLAGS_OCTETS
+cdef int PUBLISH
+cdef int ROW
 cdef int _MORE
 cdef int _SINGLY
 
@@ -29,6 +34,7 @@ cdef class FrameScanner:
     cdef bytes message_prefix
     cdef bytes before_properties
     cdef Py_ssize_t properties_bytes
+    cdef bytes size_octets
     cdef bytes method_payload
     cdef bytes method_frame
     cdef int channel
@@ -38,6 +44,7 @@ cdef class FrameScanner:
     @cython.locals(
         at=cython.Py_ssize_t,
         run=list,
+        message=bytes,
         acks=list,
         ack_channel=cython.int,
         last_tag=cython.ulonglong,
@@ -56,7 +63,8 @@ cdef class FrameScanner:
         self, octets data, Py_ssize_t start, Py_ssize_t end, list events
     )
 
-    cdef _begin_run(self, list run, list events)
+    @cython.locals(last=tuple, kind=cython.int, payloads=list, messages=list, run=list)
+    cdef list _begin_run(self, bytes message, list events)
 
     @cython.locals(
         size=cython.longlong,
@@ -79,7 +87,9 @@ cdef class FrameScanner:
         message_flags=cython.uint,
         fresh=cython.int,
         channel=cython.int,
+        frame=bytes,
         properties=bytes,
+        route=bytes,
     )
     cdef int _remember(
         self,

@@ -4,6 +4,7 @@
 acknowledgements of one channel, and everything else frame by frame. A client sends the same
 method frame, and mostly the same content header, again and again; so the scanner remembers
 the octets of the last publish up to its body, and one comparison replaces decoding the next.
+Where each publish has a frame of its own (another routing key), neighbours are a *row*.
 
 The file is ordinary Python. `_scanning_c.pxd` gives its names C types and the build compiles
 it as `_scanning_c`; `framing.py` chooses. What keeps both builds right and fast: lengths are
@@ -30,11 +31,19 @@ HEADER = 4
 """Event `(HEADER, channel, payload)`: a content header that no run took."""
 BODY = 5
 """Event `(BODY, channel, payload)`: a content body frame that no run took."""
+ROW = 6
+"""Event `(ROW, channel, method_payloads, messages, property_flags, message_flags)`: no payload
+is that of the message before."""
 HEARTBEAT = 8
 """Event `(HEARTBEAT, channel)`."""
 ERROR = 9
 """Event `(ERROR, channel, text)`: a frame error (501), always the last one of a connection."""
 
+EMPTY = b""
+"""What makes bytes of a slice of either kind of buffer: to call `bytes` costs more than to copy."""
+NO_EVENT: tuple[Any, ...] = (0,)
+FLAGS_OCTETS = tuple(pack("B", flags) for flags in range(16))
+"""A message's first octet, by its flags."""
 _MORE = -1
 _SINGLY = -2
 
@@ -103,6 +112,7 @@ class FrameScanner:
         self.message_prefix = b""
         self.before_properties = b""
         self.properties_bytes = -1
+        self.size_octets = b""
         self.method_payload = b""
         self.method_frame = b""
         self.channel = 0
@@ -145,14 +155,15 @@ class FrameScanner:
                     and (body_bytes == 0 or data[stop - 1] == 0xCE)
                     and data[at:body_at] == self.group_prefix
                 ):
-                    if run is None:
-                        run = []
-                        self._begin_run(run, events)
-                        acks = None
                     if body_bytes != 0:
-                        run.append(self.message_prefix + data[body_at : stop - 1])
+                        message = self.message_prefix + data[body_at : stop - 1]
                     else:
-                        run.append(self.message_prefix)
+                        message = self.message_prefix
+                    if run is None:
+                        acks = None
+                        run = self._begin_run(message, events)
+                    else:
+                        run.append(message)
                     at = stop
                     continue
             if end - at < 7:
@@ -224,8 +235,18 @@ class FrameScanner:
                     if outcome != _SINGLY:
                         prefix_bytes = self.group_prefix_bytes
                         body_bytes = self.group_body_bytes
-                        if outcome != 0:
-                            run = None
+                        body_at = at + prefix_bytes
+                        if body_bytes != 0:
+                            message = self.message_prefix + data[body_at : body_at + body_bytes]
+                            at = body_at + body_bytes + 1
+                        else:
+                            message = self.message_prefix
+                            at = body_at
+                        if outcome != 0 or run is None:
+                            acks = None
+                            run = self._begin_run(message, events)
+                        else:
+                            run.append(message)
                         continue
                     prefix_bytes = 0
             run = None
@@ -233,12 +254,46 @@ class FrameScanner:
             if kind == 8:
                 events.append((HEARTBEAT, channel))
             else:
-                payload = bytes(data[at + 7 : stop - 1])
+                payload = EMPTY + data[at + 7 : stop - 1]
                 events.append((METHOD if kind == 1 else kind + 2, channel, payload))
             at = stop
         return at
 
-    def _begin_run(self, run: list[bytes], events: list[tuple[Any, ...]]) -> None:
+    def _begin_run(self, message: bytes, events: list[tuple[Any, ...]]) -> list[bytes] | None:
+        """Take a message whose method frame is not that of the one before it.
+
+        Returns:
+            The run that messages with the same frame go into; None when this one is in a row.
+        """
+        last = events[len(events) - 1] if events else NO_EVENT
+        kind = last[0]
+        payloads: list[bytes] = []
+        messages: list[bytes] = []
+        if kind in (ROW, PUBLISH) and (
+            last[1] == self.channel
+            and last[4] == self.property_flags
+            and last[5] == self.message_flags
+        ):
+            messages = last[3]
+            if kind == ROW:
+                payloads = last[2]
+                if payloads[len(payloads) - 1] is not self.method_payload:
+                    payloads.append(self.method_payload)
+                    messages.append(message)
+                    return None
+            elif len(messages) == 1 and last[2] is not self.method_payload:
+                payloads = [last[2], self.method_payload]
+                messages.append(message)
+                events[len(events) - 1] = (
+                    ROW,
+                    self.channel,
+                    payloads,
+                    messages,
+                    self.property_flags,
+                    self.message_flags,
+                )
+                return None
+        run = [message]
         events.append(
             (
                 PUBLISH,
@@ -249,6 +304,7 @@ class FrameScanner:
                 self.message_flags,
             )
         )
+        return run
 
     def _learn_publish(self, data: bytes | bytearray, at: int, method_end: int, end: int) -> int:
         """Remember the publish whose method frame is `data[at:method_end]`, if it is whole.
@@ -358,9 +414,10 @@ class FrameScanner:
             message_flags = 1
         message_flags |= (flags >> 13 & 1) << 1 | (flags >> 8 & 1) << 2 | (flags >> 11 & 1) << 3
         fresh = 0
-        if data[at:method_end] != self.method_frame:
-            self.method_frame = bytes(data[at:method_end])
-            self.method_payload = bytes(data[at + 7 : method_end - 1])
+        frame = EMPTY + data[at:method_end]
+        if frame != self.method_frame:
+            self.method_frame = frame
+            self.method_payload = EMPTY + data[at + 7 : method_end - 1]
             channel = data[at + 1]
             channel = channel << 8 | data[at + 2]
             self.channel = channel
@@ -369,14 +426,17 @@ class FrameScanner:
             fresh = 1
         self.property_flags = flags
         self.message_flags = message_flags
-        properties = bytes(data[flags_at : header_end - 1])
-        if fresh != 0 or len(properties) != self.properties_bytes:
-            # Mostly only what the properties say changes from one message to the next.
-            route = bytes(data[route_at:route_end])
+        properties = EMPTY + data[flags_at : header_end - 1]
+        if len(properties) != self.properties_bytes:
             self.properties_bytes = len(properties)
-            self.before_properties = pack("B", message_flags) + route + pack("<I", len(properties))
+            self.size_octets = pack("<I", len(properties))
+            self.before_properties = b""
+        if fresh != 0 or len(self.before_properties) == 0:
+            # Mostly only what the properties say changes from one message to the next.
+            route = EMPTY + data[route_at:route_end]
+            self.before_properties = FLAGS_OCTETS[message_flags] + route + self.size_octets
         self.message_prefix = self.before_properties + properties
-        self.group_prefix = bytes(data[at:prefix_end])
+        self.group_prefix = EMPTY + data[at:prefix_end]
         self.group_prefix_bytes = prefix_end - at
         self.group_body_bytes = body_bytes
         return fresh

@@ -13,7 +13,16 @@ from importlib import import_module
 from types import ModuleType
 
 from amqp_server.protocol import _filtering_py, _scanning_py, _writing_py
-from amqp_server.protocol._scanning_py import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
+from amqp_server.protocol._scanning_py import (
+    ACK,
+    BODY,
+    ERROR,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    PUBLISH,
+    ROW,
+)
 
 __all__ = [
     "ACK",
@@ -24,6 +33,7 @@ __all__ = [
     "HEARTBEAT",
     "METHOD",
     "PUBLISH",
+    "ROW",
     "FrameScanner",
     "delivery_mode_position",
     "encode_content",

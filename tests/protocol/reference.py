@@ -5,13 +5,14 @@ another method, a heartbeat. However the scanner groups its events, the statemen
 their order are the same.
 """
 
+from itertools import pairwise
 from struct import unpack_from
 from typing import Any
 
 from pamqp import body, commands, frame, header, heartbeat
 
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
-from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH
+from amqp_server.protocol.framing import ACK, BODY, ERROR, HEADER, HEARTBEAT, METHOD, PUBLISH, ROW
 from amqp_server.protocol.methods import BasicPublish, decode_method
 from appendlog.layout.message import encode_message
 
@@ -37,6 +38,13 @@ class Teller:
             _, _, method_payload, messages, property_flags, message_flags = event
             assert messages, "a run without messages"
             for message in messages:
+                assert message[0] == message_flags
+                self._say_publish(channel, method_payload, message, property_flags)
+        elif kind == ROW:
+            _, _, payloads, messages, property_flags, message_flags = event
+            assert len(messages) > 1, "a row without neighbours"
+            assert all(one is not other for one, other in pairwise(payloads)), "one frame twice"
+            for method_payload, message in zip(payloads, messages, strict=True):
                 assert message[0] == message_flags
                 self._say_publish(channel, method_payload, message, property_flags)
         elif kind == ACK:

@@ -16,6 +16,7 @@ from amqp_server.protocol.framing import (
     HEARTBEAT,
     METHOD,
     PUBLISH,
+    ROW,
     FrameScanner,
 )
 from appendlog.layout.message import HAS_PRIORITY, PERSISTENT
@@ -36,6 +37,9 @@ def publish(
     properties: wire.PropertyList = PLAIN,
 ) -> wire.Publish:
     return wire.Publish(channel, exchange, routing_key, 0, properties, body, wire.BODY_MAX)
+
+
+_OF_A_ROW = ("method_payload", "message")
 
 
 def scan(octets: bytes, body_bytes_max: int = wire.BODY_MAX) -> tuple[list[Event], int]:
@@ -104,6 +108,40 @@ def test_a_publish_that_differs_begins_a_new_run(other: wire.Publish) -> None:
 
     assert [event[3] for event in events] == [[each.message] for each in (first, other, first)]
     assert [event[1] for event in events] == [1, other.channel, 1]
+
+
+def test_publishes_with_frames_of_their_own_are_one_row() -> None:
+    row = [publish(b"%d" % at, routing_key=b"key%d" % (at % 3)) for at in range(6)]
+
+    events, left = scan(wire.octets_of(*row))
+
+    payloads, messages = [[getattr(each, name) for each in row] for name in _OF_A_ROW]
+    assert left == 0
+    assert events == [(ROW, 1, payloads, messages, 0, 0)]
+
+
+def test_a_frame_that_comes_again_at_once_ends_a_row_and_begins_a_run() -> None:
+    a, b = publish(b"a", routing_key=b"a"), publish(b"b", routing_key=b"b")
+
+    events, _ = scan(wire.octets_of(a, b, b, b, a, b))
+
+    assert [event[0] for event in events] == [ROW, PUBLISH, ROW]
+    assert [len(event[3]) for event in events] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        publish(b"b", channel=2, routing_key=b"b"),
+        publish(b"b", routing_key=b"b", properties=PERSISTENT_PRIORITY),
+    ],
+)
+def test_a_row_is_of_one_channel_and_one_kind(other: wire.Publish) -> None:
+    a, c = publish(b"a", routing_key=b"a"), publish(b"c", routing_key=b"c")
+
+    events, _ = scan(wire.octets_of(a, other, a, c, other))
+
+    assert [event[0] for event in events] == [PUBLISH, PUBLISH, ROW, PUBLISH]
 
 
 def test_a_run_reports_its_property_and_message_flags() -> None:

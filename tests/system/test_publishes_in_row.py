@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from pamqp import body, frame, header
-from pamqp.commands import Basic, Exchange, Queue
+from pamqp.commands import Basic, Connection, Exchange, Queue, Tx
 
 from tests.amqp_client import PERSISTENT, AmqpClient, connect
 from tests.servers import RunningServer
+from tests.system.watched import FINE, LOW_BOTH, Watched
 
 COUNT = 60
 
@@ -150,3 +151,44 @@ def test_a_binding_that_goes_is_heeded_by_the_next_publish(server: RunningServer
 
         assert numbers(client, "b") == [0, 1, 2, 0, 1, 2]
         assert numbers(client, "a") == [0, 1]
+
+
+def test_an_alarm_parks_all_of_them_in_their_order(watched: Watched) -> None:
+    with watched.connect() as client:
+        client.open_channel()
+        client.declare("q0")
+        client.declare("q1")
+        watched.see(LOW_BOTH)
+        publish_all(client, [f"q{at % 2}" for at in range(COUNT)])
+        client.expect(Connection.Blocked, 0)
+        client.open_channel(2)
+        assert client.ready_count("q0", 2) == 0
+
+        watched.see(FINE)
+        client.expect(Connection.Unblocked, 0)
+
+        assert numbers(client, "q0") == list(range(0, COUNT, 2))
+        assert numbers(client, "q1") == list(range(1, COUNT, 2))
+
+
+def test_a_transaction_holds_them_back_until_it_commits(server: RunningServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel()
+        client.declare("q0")
+        client.declare("q1")
+        client.call(Tx.Select(), Tx.SelectOk)
+        publish_all(client, [f"q{at % 2}" for at in range(COUNT)])
+        assert client.ready_count("q1") == 0
+
+        client.call(Tx.Commit(), Tx.CommitOk)
+
+        assert numbers(client, "q0") == list(range(0, COUNT, 2))
+        assert numbers(client, "q1") == list(range(1, COUNT, 2))
+
+
+def test_on_a_channel_that_is_not_open_they_end_the_connection(server: RunningServer) -> None:
+    with connect(server.address) as client:
+        publish_all(client, ["q0", "q1", "q0"])
+
+        close = client.expect_connection_close(504)
+        assert (close.class_id, close.method_id) == (60, 40)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.direct_reply import reply_keys_of
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.content_assembly import ContentAssembly
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, checked
-from amqp_server.broker.publishing.row import Row
+from amqp_server.broker.publishing.row import Row, barriers_of, enqueue_groups
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.transactions.transaction import HeldPublish
@@ -95,42 +95,40 @@ class Publishing:
         if fault is not None:
             raise fault
 
-    def publish_row(self, runs: Sequence[tuple[Any, ...]]) -> None:
-        """Route and take in runs in the order in which they came, as `publish_run` does each.
+    def publish_row(
+        self,
+        method_payloads: Sequence[bytes],
+        messages: Sequence[bytes],
+        property_flags: int,
+        message_flags: int,
+    ) -> None:
+        """Route and take in neighbours that each have a publish frame of their own.
 
-        Where every message has a routing key of its own, neighbours go into their queues together.
-
-        Args:
-            runs: Events of the scanner, at least one; their lists of messages are given away.
+        In their order, as `publish_run` does each; what goes into the same queues goes together.
 
         Raises:
-            AmqpError: As `publish_run`; the runs before that one were taken in.
+            AmqpError: As `publish_run`; the messages before that one were taken in.
         """
         if (
-            len(runs) == 1
-            or self._assembly is not None
+            self._assembly is not None
             or self.is_refusing
             or self._channel.transaction is not None
+            or property_flags & CHECKED_PROPERTIES
+            or (message_flags & HAS_HEADERS and any(map(may_have_copies, messages)))
         ):
-            for _, _, payload, messages, property_flags, flags in runs:
-                self.publish_run(payload, messages, property_flags, flags)
+            for payload, message in zip(method_payloads, messages, strict=True):
+                self.publish_run(payload, [message], property_flags, message_flags)
             return
-        recent = self._targets.recent()
-        row = Row(0)
+        row = Row(message_flags)
+        find, recent = self._targets.find, self._targets.recent()
         try:
-            for _, _, payload, messages, property_flags, flags in runs:
-                target = recent.get(payload) or self._targets.find(payload)
-                if (
-                    not target.is_plain
-                    or property_flags & CHECKED_PROPERTIES
-                    or (flags & HAS_HEADERS and any(map(may_have_copies, messages)))
-                ):
-                    row = self._enqueue_row(row)
-                    self.publish_run(payload, messages, property_flags, flags)
-                    continue
-                if flags != row.flags:
-                    row = self._enqueue_row(row, flags)
-                row.add(target, messages)
+            for payload, message in zip(method_payloads, messages, strict=True):
+                target = recent.get(payload) or find(payload)
+                if target.is_plain:
+                    row.add(target, message)
+                else:
+                    self._enqueue_row(row)
+                    self.publish_run(payload, [message], property_flags, message_flags)
         finally:
             self._enqueue_row(row)
 
@@ -271,18 +269,18 @@ class Publishing:
         if not barriers:
             self._broker.turn.mark(self)
 
-    def _enqueue_row(self, row: Row, next_flags: int = 0) -> Row:
-        """Put neighbours into their queues, and return the next row, with nothing in it."""
-        together = row.enqueue() if len(row.groups) > 1 else None
+    def _enqueue_row(self, row: Row) -> None:
+        """Put neighbours into their queues, and leave the row empty."""
+        groups = row.take()
+        together = enqueue_groups(groups, row.flags) if len(groups) > 1 else None
         if together is None:
-            for target, messages in row.groups:
+            for target, messages in groups:
                 self._enqueue(target, target.queues, (), messages, row.flags)
-            return Row(next_flags)
+            return
         self.wait_for_room(together)
         if self.confirms is not None:
-            for count, barriers in row.barriers(together):
+            for count, barriers in barriers_of(groups, together, row.flags):
                 self._await_barriers(count, barriers)
-        return Row(next_flags)
 
     def give_back(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""

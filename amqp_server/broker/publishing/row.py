@@ -1,7 +1,7 @@
-"""A row: messages of several publish frames that come one behind the other.
+"""A row: neighbouring messages that each have a publish frame of their own.
 
-Where every message has a routing key of its own, every run is one message. What goes into the
-same queues is put together, so that each queue is asked for room, filled and marked once a row.
+Where every message has a routing key of its own, every run would be one message. What goes into
+the same queues is put together, so that each queue is asked for room, filled and marked once.
 """
 
 from __future__ import annotations
@@ -17,70 +17,81 @@ if TYPE_CHECKING:
     from amqp_server.broker.publishing.publish_targets import PublishTarget
     from amqp_server.broker.queue import Queue
 
+    Group = tuple[PublishTarget, list[bytes]]
+    """Neighbours that go into the same queues, with the target of the first."""
+
 
 class Row:
     """Messages on their way into queues, in the order in which they were published.
 
     Args:
         flags: The flags octet that all of them have.
-
-    Attributes:
-        groups: Neighbours that go into the same queues, with the target of the first.
     """
+
+    __slots__ = ("_groups", "_last", "_queues", "flags")
 
     def __init__(self, flags: int) -> None:
         """Begin with no messages."""
         self.flags = flags
-        self.groups: list[tuple[PublishTarget, list[bytes]]] = []
+        self._groups: list[Group] = []
         self._queues: Sequence[Queue] | None = None
-        self._messages: list[bytes] = []
+        self._last: list[bytes] = []
 
-    def add(self, target: PublishTarget, messages: list[bytes]) -> None:
-        """Put messages behind the others; the list is given away."""
+    def add(self, target: PublishTarget, message: bytes) -> None:
+        """Put a message behind the others."""
         if target.queues == self._queues:
-            self._messages += messages
+            self._last.append(message)
         else:
-            self._queues, self._messages = target.queues, messages
-            self.groups.append((target, messages))
+            self._queues, self._last = target.queues, [message]
+            self._groups.append((target, self._last))
 
-    def enqueue(self) -> Mapping[Queue, int] | None:
-        """Give each queue all that is for it, in order, at once.
+    def take(self) -> list[Group]:
+        """Return the groups, and begin anew without messages."""
+        groups, self._groups, self._queues = self._groups, [], None
+        return groups
 
-        Returns:
-            Where the messages of this row begin in each queue. None, and nothing was done, if
-            one of the queues may refuse some of them: then each group must be looked at.
-        """
-        queued: dict[Queue, list[bytes]] = {}
-        for target, messages in self.groups:
-            for queue in target.queues:
-                known = queued.get(queue)
-                if known is None:
-                    queued[queue] = [*messages]
-                else:
-                    known += messages
-        if any(queue.store.is_failed or queue.refuses_when_full for queue in queued):
-            return None
-        flags = self.flags
-        return {
-            queue: queue.publish(messages, flags) - len(messages)
-            for queue, messages in queued.items()
-        }
 
-    def barriers(self, starts: Mapping[Queue, int]) -> Iterator[tuple[int, list[Barrier]]]:
-        """Iterate over the groups: how many messages, and what they wait for.
+def enqueue_groups(groups: Sequence[Group], flags: int) -> Mapping[Queue, int] | None:
+    """Give each queue all messages of some groups that are for it, in order, at once.
 
-        Args:
-            starts: What `enqueue` returned.
-        """
-        ends = dict(starts)
-        for target, messages in self.groups:
-            for queue in target.queues:
-                ends[queue] += len(messages)
-            yield (
-                len(messages),
-                [
-                    Barrier(queue, ends[queue])
-                    for queue in target.queues
-                    if is_awaited(queue, ends[queue], self.flags)
-                ],
-            )
+    Args:
+        groups: In the order in which they were published.
+        flags: The flags octet that all messages have.
+
+    Returns:
+        Where the messages begin in each queue. None, and nothing was done, if one of the queues
+        may refuse some of them: then each group must be looked at by itself.
+    """
+    queued: dict[Queue, list[bytes]] = {}
+    for target, messages in groups:
+        for queue in target.queues:
+            known = queued.get(queue)
+            if known is None:
+                queued[queue] = messages.copy()
+            else:
+                known += messages
+    if any(queue.store.is_failed or queue.refuses_when_full for queue in queued):
+        return None
+    return {
+        queue: queue.publish(messages, flags) - len(messages) for queue, messages in queued.items()
+    }
+
+
+def barriers_of(
+    groups: Sequence[Group], starts: Mapping[Queue, int], flags: int
+) -> Iterator[tuple[int, list[Barrier]]]:
+    """Iterate over groups that are in their queues: how many messages, and what they wait for.
+
+    Args:
+        groups: What `enqueue_groups` took.
+        starts: What it returned.
+        flags: The flags octet that all messages have.
+    """
+    ends = dict(starts)
+    for target, messages in groups:
+        barriers: list[Barrier] = []
+        for queue in target.queues:
+            end = ends[queue] = ends[queue] + len(messages)
+            if is_awaited(queue, end, flags):
+                barriers.append(Barrier(queue, end))
+        yield len(messages), barriers
