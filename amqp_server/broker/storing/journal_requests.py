@@ -52,32 +52,57 @@ class JournalRequests:
             sync: Whether they must be on the disk when the request is done.
             settled_floor: Nobody reads the log below it.
         """
+        # Append time never goes back within a log, even when the clock does.
+        self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
+        self._taken = []
+        if len(ranges) == 1 and not self.transactions:
+            chunks, end_offset = self._encode_run(ring, *ranges[0])
+        else:
+            chunks, end_offset = self._encode_ranges(ring, ranges)
+        return FlushRequest(self._log, chunks, end_offset, sync, False, settled_floor)
+
+    def take_back(self) -> None:
+        """Remember again what the last request was made of: it failed, and will be made anew."""
+        self.transactions.put_back(self._taken)
+        self._taken = []
+
+    def _encode_run(self, ring: Ring, start: int, end: int) -> tuple[list[bytes], int]:
+        """Encode neighbours, and return where they end.
+
+        A chunk at a time is read from the ring: a message comes from far in memory, and should
+        not have to do so for its length, its reference count and its octets each.
+        """
+        chunks: list[bytes] = []
+        left_bytes = REQUEST_BYTES_MAX
+        while start < end:
+            bytes_max = min(self._chunk_bytes_max, left_bytes)
+            likely = max(bytes_max * len(ring) // max(ring.held_bytes, 1), 1)
+            messages = up_to(ring.read(start, min(end, start + likely)), bytes_max)
+            if chunks and len(messages[0]) > left_bytes:
+                break
+            chunk = self._encode(messages, range(start, start + len(messages)), b"")
+            chunks.append(chunk)
+            left_bytes = max(left_bytes - len(chunk), 0)
+            start += len(messages)
+        return chunks, start
+
+    def _encode_ranges(self, ring: Ring, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int]:
+        """Encode what has gaps, or belongs to transactions; return where it ends."""
         messages: list[bytes] = []
         for start, end in ranges:
             messages += ring.read(start, end)
         ends_bytes = list(accumulate(map(len, messages)))
         count = max(bisect_right(ends_bytes, REQUEST_BYTES_MAX), 1)
         first_offset = ranges[0][0]
-        # The offsets are written out only where there are gaps between them.
-        offsets: Sequence[int] = range(first_offset, first_offset + count)
-        if len(ranges) > 1:
-            offsets = [offset for start, end in ranges for offset in range(start, end)]
-        # Append time never goes back within a log, even when the clock does.
-        self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
-        self._taken = []
         if self.transactions:
             chunks = self._encode_pieces(messages, ends_bytes, first_offset, count)
-        else:
-            chunks = [
-                self._encode(messages[start:end], offsets[start:end], b"")
-                for start, end in self._chunk_borders(ends_bytes, 0, count)
-            ]
-        return FlushRequest(self._log, chunks, offsets[count - 1] + 1, sync, False, settled_floor)
-
-    def take_back(self) -> None:
-        """Remember again what the last request was made of: it failed, and will be made anew."""
-        self.transactions.put_back(self._taken)
-        self._taken = []
+            return chunks, first_offset + count
+        offsets = [offset for start, end in ranges for offset in range(start, end)]
+        chunks = [
+            self._encode(messages[start:end], offsets[start:end], b"")
+            for start, end in self._chunk_borders(ends_bytes, 0, count)
+        ]
+        return chunks, offsets[count - 1] + 1
 
     def _encode_pieces(
         self, messages: list[bytes], ends_bytes: list[int], first_offset: int, count: int
