@@ -58,29 +58,30 @@ def draw(report: Report, file: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+    bands: list[tuple[float, list[tuple[Any, Any]]]] = []
     compared = [result for result in report.results if _times_better(result) is not None]
+    if compared:
+        bands.append((_ROW_INCHES * len(compared) + 0.9, [(_draw_ratios, compared)]))
     curves: list[tuple[Any, Any]] = []
     if any(point.messages_per_second for point in report.sizes):
         curves.append((_draw_sizes, report.sizes))
     curves += [(_draw_over_time, curve) for curve in report.over_time if curve.seconds]
-    ratio_inches = _ROW_INCHES * len(compared) + 0.9
-    inches = _HEAD_INCHES + ratio_inches + (_CURVES_INCHES if curves else 0)
+    if curves:
+        bands.append((_CURVES_INCHES, curves))
+    heights = [height for height, _ in bands]
     with mpl.rc_context(_STYLE):
         figure = Figure(
-            figsize=(_WIDTH_INCHES, inches),
+            figsize=(_WIDTH_INCHES, _HEAD_INCHES + sum(heights)),
             layout=ConstrainedLayoutEngine(h_pad=0.12, w_pad=0.15),
             dpi=110,
         )
-        heights = [ratio_inches, _CURVES_INCHES] if curves else [ratio_inches]
-        upper, *lower = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[
-            :, 0
-        ]
-        _draw_ratios(upper.subplots(), compared)
-        for each in lower:
-            axes = each.subplots(1, len(curves), squeeze=False)[0]
-            for at, (draw_curve, points) in zip(axes, curves, strict=True):
-                draw_curve(at, points)
         figure.suptitle(_title(report), x=0.012, ha="left", fontsize=11)
+        if bands:
+            parts = figure.subfigures(len(bands), 1, height_ratios=heights, squeeze=False)[:, 0]
+            for part, (_, panels) in zip(parts, bands, strict=True):
+                axes = part.subplots(1, len(panels), squeeze=False)[0]
+                for at, (draw_panel, figures) in zip(axes, panels, strict=True):
+                    draw_panel(at, figures)
         figure.savefig(file, facecolor="white", metadata={"Software": ""})
 
 
@@ -150,6 +151,7 @@ def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
     ends = [max(value, _bar(result) or 0) for value, result in zip(values, results, strict=True)]
     axes.set_xlim(min([0.8, *(value * 0.8 for value in values)]), max([2.0, *ends]) * 2.2)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+    axes.xaxis.set_minor_formatter(lambda _value, _: "")
     axes.grid(axis="x", zorder=0)
 
 
@@ -207,7 +209,7 @@ def _draw_over_time(axes: _Axes, curve: TimeCurve) -> None:
     axes.set_xlabel(
         f"seconds; median {_describe_rate(median)}, the slowest of {len(rates)} points "
         f"{_describe_rate(least)}, LOST {curve.lost}"
-        + ("; other programs were at work: not to be quoted" if curve.is_busy else "")
+        + ("\nother programs were at work: not to be quoted" if curve.is_busy else "")
     )
     axes.yaxis.set_major_formatter(lambda value, _: _describe_rate(value))
     axes.grid(axis="y")

@@ -63,7 +63,7 @@ def format_notes(results: Sequence[RowResult], *, is_judged: bool = True) -> Ite
     for durability, keys in by_durability.items():
         yield f"{durability}: {', '.join(keys)}"
     doubtful = sum(bool(result.doubts) for result in results)
-    yield f"{len(results)} rows, {doubtful} of them do not count"
+    yield f"rows: {len(results)}, not counting: {doubtful}"
     if is_judged:
         yield _count_met(results)
 

@@ -298,7 +298,7 @@ def test_below_the_table_stand_durability_and_how_many_bars_are_met() -> None:
     assert notes == [
         "transient: rate",
         "synced: delay",
-        "2 rows, 0 of them do not count",
+        "rows: 2, not counting: 0",
         "bars met: ratio 1 of 1, figure 1 of 2",
     ]
 
