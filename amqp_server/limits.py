@@ -37,7 +37,8 @@ class Limits:
             prefetch count; at the bound nothing more is delivered until some are settled.
         waiting_reply_bytes_per_channel_max: Direct replies kept for a client that does not read;
             what passes it is dropped, and returned to its publisher if that asked (mandatory).
-        read_buffer_bytes: The loop's one read buffer, shared by all connections.
+        read_buffer_bytes: What one read of a connection takes at most; each is read once a turn, so
+            equal publishers are read equally while their sockets hold more than this.
         write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it its
             requests are no longer read. (Deliveries stop earlier, at 1 MiB.)
         alarm_check_seconds: Between two looks at memory and disk.
@@ -68,7 +69,7 @@ class Limits:
     consumers_per_channel_max: int = 10_000
     unacked_messages_per_channel_max: int = 2_000_000
     waiting_reply_bytes_per_channel_max: int = 4 * MIB
-    read_buffer_bytes: int = 256 * KIB
+    read_buffer_bytes: int = 128 * KIB
     write_buffer_bytes_per_connection_max: int = 4 * MIB
     alarm_check_seconds: float = 1.0
     parked_bytes_per_connection_max: int = 1 * MIB
