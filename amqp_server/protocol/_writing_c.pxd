@@ -2,6 +2,7 @@
 
 cimport cython
 
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.string cimport memcpy
 
 from amqp_server.protocol._headers_c cimport (
@@ -20,6 +21,11 @@ from amqp_server.protocol._headers_c cimport (
 cdef bint COMPILED
 cdef int _FRAMES_BYTES
 cdef bytes _OFFSET_ENTRY
+
+
+cdef inline bytearray unwritten(Py_ssize_t size):
+    # Whatever its memory held: zeros would be written twice. What is not written is cut off.
+    return PyByteArray_FromStringAndSize(NULL, size)
 
 
 cdef inline void copy_octets(
@@ -108,6 +114,7 @@ cdef class _Writer:
     cdef bytes after_route
     cdef Py_ssize_t body_bytes_max
     cdef bint has_offset
+    cdef bint may_repeat
     cdef Py_ssize_t method_bytes
     cdef bytes prefix
     cdef Py_ssize_t prefix_bytes
@@ -119,6 +126,8 @@ cdef class _Writer:
     cdef bytearray encoded
     cdef unsigned char *target
     cdef Py_ssize_t to
+    cdef Py_ssize_t repeated_size
+    cdef Py_ssize_t frames_bytes
     cdef list parts
     cdef octets_t model
     cdef Py_ssize_t route_end
@@ -137,7 +146,9 @@ cdef class _Writer:
 
     cdef end(self)
 
-    @cython.locals(prefix_bytes=cython.Py_ssize_t)
+    @cython.locals(
+        prefix_bytes=cython.Py_ssize_t, start=cython.Py_ssize_t, is_whole=cython.bint
+    )
     cdef int put(
         self,
         octets_t octets,
@@ -176,6 +187,11 @@ cdef class _Writer:
         Py_ssize_t size,
         unsigned long long tag,
         long long offset,
+    ) noexcept
+
+    @cython.locals(start=cython.Py_ssize_t, head_bytes=cython.Py_ssize_t)
+    cdef void _repeat(
+        self, octets_t octets, Py_ssize_t at, Py_ssize_t size, unsigned long long tag
     ) noexcept
 
     @cython.locals(place=cython.Py_ssize_t)

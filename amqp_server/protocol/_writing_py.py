@@ -2,7 +2,7 @@
 
 The mirror of `_scanning_py`: messages of one route, with the same properties, have the same
 octets up to the body, so these are looked at once, and one comparison tells that the next message
-is like it. The interpreted build keeps what it made of them as well.
+is like it; of the same size, it begins like what was written last. The interpreted build joins.
 Compiled as `_writing_c`; `framing.py` chooses. A property header larger than frame_max goes out
 as one long frame: the protocol cannot split it.
 
@@ -59,7 +59,7 @@ def encode_deliveries(
     """
     writer = _delivery_writer(channel, consumer_tag, redelivered, frame_max, first_offset)
     room = 0
-    if COMPILED:  # pragma: no cover - the interpreted build joins
+    if COMPILED:  # pragma: no cover
         for message in messages:
             room += writer.room_for(len(message))
     writer.begin(room)
@@ -104,8 +104,7 @@ def encode_run(
     Raises:
         ValueError: A message is not inside the buffer, or its lengths do not add up.
     """
-    view = memoryview(buffer)
-    at_places, size_places = positions, lengths
+    view, at_places, size_places = memoryview(buffer), positions, lengths
     if start < 0 or stop > len(positions) or stop > len(lengths):
         raise ValueError(f"[{start}, {stop}) is not inside {len(positions)} messages")
     writer = _delivery_writer(channel, consumer_tag, redelivered, frame_max, first_offset)
@@ -117,7 +116,7 @@ def encode_run(
             raise ValueError(f"message {index} is not inside {view_bytes} bytes")
         room += writer.room_for(size)
     writer.begin(room)
-    if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+    if COMPILED:  # pragma: no cover
         octets = octets_of(buffer)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
     else:
         octets = view
@@ -125,7 +124,7 @@ def encode_run(
     for index in range(start, stop):
         at = at_places[index]
         size = size_places[index]
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        if COMPILED:  # pragma: no cover
             writer.put(octets, at, size, first_tag + number, first_offset + number)
         else:
             message = bytes(octets[at : at + size])
@@ -193,6 +192,7 @@ class _Writer:
         self.after_route = after_route
         self.body_bytes_max = frame_max - 8
         self.has_offset = has_offset
+        self.may_repeat = tag_bytes != 0 and not has_offset
         self.method_bytes = len(method_head) + tag_bytes + len(before_route) + len(after_route)
         self.prefix = b""
         self.prefix_bytes = 0
@@ -207,16 +207,16 @@ class _Writer:
 
     def begin(self, room: int) -> None:
         """Make room for all that will be put."""
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
-            self.encoded = bytearray(room)
+        if COMPILED:  # pragma: no cover
+            self.encoded: bytearray = unwritten(room)  # type: ignore[name-defined]  # noqa: F821
             self.target = self.encoded
-            self.to = 0
+            self.to = self.repeated_size = 0
         else:
             self.parts: list[bytes] = []
 
     def end(self) -> bytes | bytearray:
         """Return all that was put."""
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        if COMPILED:  # pragma: no cover
             del self.encoded[self.to :]
             return self.encoded
         return b"".join(self.parts)
@@ -228,14 +228,22 @@ class _Writer:
             ValueError: Its lengths do not add up.
         """
         prefix_bytes = self.prefix_bytes
-        if COMPILED:  # pragma: no cover - the interpreted build is the measured one
+        if COMPILED:  # pragma: no cover
             if (
                 prefix_bytes == 0
                 or size < prefix_bytes
                 or not is_same(octets, at, self.model, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
             ):
                 self._look_at(octets, at, size)
-            self._write(octets, at, size, tag, offset)
+                self.repeated_size = 0
+            if size == self.repeated_size:
+                self._repeat(octets, at, size, tag)
+            else:
+                start = self.to
+                self._write(octets, at, size, tag, offset)
+                self.frames_bytes = self.to - start
+                is_whole = self.prefix_bytes < size <= self.prefix_bytes + self.body_bytes_max
+                self.repeated_size = size if is_whole and self.may_repeat else 0
         else:
             if prefix_bytes == 0 or not octets.startswith(self.prefix, at):
                 prefix_bytes = body_position(octets, at, size)
@@ -290,9 +298,7 @@ class _Writer:
 
     # From here on the compiled way: octets go from the message to their place, none is an object.
 
-    def _look_at(
-        self, octets: bytes, at: int, size: int
-    ) -> None:  # pragma: no cover - the interpreted build joins
+    def _look_at(self, octets: bytes, at: int, size: int) -> None:  # pragma: no cover
         """Find the parts of a message up to its body; places are counted from its begin."""
         self.prefix_bytes = 0
         prefix_bytes = body_position(octets, at, size)
@@ -325,7 +331,7 @@ class _Writer:
 
     def _write(
         self, octets: bytes, at: int, size: int, tag: int, offset: int
-    ) -> None:  # pragma: no cover - the interpreted build joins
+    ) -> None:  # pragma: no cover
         """Write the frames of a message whose parts are known."""
         self._store(1, 1)
         self._store(self.channel, 2)
@@ -358,9 +364,18 @@ class _Writer:
             at += part
             size -= part
 
-    def _write_properties(
-        self, octets: bytes, at: int, offset: int
-    ) -> None:  # pragma: no cover - the interpreted build joins
+    def _repeat(self, octets: bytes, at: int, size: int, tag: int) -> None:  # pragma: no cover
+        """Write a message like the last in prefix and size: the same octets up to the body."""
+        start = self.to
+        head_bytes = self.frames_bytes - (size - self.prefix_bytes) - 1
+        self._copy(place_in(self.target, start - self.frames_bytes), 0, head_bytes)  # type: ignore[name-defined]  # noqa: F821
+        self.to = start + 7 + len(self.method_head)
+        self._store(tag, 8)
+        self.to = start + head_bytes
+        self._copy(octets, at + self.prefix_bytes, size - self.prefix_bytes)
+        self._store(0xCE, 1)
+
+    def _write_properties(self, octets: bytes, at: int, offset: int) -> None:  # pragma: no cover
         """Write the property list with the offset behind the other headers."""
         place = at + self.properties_at
         self._store(octets[place] | 0x20, 1)
@@ -374,16 +389,12 @@ class _Writer:
         self._store(offset, 8)
         self._copy(octets, at + self.behind, self.prefix_bytes - self.behind)
 
-    def _copy(
-        self, octets: bytes, at: int, size: int
-    ) -> None:  # pragma: no cover - the interpreted build joins
+    def _copy(self, octets: bytes, at: int, size: int) -> None:  # pragma: no cover
         """Copy `size` octets."""
         copy_octets(self.target, self.to, octets, at, size)  # type: ignore[name-defined]  # noqa: F821
         self.to += size
 
-    def _store(
-        self, number: int, size: int
-    ) -> None:  # pragma: no cover - the interpreted build joins
+    def _store(self, number: int, size: int) -> None:  # pragma: no cover
         """Store a number of `size` octets, big-endian."""
         store_number(self.target, self.to, number, size)  # type: ignore[name-defined]  # noqa: F821
         self.to += size

@@ -185,6 +185,22 @@ def test_both_builds_encode_deliveries_alike(
     assert encoded[0] == encoded[1]
 
 
+@pytest.mark.parametrize("has_offset", [False, True])
+def test_both_builds_encode_messages_of_mixed_sizes_alike(has_offset: bool) -> None:
+    sizes = [5, 5, 7, 7, 0, 0, 7, 5, 5, 5_000, 5, 5_000, 5_000, 4_088, 4_088, 4_089, 4_089, 5]
+    run = [
+        encode_message(0, b"", key, b"\0\0", bytes([number]) * size)
+        for key in (b"one", b"two", b"longer")
+        for number, size in enumerate(sizes)
+    ]
+    places = (7, b"tag", 2**32 - 5, False, 4_096, 3 if has_offset else -1)
+
+    expected = interpreted.encode_deliveries(run, *places)
+    for build in BUILDS:
+        assert build.encode_deliveries(run, *places) == expected
+        assert build.encode_run(*laid_out(run, b"gap"), 0, len(run), *places) == expected
+
+
 @given(
     alike=st.lists(st.tuples(messages, st.integers(1, 3)), max_size=6),
     gap=st.binary(max_size=3),
