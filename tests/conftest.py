@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.servers import RunningServer
+from tests.swept_server import ServerKeeper
 
 SECONDS_MAX_BY_MARKER = {"spark": 300, "crash": 120, "interop": 120}
 LONG_SECONDS = 300
@@ -68,6 +69,21 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
 def server(start_server: StartServer) -> RunningServer:
     """Start one real server with the default options."""
     return start_server()
+
+
+@pytest.fixture(scope="session")
+def server_keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerKeeper]:
+    """Keep one server for all tests of this process that ask for `swept_server`."""
+    keeper = ServerKeeper(tmp_path_factory.mktemp("swept"))
+    yield keeper
+    keeper.end()
+
+
+@pytest.fixture
+def swept_server(server_keeper: ServerKeeper) -> Iterator[RunningServer]:
+    """Give a real server as `server` does, empty, but perhaps not for the first time."""
+    yield server_keeper.lend()
+    server_keeper.take_back()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

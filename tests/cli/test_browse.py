@@ -19,6 +19,12 @@ Rows = list[dict[str, Any]]
 RETAINED = {"x-retain-for": 3_600_000}
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 @pytest.fixture(autouse=True)
 def _environment(clean_environment: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests."""

@@ -18,6 +18,12 @@ NOT_UTF8 = "\udcff"
 TOO_MANY = "9" * 30
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 @pytest.fixture(autouse=True)
 def _environment(clean_environment: pytest.MonkeyPatch, server: RunningServer) -> None:
     clean_environment.setenv("AMQP_SERVER_STORAGE_PATH", str(server.storage_path))

@@ -12,6 +12,12 @@ from tests.amqp_client import connect
 from tests.servers import RunningServer
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 @pytest.fixture(autouse=True)
 def _environment(clean_environment: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests."""

@@ -14,6 +14,12 @@ from tests.servers import RunningServer
 HASH = "x-consistent-hash"
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 @pytest.fixture(autouse=True)
 def _environment(clean_environment: pytest.MonkeyPatch, server: RunningServer) -> None:
     clean_environment.setenv("AMQP_SERVER_STORAGE_PATH", str(server.storage_path))

@@ -20,6 +20,12 @@ Seen = tuple[int, bytes, str]
 
 
 @pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
+@pytest.fixture
 def client(server: RunningServer) -> Iterator[AmqpClient]:
     """A client with a publishing channel 1 and a channel 2 to browse on."""
     with connect(server.address) as connected:

@@ -11,6 +11,12 @@ from tests.servers import RunningServer
 
 
 @pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
+@pytest.fixture
 def client(server: RunningServer) -> Iterator[AmqpClient]:
     """Queues `a`, `b` and `c`, and confirms."""
     with connect(server.address) as client:

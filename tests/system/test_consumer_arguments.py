@@ -9,6 +9,12 @@ from tests.amqp_client import AmqpClient, connect
 from tests.servers import RunningServer
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 def refusal(client: AmqpClient, arguments: dict[str, Any], *, exclusive: bool = False) -> str:
     """Return the text that a consume is refused with, without the code's name."""
     client.send(Basic.Consume(queue="q", arguments=arguments, exclusive=exclusive))

@@ -14,6 +14,12 @@ DELAYED = "x-delayed-message"
 SOON_MS, LATER_MS, NEVER_MS = 300, 900, 3_600_000
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 def declare(
     client: AmqpClient, kind: str = "direct", name: str = "x", *, durable: bool = True
 ) -> None:

@@ -13,6 +13,12 @@ REPLY_TO = "amq.rabbitmq.reply-to"
 ASKING = Basic.Properties(reply_to=REPLY_TO, correlation_id="7", headers={"a": 1})
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 class PassiveDeclare(Queue.Declare):
     """A declare of any name: keys of askers have characters that pamqp does not let pass."""
 

@@ -24,6 +24,12 @@ Told = dict[str, Any]
 
 
 @pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
+@pytest.fixture
 def client(server: RunningServer) -> Iterator[AmqpClient]:
     with connect(server.address) as connected:
         connected.open_channel(confirms=True)

@@ -20,6 +20,12 @@ CAPABILITIES: dict[str, Any] = {
 PREDECLARED = ("amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match")
 
 
+@pytest.fixture
+def server(swept_server: RunningServer) -> RunningServer:
+    """Share one server: it is emptied after each test."""
+    return swept_server
+
+
 class AnyOpen(Connection.Open):
     """Takes any name; pamqp's own holds it to the 127 characters of the specification's `path`."""
 
