@@ -173,7 +173,11 @@ def measure_churn(broker: StartableBroker, effort: Effort) -> Findings:
         {ROW.key: result.closed / result.elapsed_seconds},
         result.opened - result.closed,
         probe.others_cores(result.cpu_seconds),
-        {"closed": result.closed, "server_cpu_seconds": probe.cpu_seconds()},
+        {
+            "closed": result.closed,
+            "server_cpu_seconds": probe.cpu_seconds(),
+            "client_cpu_seconds": result.cpu_seconds,
+        },
     )
 
 

@@ -7,6 +7,7 @@ repeated puts all that follow out of place, and the next check sees it.
 
 import selectors
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -38,6 +39,7 @@ class CountOrder:
             queue getting all messages of a publisher.
         read_bytes_least: How much each read waits for, so that a broker that writes message by
             message does not wake us for each; less than what `prefetch` deliveries come to.
+        marks_seconds: Moments, counted from the start, at which to note what each queue gave.
     """
 
     url: BrokerUrl
@@ -47,6 +49,7 @@ class CountOrder:
     ack_every: int = 0
     is_dealt: bool = False
     read_bytes_least: int = 16_384
+    marks_seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,13 @@ class CountResult:
         received: Deliveries of each queue.
         end_ns: CLOCK_MONOTONIC at the last delivery; 0 when there was none.
         cpu_seconds: CPU that the process used.
+        received_at: Deliveries of each queue at each of the order's marks that was reached.
     """
 
     received: tuple[int, ...]
     end_ns: int
     cpu_seconds: float
+    received_at: tuple[tuple[int, ...], ...] = ()
 
 
 class QueueCounter:
@@ -170,7 +175,7 @@ def count_deliveries(start_line: StartLine, order: CountOrder, counters: Counter
             connection.read_at_least(order.read_bytes_least)
             consumers.append(QueueCounter(connection, order, number))
         start_line.wait()
-        end_ns = _count_until_complete(consumers, counters)
+        end_ns, received_at = _count_until_complete(consumers, order.marks_seconds, counters)
         cpu_seconds = start_line.cpu_seconds()
         for each in consumers:
             if each.unread_bytes:
@@ -180,13 +185,22 @@ def count_deliveries(start_line: StartLine, order: CountOrder, counters: Counter
             each.connection.socket.setblocking(True)
             each.acknowledge()
             each.connection.close()
-        return CountResult(tuple(each.received for each in consumers), end_ns, cpu_seconds)
+        received = tuple(each.received for each in consumers)
+        return CountResult(received, end_ns, cpu_seconds, tuple(received_at))
 
 
-def _count_until_complete(consumers: list[QueueCounter], counters: Counters) -> int:
-    """Read until all that is expected has come; return when the last did, 0 for none."""
+def _count_until_complete(
+    consumers: list[QueueCounter], marks_seconds: Sequence[float], counters: Counters
+) -> tuple[int, list[tuple[int, ...]]]:
+    """Read until all that is expected has come.
+
+    Returns:
+        When the last delivery came, 0 for none; and what each queue had given at each mark.
+    """
     received = end_ns = 0
-    moved_ns = time.monotonic_ns()
+    start_ns = moved_ns = time.monotonic_ns()
+    marks_ns = [start_ns + int(mark * 1e9) for mark in marks_seconds]
+    received_at: list[tuple[int, ...]] = []
     with selectors.DefaultSelector() as selector:
         for each in consumers:
             each.connection.socket.setblocking(False)
@@ -200,8 +214,11 @@ def _count_until_complete(consumers: list[QueueCounter], counters: Counters) -> 
                 received += counted
                 moved_ns = end_ns = now_ns
             counters.received.value = received
+            if marks_ns and now_ns >= marks_ns[0]:
+                del marks_ns[0]
+                received_at.append(tuple(each.received for each in consumers))
             expected = counters.expected.value
             if expected != UNKNOWN and (
                 received >= expected or now_ns - moved_ns > IDLE_SECONDS_MAX * 1e9
             ):
-                return end_ns
+                return end_ns, received_at

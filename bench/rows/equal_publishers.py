@@ -1,21 +1,16 @@
-"""Equal publishers in one process, each to a queue of its own: how fast, and how fair it was."""
+"""Equal publishers in one process, each with a connection and a queue of its own."""
 
 import selectors
-import socket
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
 
 from bench.broker_url import BrokerUrl
 from bench.connection import STALL_SECONDS_MAX, Connection
 from bench.errors import BenchError
 from bench.publish_block import PublishBlock
-from bench.publisher import PUBLISH_CHANNEL
+from bench.publisher import PUBLISH_CHANNEL, PublishResult
 from bench.worker import Counters, StartLine
-
-_SEND_BUFFER_BYTES: Final = 1 << 17
-"""Small: what waits in a socket is no measure of what the broker took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,35 +22,12 @@ class EqualPublishOrder:
         queues: Queues that are there; each gets one publisher.
         body_bytes: Size of each body.
         seconds: How long to publish.
-        settle_seconds: How long until the sockets' buffers are as full as they stay; fairness is
-            measured from then on.
     """
 
     url: BrokerUrl
     queues: tuple[str, ...]
     body_bytes: int
     seconds: float
-    settle_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class EqualPublishResult:
-    """What the publishers did.
-
-    Attributes:
-        published: Messages sent, by all.
-        settled_bytes: What each sent after `settle_seconds`: what the broker read of each then,
-            since the buffers between were as full before as after.
-        start_ns: CLOCK_MONOTONIC before the first byte.
-        end_ns: CLOCK_MONOTONIC when the broker had handled all.
-        cpu_seconds: CPU that the process used.
-    """
-
-    published: int
-    settled_bytes: tuple[int, ...]
-    start_ns: int
-    end_ns: int
-    cpu_seconds: float
 
 
 class _Publisher:
@@ -63,11 +35,9 @@ class _Publisher:
 
     def __init__(self, connection: Connection, queue: str, body_bytes: int) -> None:
         self.connection = connection
-        self.sent_bytes = 0
         self._blocks = 0
         self._block = PublishBlock(PUBLISH_CHANNEL, queue, body_bytes=body_bytes)
         self._unsent = memoryview(b"")
-        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
 
     @property
     def published(self) -> int:
@@ -82,7 +52,6 @@ class _Publisher:
             sent = self.connection.socket.send(self._unsent)
         except BlockingIOError:
             return
-        self.sent_bytes += sent
         self._unsent = self._unsent[sent:]
 
     def finish(self) -> None:
@@ -95,7 +64,7 @@ class _Publisher:
 
 def publish_equally(
     start_line: StartLine, order: EqualPublishOrder, counters: Counters
-) -> EqualPublishResult:
+) -> PublishResult:
     """Carry out an order, in a process of its own.
 
     Raises:
@@ -113,18 +82,14 @@ def publish_equally(
             for each in publishers:
                 each.connection.socket.setblocking(False)
                 selector.register(each.connection.socket, selectors.EVENT_WRITE, each)
-            _publish_until(selector, start_ns + int(order.settle_seconds * 1e9))
-            before_bytes = [each.sent_bytes for each in publishers]
             _publish_until(selector, start_ns + int(order.seconds * 1e9))
-        settled_bytes = tuple(
-            each.sent_bytes - before for each, before in zip(publishers, before_bytes, strict=True)
-        )
         for each in publishers:
             each.finish()
         counters.published.value = published = sum(each.published for each in publishers)
-        return EqualPublishResult(
+        return PublishResult(
             published=published,
-            settled_bytes=settled_bytes,
+            confirmed=published,
+            nacked=0,
             start_ns=start_ns,
             end_ns=time.monotonic_ns(),
             cpu_seconds=start_line.cpu_seconds(),

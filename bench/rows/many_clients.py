@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
+from bench.errors import BenchError
 from bench.publish_block import PublishBlock
 from bench.publisher import PUBLISH_CHANNEL
-from bench.rows.counting import CountOrder
+from bench.rows.counting import CountOrder, CountResult
 from bench.rows.effort import Effort
 from bench.rows.equal_publishers import EqualPublishOrder, publish_equally
 from bench.rows.experiment import Experiment, Findings
@@ -31,7 +32,8 @@ FAIRNESS: Final = Row(
 
 _CLIENTS: Final = 20
 _BODY_BYTES: Final = 128
-_SETTLE_SHARE: Final = 0.25
+_MARKS: Final = (0.25, 0.95)
+"""Parts of the time between which fairness is measured: all have begun, none has ended."""
 _SECONDS_MAX: Final = 3.0
 
 
@@ -40,22 +42,40 @@ def measure_many_clients(broker: StartableBroker, effort: Effort) -> Findings:
     running = broker.running()
     queues = tuple(f"bench{number:02}" for number in range(_CLIENTS))
     block = PublishBlock(PUBLISH_CHANNEL, queues[0], body_bytes=_BODY_BYTES)
-    count_order = CountOrder(
-        running.url, queues, block.block_messages, prefetch=1000, ack_every=250
-    )
     with clean_queues(running.url, queues) as declaring:
         for seconds in (effort.warm_up_seconds, min(effort.seconds, _SECONDS_MAX)):
-            publish_order = EqualPublishOrder(
-                running.url, queues, _BODY_BYTES, seconds, settle_seconds=seconds * _SETTLE_SHARE
+            publish_order = EqualPublishOrder(running.url, queues, _BODY_BYTES, seconds)
+            count_order = CountOrder(
+                running.url,
+                queues,
+                block.block_messages,
+                prefetch=1000,
+                ack_every=250,
+                marks_seconds=tuple(seconds * mark for mark in _MARKS),
             )
             flow = run_flow(running, declaring, publish_equally, publish_order, count_order)
-    settled_bytes = flow.sent.settled_bytes
+    passed = passed_between_marks(flow.seen)
     return Findings(
-        {RATE.key: flow.deliveries_per_second, FAIRNESS.key: spread_percent(settled_bytes)},
+        {RATE.key: flow.deliveries_per_second, FAIRNESS.key: spread_percent(passed)},
         flow.lost,
         flow.others_cores,
-        flow.details() | {"settled_bytes": settled_bytes, "received_each": flow.seen.received},
+        flow.details() | {"passed_of_each": passed, "received_of_each": flow.seen.received},
     )
+
+
+def passed_between_marks(seen: CountResult) -> tuple[int, ...]:
+    """Give what the broker passed on of each publisher while all of them published.
+
+    Counted at the consumers: what a publisher's socket took may still be in the kernel, whose
+    buffers grow by megabytes, for one connection and not for the other.
+
+    Raises:
+        BenchError: The run was over before both marks.
+    """
+    if len(seen.received_at) < 2:
+        raise BenchError("the run was over before its publishers had to stop")
+    start, end = seen.received_at
+    return tuple(after - before for before, after in zip(start, end, strict=True))
 
 
 def spread_percent(figures: Sequence[int]) -> float:

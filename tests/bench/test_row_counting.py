@@ -8,13 +8,13 @@ from pamqp import commands, frame
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.consumer import CONSUME_CHANNEL
-from bench.errors import BrokenRhythmError, UnexpectedFrameError
+from bench.errors import BenchError, BrokenRhythmError, UnexpectedFrameError
 from bench.publish_block import PublishBlock
 from bench.publisher import PUBLISH_CHANNEL
 from bench.rows import counting, topic
 from bench.rows.counting import CountOrder, CountResult, count_deliveries
 from bench.rows.get_loop import GetClient, GetOrder
-from bench.rows.many_clients import spread_percent
+from bench.rows.many_clients import passed_between_marks, spread_percent
 from bench.stub_broker import StubBroker, encode_deliveries
 from bench.worker import Counters, StartLine
 from tests.servers import RunningServer
@@ -41,12 +41,25 @@ def encode(count: int) -> bytes:
     )
 
 
-def count(deliveries: bytes, expected: int, *, ack_every: int = 0) -> CountResult:
+def count(
+    deliveries: bytes,
+    expected: int,
+    *,
+    ack_every: int = 0,
+    marks_seconds: tuple[float, ...] = (),
+) -> CountResult:
     """Let a consumer of one queue count these bytes."""
     with StubBroker(deliveries) as stub:
         counters = Counters()
         counters.expected.value = expected
-        order = CountOrder(stub.url, ("bench",), BLOCK_MESSAGES, prefetch=1000, ack_every=ack_every)
+        order = CountOrder(
+            stub.url,
+            ("bench",),
+            BLOCK_MESSAGES,
+            prefetch=1000,
+            ack_every=ack_every,
+            marks_seconds=marks_seconds,
+        )
         return count_deliveries(Started(), order, counters)
 
 
@@ -74,6 +87,20 @@ def test_half_a_delivery_at_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(BrokenRhythmError, match="100 bytes of a delivery at the end"):
         count(encode(300) + encode(1)[:100], 301)
+
+
+def test_fairness_is_what_each_queue_gave_between_the_marks() -> None:
+    seen = CountResult((90, 90), 0, 0.0, ((10, 20), (40, 80)))
+
+    assert passed_between_marks(seen) == (30, 60)
+    with pytest.raises(BenchError, match="over before"):
+        passed_between_marks(CountResult((90, 90), 0, 0.0, ((10, 20),)))
+
+
+def test_what_was_received_is_noted_at_the_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "IDLE_SECONDS_MAX", 0.05)
+
+    assert count(encode(300), 301, marks_seconds=(0.0, 0.02)).received_at[-1] == (300,)
 
 
 def test_a_spread_is_the_distance_of_the_extremes_by_the_mean() -> None:
