@@ -2,8 +2,9 @@
 
 cimport cython
 
-ctypedef const unsigned char *octets
+from amqp_server.protocol._octets_c cimport is_same, joined, octets
 
+cdef bint COMPILED
 cdef bytes EMPTY
 cdef tuple NO_EVENT
 cdef tuple FLAGS_OCTETS

@@ -21,6 +21,8 @@ from typing import Any
 
 from amqp_server.protocol.frame_text import frame_text
 
+COMPILED = __name__.endswith("_c")
+
 PUBLISH = 1
 """Event `(PUBLISH, channel, method_payload, messages, property_flags, message_flags)`."""
 ACK = 2
@@ -153,9 +155,16 @@ class FrameScanner:
                 if (
                     stop <= end
                     and (body_bytes == 0 or data[stop - 1] == 0xCE)
-                    and data[at:body_at] == self.group_prefix
+                    and (
+                        is_same(data, at, self.group_prefix, prefix_bytes)  # type: ignore[name-defined]  # noqa: F821
+                        if COMPILED
+                        else data[at:body_at] == self.group_prefix
+                    )
                 ):
-                    if body_bytes != 0:
+                    if COMPILED and body_bytes != 0:  # pragma: no cover - as it is interpreted
+                        # One object and one copy, not two of each.
+                        message = joined(self.message_prefix, data, body_at, stop - 1)  # type: ignore[name-defined]  # noqa: F821
+                    elif body_bytes != 0:
                         message = self.message_prefix + data[body_at : stop - 1]
                     else:
                         message = self.message_prefix
