@@ -49,7 +49,7 @@ class Log:
     """
 
     def __init__(self, state: LogState) -> None:
-        """Use `open`."""
+        """Use `open`; or `fresh_state`, for a log that cannot be there yet."""
         self.directory: Final = state.directory
         self.identity: Final = state.identity
         self._state = state

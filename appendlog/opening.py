@@ -9,7 +9,7 @@ from appendlog.identity import LogIdentity
 from appendlog.layout.format import ADVANCE_LOST
 from appendlog.log_state import LogState
 from appendlog.options import LogOptions
-from appendlog.recovery.log_recovery import recover
+from appendlog.recovery.log_recovery import RecoveredLog, recover
 from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.recovery.segment_recovery import RecoveryContext
 
@@ -46,6 +46,13 @@ def open_state(
     state = LogState(directory, identity, options, filesystem, recovered)
     state.settle_recovery(recovered)
     return state, report
+
+
+def fresh_state(
+    directory: Path, identity: LogIdentity, options: LogOptions, filesystem: FileSystem
+) -> LogState:
+    """Return the state of a log that nobody has written to; the disk is not touched."""
+    return LogState(directory, identity, options, filesystem, RecoveredLog())
 
 
 def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:

@@ -71,7 +71,8 @@ def log_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID)
     Returns:
         `<storage_path>/logs/<vhost>/<queue>/<incarnation>`, names encoded; nothing is created.
     """
-    return storage_path / "logs" / encode_name(vhost) / encode_name(queue) / str(incarnation)
+    # In one step: each `/` parses the path again, and that is much of what a declare costs.
+    return storage_path.joinpath("logs", encode_name(vhost), encode_name(queue), str(incarnation))
 
 
 def _escape(match: re.Match[bytes]) -> bytes:

@@ -13,7 +13,7 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 
 def document_path(root: Path, kind: str, vhost: str, name: str) -> Path:
     """Return `<root>/<kind>/<vhost>/<name>.json`, vhost and name encoded."""
-    return root / kind / encode_name(vhost) / f"{encode_name(name)}{DOCUMENT_SUFFIX}"
+    return root.joinpath(kind, encode_name(vhost), f"{encode_name(name)}{DOCUMENT_SUFFIX}")
 
 
 def temporary_path(path: Path) -> Path:

@@ -21,11 +21,13 @@ from appendlog import (
     Log,
     ReopenRequest,
 )
+from appendlog.opening import fresh_state
 from metadata.names import log_directory
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from amqp_server.broker.rules.message_facts import MessageFacts
     from amqp_server.broker.rules.unread_facts import UnreadFacts
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         Flusher,
         FlushResult,
         LogIdentity,
+        LogOptions,
         RecoveryReport,
     )
     from offsets.settlement import Settlement
@@ -120,7 +123,8 @@ class QueueStorage:
     def fresh_log(self, identity: LogIdentity, arguments: Table) -> OpenedLog:
         """Return the log of a queue that is being declared; its directory does not exist yet."""
         settings = self.settings(arguments)
-        log, _ = self.open_log(identity, settings)
+        # Asking the disk for what cannot be there would hold the loop up for each declare.
+        log = Log(fresh_state(*self._place(identity, settings), self._filesystem))
         return OpenedLog(log, settings)
 
     def open_log(
@@ -140,11 +144,16 @@ class QueueStorage:
             known_end: Of its checkpoint: offsets below it were on the disk.
             filesystem: Of this log alone; None is that of all logs.
         """
+        files = filesystem or self._filesystem
+        return Log.open(*self._place(identity, settings), files, settled_floor, known_end)
+
+    def _place(
+        self, identity: LogIdentity, settings: StorageSettings
+    ) -> tuple[Path, LogIdentity, LogOptions]:
+        """Return where a log is, whose, and how it is kept."""
         path = self._config.storage_path
         directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
-        options = settings.log_options(self._directories)
-        files = filesystem or self._filesystem
-        return Log.open(directory, identity, options, files, settled_floor, known_end)
+        return directory, identity, settings.log_options(self._directories)
 
     def make_store(
         self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
