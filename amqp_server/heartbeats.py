@@ -33,6 +33,7 @@ class HeartbeatWheel:
         """Make a wheel that does not turn yet."""
         self._slots: list[dict[Beating, int]] = [{} for _ in range(WHEEL_SLOTS)]
         self._silent: dict[Beating, int] = {}
+        self._slot_of: dict[Beating, int] = {}
         self._now = 0
 
     def add(self, connection: Beating) -> None:
@@ -41,8 +42,13 @@ class HeartbeatWheel:
         self._schedule(connection)
 
     def remove(self, connection: Beating) -> None:
-        """Stop watching a connection; one that is not watched is passed over."""
-        self._silent.pop(connection, None)
+        """Stop watching a connection; one that is not watched is passed over.
+
+        Nothing is kept of it: a slot may be hours away, and clients that connect for one message
+        would pile up in it.
+        """
+        if self._silent.pop(connection, None) is not None:
+            self._slots[self._slot_of.pop(connection)].pop(connection, None)
 
     async def turn(self) -> None:
         """Turn for ever, a slot a second."""
@@ -75,7 +81,8 @@ class HeartbeatWheel:
 
     def _schedule(self, connection: Beating) -> None:
         wait = _half(connection)
-        self._slots[(self._now + wait) % WHEEL_SLOTS][connection] = (wait - 1) // WHEEL_SLOTS
+        slot = self._slot_of[connection] = (self._now + wait) % WHEEL_SLOTS
+        self._slots[slot][connection] = (wait - 1) // WHEEL_SLOTS
 
 
 def _half(connection: Beating) -> int:

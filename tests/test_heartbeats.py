@@ -1,5 +1,7 @@
 """The wheel of seconds: everybody is served every half interval, the silent are dropped."""
 
+import weakref
+
 import pytest
 
 from amqp_server.heartbeats import WHEEL_SLOTS, HeartbeatWheel
@@ -102,3 +104,17 @@ def test_a_connection_that_is_removed_hears_nothing_more() -> None:
     pass_seconds(wheel, 2 * WHEEL_SLOTS, connection)
 
     assert (connection.beats, connection.abandoned) == ([1], [])
+
+
+@pytest.mark.parametrize("heartbeat_seconds", [1, 60, 65_535])
+def test_nothing_is_kept_of_a_connection_that_is_removed(heartbeat_seconds: int) -> None:
+    wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds)
+    wheel.add(connection)
+    pass_seconds(wheel, 1 + heartbeat_seconds % 7, connection)
+    removed = weakref.ref(connection)
+
+    wheel.remove(connection)
+    wheel.remove(connection)
+    del connection
+
+    assert removed() is None
