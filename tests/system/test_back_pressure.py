@@ -1,0 +1,84 @@
+"""A publisher that outruns the disk is slowed by TCP alone, and nobody else by it."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from pamqp.commands import Basic
+
+from amqp_server.broker.queue import Queue
+from appendlog.files.filesystem import FileSystem
+from tests.amqp_client import PERSISTENT, AmqpClient, connect
+from tests.threaded_server import SECONDS_MAX, ThreadedServer
+
+RING_SLOTS = 1024
+BODY = b"." * 1000
+
+
+class HeldDisk(FileSystem):
+    """A disk whose writes take as long as it is held."""
+
+    def __init__(self) -> None:
+        self.is_free = threading.Event()
+        self.is_free.set()
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        """Write when it is let go."""
+        assert self.is_free.wait(SECONDS_MAX)
+        return super().pwritev(descriptor, buffers, position, sync)
+
+
+def test_a_publisher_is_not_read_while_the_disk_does_not_write(tmp_path: Path) -> None:
+    disk = HeldDisk()
+    with (
+        ThreadedServer(
+            tmp_path / "data", disk, ring_size=RING_SLOTS, offset_checkpoint_interval_seconds=0
+        ) as server,
+        connect(server.address) as publisher,
+        connect(server.address) as witness,
+    ):
+        publisher.open_channel()
+        publisher.declare("heap")
+        witness.open_channel(confirms=True)
+        witness.declare("witness", durable=False)
+        queue = server.server.broker.vhosts["/"].queues["heap"]
+        octets = publisher.publish_octets(Basic.Publish(0, "", "heap"), BODY, PERSISTENT)
+        disk.is_free.clear()
+        try:
+            rest, sent = send_until_nobody_reads(server, queue, publisher, octets)
+            store = queue.store
+            read_bytes_max = server.server.config.limits.read_buffer_bytes
+            held_max = RING_SLOTS + read_bytes_max // len(BODY)
+            assert RING_SLOTS <= store.end_offset - store.written_end <= held_max < sent
+            for _ in range(10):
+                witness.publish(b"flat", "witness")
+                witness.expect(Basic.Ack)
+                message = witness.get("witness")
+                assert message is not None
+                assert message.body == b"flat"
+        finally:
+            disk.is_free.set()
+        publisher.send_raw(rest)
+        server.wait_until(lambda: len(queue.ready) == sent)
+
+
+def send_until_nobody_reads(
+    server: ThreadedServer, queue: Queue, client: AmqpClient, octets: bytes
+) -> tuple[bytes, int]:
+    """Publish until the server waits for the queue and the sockets are full.
+
+    Returns:
+        What is left of the last publish, and how many there are with that one.
+    """
+    client.socket.setblocking(False)
+    sent_bytes = 0
+    while True:
+        try:
+            sent_bytes += client.socket.send(octets[sent_bytes % len(octets) :])
+        except BlockingIOError:
+            if server.call(lambda: queue.store.is_stalled):
+                break
+    client.socket.settimeout(SECONDS_MAX)
+    return octets[sent_bytes % len(octets) :], sent_bytes // len(octets) + 1
