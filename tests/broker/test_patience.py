@@ -10,6 +10,7 @@ from amqp_server.broker.storing.patience import (
 )
 from amqp_server.broker.storing.spilling import SPILL_FILL
 from tests.broker.store_bench import RING_SLOTS, MakeBench, StoreBench
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 HIGH = int(RING_SLOTS * SPILL_FILL) + 1
 LOW = int(RING_SLOTS * EASE_FILL)
@@ -234,5 +235,25 @@ def test_queues_that_are_held_together_share_the_pace_of_the_server(
 def test_a_queue_that_is_deleted_holds_nobody(bench: MakeBench) -> None:
     queue = full_queue(bench)
     queue.store.discard()
+    assert not queue.store.holds_publishers
+    assert queue.held_queues.count == 0
+
+
+def test_a_log_that_fails_holds_nobody(tmp_path: Path, bench: MakeBench) -> None:
+    """A queue whose last segment was to be sealed held its publishers for ever."""
+    filesystem = FaultyFileSystem(tmp_path)
+    queue = bench(is_durable=False, filesystem=filesystem)
+    queue.publish(HIGH, 0)
+    queue.settle_down()
+    queue.settle(0, HIGH)
+    queue.is_being_read = True
+    queue.publish(HIGH, 0)
+    queue.run_turns()
+    assert queue.store.holds_publishers
+
+    filesystem.fail_at = 0
+    queue.store.request_roll()
+    queue.until(lambda: queue.store.is_failed)
+    queue.pass_time(2 * BUDGET_SECONDS)
     assert not queue.store.holds_publishers
     assert queue.held_queues.count == 0

@@ -81,9 +81,8 @@ class MessageStore:
         self.is_failed = self.is_held = False
         self.failure: LogFailedError | None = None
         self.written_end = self.recovery_point = log.log_end_offset
-        self._settlement = settlement
+        self._settlement, self._settings = settlement, settings
         self._is_durable = is_durable
-        self._settings = settings
         self._flusher, self._owner = flusher, owner
         self._persistent_end = 0
         self._request: FlushRequest | None = None
@@ -300,6 +299,7 @@ class MessageStore:
             self.is_failed, self.failure = True, result.error
             self._requests.take_back()
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
+            self._spilling.patience.end()
             wake(self._flush_waiters)
             self._owner.store_failed()
         else:

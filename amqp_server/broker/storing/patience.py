@@ -146,7 +146,7 @@ class Patience:
             self._let_go()
 
     def end(self) -> None:
-        """Hold nobody any more: the queue is deleted, or its memory is needed."""
+        """Hold nobody any more: the queue is deleted, its log failed, or its memory is needed."""
         if self.is_holding:
             self._is_used_up = True
             self._let_go()
