@@ -14,6 +14,10 @@ cdef int _MORE
 cdef int _SINGLY
 
 
+@cython.locals(value=cython.ulonglong)
+cdef unsigned long long long_at(octets data, Py_ssize_t at) noexcept
+
+
 @cython.locals(bit=cython.int, size=cython.longlong)
 cpdef Py_ssize_t property_list_end(
     octets data, Py_ssize_t at, Py_ssize_t end, unsigned int flags

@@ -50,6 +50,14 @@ _MORE = -1
 _SINGLY = -2
 
 
+def long_at(data: bytes | bytearray, at: int) -> int:
+    """Return the 32 bits at a position that was proved to be there, highest octet first."""
+    value = data[at]
+    value = value << 8 | data[at + 1]
+    value = value << 8 | data[at + 2]
+    return value << 8 | data[at + 3]
+
+
 def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) -> int:
     """Return where the property list that starts at `at` ends, or -1 if it does not fit.
 
@@ -61,10 +69,7 @@ def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) ->
             if bit == 13:
                 if end - at < 4:
                     return -1
-                size = data[at]
-                size = size << 8 | data[at + 1]
-                size = size << 8 | data[at + 2]
-                size = size << 8 | data[at + 3]
+                size = long_at(data, at)
                 at += 4 + size
             elif bit == 12 or bit == 11:
                 at += 1
@@ -87,10 +92,7 @@ def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
     if flags >> 14 & 1:
         at += 1 + data[at]
     if flags >> 13 & 1:
-        size = data[at]
-        size = size << 8 | data[at + 1]
-        size = size << 8 | data[at + 2]
-        size = size << 8 | data[at + 3]
+        size = long_at(data, at)
         at += 4 + size
     return at
 
@@ -180,10 +182,7 @@ class FrameScanner:
             kind = data[at]
             channel = data[at + 1]
             channel = channel << 8 | data[at + 2]
-            size = data[at + 3]
-            size = size << 8 | data[at + 4]
-            size = size << 8 | data[at + 5]
-            size = size << 8 | data[at + 6]
+            size = long_at(data, at + 3)
             if size > self.frame_max:
                 # Eight octets of slack, as in RabbitMQ: some clients count frame_max so.
                 cause = f"{{frame_too_large,{size},{self.frame_max - 8}}}"
@@ -208,14 +207,8 @@ class FrameScanner:
                 return end
             if kind == 1 and size >= 9 and data[at + 8] == 60 and data[at + 7] == 0:
                 if data[at + 10] == 80 and data[at + 9] == 0 and size == 13:
-                    tag = data[at + 11]
-                    tag = tag << 8 | data[at + 12]
-                    tag = tag << 8 | data[at + 13]
-                    tag = tag << 8 | data[at + 14]
-                    tag = tag << 8 | data[at + 15]
-                    tag = tag << 8 | data[at + 16]
-                    tag = tag << 8 | data[at + 17]
-                    tag = tag << 8 | data[at + 18]
+                    tag = long_at(data, at + 11)
+                    tag = tag << 32 | long_at(data, at + 15)
                     multiple = data[at + 19] & 1
                     if tag != 0 and tag >> 62 == 0:
                         if acks is None or ack_channel != channel:
@@ -333,10 +326,7 @@ class FrameScanner:
             ):
                 return _SINGLY
             if end - method_end >= 7:
-                size = data[method_end + 3]
-                size = size << 8 | data[method_end + 4]
-                size = size << 8 | data[method_end + 5]
-                size = size << 8 | data[method_end + 6]
+                size = long_at(data, method_end + 3)
                 if size < 14:
                     # It may be whole already: waiting for more could be for ever.
                     return _SINGLY
@@ -347,10 +337,7 @@ class FrameScanner:
             or data[method_end + 2] != data[at + 2]
         ):
             return _SINGLY
-        size = data[method_end + 3]
-        size = size << 8 | data[method_end + 4]
-        size = size << 8 | data[method_end + 5]
-        size = size << 8 | data[method_end + 6]
+        size = long_at(data, method_end + 3)
         if size < 14 or size > self.frame_max - 8:
             return _SINGLY
         header_end = method_end + 8 + size
@@ -360,24 +347,15 @@ class FrameScanner:
             return _SINGLY
         if data[method_end + 9] != 0 or data[method_end + 10] != 0:
             return _SINGLY
-        high = data[method_end + 11]
-        high = high << 8 | data[method_end + 12]
-        high = high << 8 | data[method_end + 13]
-        high = high << 8 | data[method_end + 14]
-        body_bytes = data[method_end + 15]
-        body_bytes = body_bytes << 8 | data[method_end + 16]
-        body_bytes = body_bytes << 8 | data[method_end + 17]
-        body_bytes = body_bytes << 8 | data[method_end + 18]
+        high = long_at(data, method_end + 11)
+        body_bytes = long_at(data, method_end + 15)
         if high != 0 or body_bytes > self.body_bytes_max:
             return _SINGLY
         prefix_end = header_end
         if body_bytes != 0:
             if end - header_end < 7:
                 return _MORE
-            size = data[header_end + 3]
-            size = size << 8 | data[header_end + 4]
-            size = size << 8 | data[header_end + 5]
-            size = size << 8 | data[header_end + 6]
+            size = long_at(data, header_end + 3)
             if (
                 data[header_end] != 3
                 or data[header_end + 1] != data[at + 1]
