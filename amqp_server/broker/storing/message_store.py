@@ -84,7 +84,6 @@ class MessageStore:
         self._settlement, self._settings = settlement, settings
         self._is_durable = is_durable
         self._flusher, self._owner = flusher, owner
-        self._persistent_end = 0
         self._request: FlushRequest | None = None
         self._unclaimed = Unclaimed()
         self._spilling = Spilling(ring, settlement, owner, held_queues)
@@ -94,7 +93,7 @@ class MessageStore:
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = self._is_sync_due = False
         self._reopening: ReopenRequest | None = None
-        self._oldest_waiting_seconds = 0.0
+        self._persistent_end, self._oldest_waiting_seconds = 0, 0.0
 
     @property
     def cursor(self) -> int:
