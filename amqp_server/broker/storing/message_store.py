@@ -364,9 +364,7 @@ class MessageStore:
             self._go_on()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
-        """Encode `ranges`, ascending, and submit them as one request."""
-        if not ranges or self._request is not None or self.is_failed:
-            return
+        """Encode `ranges`, ascending, and submit them as one request; none is under way."""
         self._oldest_waiting_seconds = 0.0
         sync = self._is_sync_due or (
             self._is_durable
