@@ -189,8 +189,8 @@ class FileSystem:
         """Create or overwrite a file; its content is on the disk afterwards, its name not yet."""
         descriptor = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            self.write_all(descriptor, [content], 0, sync=False)
-            self.fsync(descriptor)
+            # One call, not two: beside a busy loop each waits for the interpreter when it returns.
+            self.write_all(descriptor, [content], 0, sync=True)
         finally:
             self.close(descriptor)
 

@@ -2,13 +2,13 @@
 
 import asyncio
 import errno
-import os
-import stat
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from appendlog.files.filesystem import FileSystem
 from metadata.document import Document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
@@ -190,39 +190,54 @@ async def test_changes_made_together_sync_their_directory_once(tmp_path: Path) -
     assert files.synced == [tmp_path / "queues" / "%2f"]
 
 
+class RecordingFileSystem(FileSystem):
+    """Does what `FileSystem` does, and notes what becomes durable in which order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[str] = []
+
+    def pwritev(
+        self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
+    ) -> int:
+        written = super().pwritev(descriptor, buffers, position, sync)
+        if sync:
+            self.events.append("sync file")
+        return written
+
+    def fdatasync(self, descriptor: int) -> None:
+        super().fdatasync(descriptor)
+        self.events.append("sync file")
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        self.events.append("rename")
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self.events.append("remove")
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        self.events.append("sync directory")
+
+
 async def test_a_file_is_synced_before_its_rename_and_the_directory_after_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    events: list[str] = []
-    sync = os.fsync
-
-    def fsync(descriptor: int) -> None:
-        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
-        events.append("sync directory" if is_directory else "sync file")
-        sync(descriptor)
-
-    class Recording(DocumentFiles):
-        def rename(self, source: Path, target: Path) -> None:
-            events.append("rename")
-            super().rename(source, target)
-
-        def remove(self, path: Path) -> None:
-            events.append("remove")
-            super().remove(path)
-
-    store = MetadataStore(tmp_path, Recording())
+    files = RecordingFileSystem()
+    store = MetadataStore(tmp_path, DocumentFiles(files))
     await store.put(queue("first"))
-    events.clear()
-    monkeypatch.setattr(os, "fsync", fsync)
+    files.events.clear()
     await store.put(queue("q"))
-    assert events == ["sync file", "rename", "sync directory"]
-    events.clear()
+    assert files.events == ["sync file", "rename", "sync directory"]
+    files.events.clear()
     await store.delete("queues", "/", "q")
-    assert events == ["remove", "sync directory"]
-    events.clear()
+    assert files.events == ["remove", "sync directory"]
+    files.events.clear()
     # New directories are entries of their parents, which must survive a power cut too.
     await store.put(Document("users", "", "guest", {}))
-    assert events == ["sync directory"] * 3 + ["sync file", "rename", "sync directory"]
+    assert files.events == ["sync directory"] * 3 + ["sync file", "rename", "sync directory"]
 
 
 async def test_more_changes_than_a_round_holds_all_become_durable(tmp_path: Path) -> None:
