@@ -24,15 +24,15 @@ class ReadsWhileUnlinking(FileSystem):
         super().unlink(path)
 
 
-def unlinked_and_open() -> list[str]:
-    """Return the files that this process holds open though they have no name any more."""
+def unlinked_and_open(directory: Path) -> list[str]:
+    """Return the log files of `directory` that are open here though they have no name any more."""
     found = []
     for link in Path("/proc/self/fd").iterdir():
         try:
             target = str(link.readlink())
         except OSError:
             continue
-        if target.endswith(".log (deleted)"):
+        if target.startswith(str(directory)) and target.endswith(".log (deleted)"):
             found.append(target)
     return found
 
@@ -43,7 +43,7 @@ def test_a_read_beside_retention_leaves_no_removed_file_open(tmp_path: Path) -> 
     append(log, 0, 30)
     filesystem.known = log.segments
     log.remove_settled(30)
-    assert unlinked_and_open() == []
+    assert unlinked_and_open(tmp_path) == []
     assert read_all(log) == expected(log.log_start_offset, 30)
 
 
@@ -53,7 +53,7 @@ def test_a_read_beside_the_deletion_of_a_log_leaves_no_file_open(tmp_path: Path)
     append(log, 0, 30)
     filesystem.known = log.segments
     log.delete()
-    assert unlinked_and_open() == []
+    assert unlinked_and_open(tmp_path) == []
 
 
 def test_many_segments_are_removed_with_one_sync_of_the_directory(tmp_path: Path) -> None:
