@@ -13,6 +13,9 @@ from bench.storage.made_log import make_log, segment_files
 from bench.storage.overhead import SENT_BYTES, stored_bytes
 from bench.storage.read import read_log, read_windows, read_with_reader
 
+# They write, sync and evict real files, which a disk that is busy with others may hold up for long.
+pytestmark = pytest.mark.timeout(120)
+
 SMALL = ["--mebibytes", "1", "--rounds", "1", "--chunk-bytes", "5000"]
 
 
