@@ -26,6 +26,7 @@ from amqp_server.closing import close_queues
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.control.listener import ControlListener
+from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
@@ -45,6 +46,7 @@ from amqp_server.storage_lock import lock_storage
 from amqp_server.worker_reads import read_in_worker
 from appendlog import FileSystem, ThreadFlusher
 from appendlog.reclaim.leases import Leases
+from metadata.data_format import read_format
 from metadata.errors import MetadataError
 from metadata.store import MetadataStore
 from offsets.checkpoint import CheckpointStore
@@ -113,6 +115,7 @@ class Server:
         self.journal: RedoJournal
         self.compactor: Compactor
         self._lock: DirectoryLock
+        self._upgrade: DirectoryUpgrade | None = None
         self._filesystem = filesystem or FileSystem()
         self.imports = Imports(config, self._filesystem, lambda: bool(self.alarms.low))
         self._reserve = DiskReserve(
@@ -184,9 +187,13 @@ class Server:
 
     async def _lock_and_recover(self) -> StartReport:
         self._lock = lock_storage(self.config.storage_path, self._filesystem)
+        if self._lock.is_upgrade:
+            self._upgrade = DirectoryUpgrade(self._lock)
         try:
             await asyncio.to_thread(self._reserve.open)
             report = await self._recover()
+            if self._upgrade is not None:
+                await asyncio.to_thread(self._upgrade.finish)
             await asyncio.to_thread(self.imports.settle_all, tuple(self.broker.queues()))
         except BaseException:
             if hasattr(self, "_flusher"):
@@ -247,6 +254,9 @@ class Server:
     async def _recover(self) -> StartReport:
         started = time.perf_counter()
         report, checkpoints, was_clean = await self._read_directory()
+        if self._upgrade is not None:
+            # Before anything is removed, which must not be written anew.
+            await self._upgrade.write_documents(self._metadata, report)
         start_report = StartReport()
         start_report.note_files(
             report, self._checkpoints.recovery, self.journal.recovery, was_clean=was_clean
@@ -282,7 +292,8 @@ class Server:
         files = ReservedDocumentFiles(self._filesystem, self._reserve)
         self._metadata = MetadataStore(path / "metadata", files)
         try:
-            report = await self._metadata.load()
+            accepts_unsigned = read_format(path).has_unsigned_documents
+            report = await self._metadata.load(accepts_unsigned=accepts_unsigned)
             self._checkpoints, checkpoints, was_clean = await asyncio.to_thread(
                 CheckpointStore.open, path / "offsets", self._filesystem
             )

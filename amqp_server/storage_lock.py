@@ -25,7 +25,7 @@ def lock_storage(storage_path: Path, filesystem: FileSystem) -> DirectoryLock:
         directories = DurableDirectories(existing_root(filesystem, storage_path))
         directories.make(filesystem, storage_path)
         directories.sync(filesystem, storage_path)
-        return DirectoryLock.acquire(storage_path)
+        return DirectoryLock.acquire(storage_path, filesystem)
     except MetadataError as error:
         raise StartupError(str(error)) from error
     except OSError as error:

@@ -8,18 +8,20 @@ LOCK could be held by one process while a second locks its successor).
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from appendlog.files.filesystem import FileSystem
+from metadata.data_format import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    DataFormat,
+    begin_format,
+    write_format,
+)
+from metadata.errors import StorageLockedError, StorageUnavailableError
 from metadata.lock_file import holder, lock_file, unlock_file
-
-FORMAT_VERSION: Final = "1"
-"""What the FORMAT file says; a directory of version 1 is readable for ever."""
-FORMAT_VERSIONS_TAKEN_OVER: Final = ("0-unstable",)
-"""Earlier versions that a start turns into this one: every file of theirs is valid in it."""
 
 LOCK_NAME: Final = "LOCK"
 """The file that a running server holds."""
@@ -27,33 +29,34 @@ LOCK_NAME: Final = "LOCK"
 WRITER_NAME: Final = "WRITER"
 """The file that the one embedding program holds that writes logs."""
 
-_FORMAT_NAME: Final = "FORMAT"
-_FORMAT_BYTES_MAX: Final = 64
-# FORMAT is written before any of these is made, so finding one without FORMAT means that the
-# directory is damaged or somebody else's.
-_DATA_NAMES: Final = ("metadata", "logs", "offsets", "transactions")
-
 
 class DirectoryLock:
     """Exclusive claim on a data directory, from `acquire` to `release`.
 
     Attributes:
         storage_path: The claimed directory.
+        is_upgrade: Whether it is of an earlier version, or its upgrade was interrupted: documents
+            without a checksum are valid until `finish_upgrade`.
     """
 
-    def __init__(self, storage_path: Path, descriptor: int) -> None:
+    def __init__(self, storage_path: Path, descriptor: int, filesystem: FileSystem) -> None:
         """Own an already locked descriptor; use `acquire`."""
         self.storage_path = storage_path
+        self.is_upgrade = False
         self._descriptor = descriptor
+        self._filesystem = filesystem
 
     @classmethod
-    def acquire(cls, storage_path: Path) -> Self:
+    def acquire(cls, storage_path: Path, filesystem: FileSystem | None = None) -> Self:
         """Create the directory where needed, lock it, and check or write its format version.
+
+        From here on programs that know earlier versions only refuse the directory.
 
         Blocks on the disk: call it in a worker thread when a loop is running.
 
         Args:
             storage_path: The data directory; missing parents are created.
+            filesystem: Writes FORMAT; the operating system's by default.
 
         Returns:
             The lock, held until `release` or the end of the process.
@@ -72,16 +75,29 @@ class DirectoryLock:
             raise StorageLockedError(error.path, pid) from None
         except OSError as cause:
             raise StorageUnavailableError(storage_path, cause) from cause
-        lock = cls(storage_path, descriptor)
+        lock = cls(storage_path, descriptor, filesystem or FileSystem())
         try:
-            _check_format(storage_path)
+            data_format = begin_format(storage_path, lock._filesystem)
+            lock.is_upgrade = data_format is DataFormat.UPGRADING
         except OSError as cause:
             lock.release()
-            raise StorageUnavailableError(storage_path / _FORMAT_NAME, cause) from cause
-        except StorageFormatError:
+            raise StorageUnavailableError(storage_path / FORMAT_NAME, cause) from cause
+        except BaseException:
             lock.release()
             raise
         return lock
+
+    def finish_upgrade(self) -> None:
+        """Say that every document has a checksum: one without is damage from now on.
+
+        Raises:
+            StorageUnavailableError: The disk refused; the next start resumes the upgrade.
+        """
+        try:
+            write_format(self.storage_path, FORMAT_VERSION, self._filesystem)
+        except OSError as cause:
+            raise StorageUnavailableError(self.storage_path / FORMAT_NAME, cause) from cause
+        self.is_upgrade = False
 
     def release(self) -> None:
         """Give the directory up; a second call does nothing."""
@@ -101,36 +117,3 @@ class DirectoryLock:
     ) -> None:
         """Release the lock."""
         self.release()
-
-
-def _check_format(storage_path: Path) -> None:
-    path = storage_path / _FORMAT_NAME
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
-            content = file.read(_FORMAT_BYTES_MAX)
-    except FileNotFoundError:
-        if any((storage_path / name).exists() for name in _DATA_NAMES):
-            raise StorageFormatError(path, None, FORMAT_VERSION) from None
-        _write_format(path)
-        return
-    found = content.decode("ascii", "backslashreplace").strip()
-    if found in FORMAT_VERSIONS_TAKEN_OVER:
-        # From here on an older server must not touch it any more.
-        _write_format(path)
-    elif found != FORMAT_VERSION:
-        raise StorageFormatError(path, found, FORMAT_VERSION)
-
-
-def _write_format(path: Path) -> None:
-    temporary = path.with_name(f"{_FORMAT_NAME}.tmp")
-    with temporary.open("wb") as file:
-        file.write(f"{FORMAT_VERSION}\n".encode("ascii"))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -33,6 +33,21 @@ def dump(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, indent=2, allow_nan=False).encode("ascii") + b"\n"
 
 
+def canonical(fields: dict[str, Any]) -> bytes:
+    """Return the one JSON text of these members: what a checksum is made of.
+
+    Members by the code points of their names, no spaces, ASCII with escapes for the rest, numbers
+    as Python writes them. The standard library's form, for another one would be another checksum.
+
+    Raises:
+        TypeError: Something has no JSON.
+        ValueError: A number has none, or something holds itself.
+        RecursionError: It nests too deep.
+    """
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode("ascii")
+
+
 def load(content: bytes) -> Any:  # noqa: ANN401 - JSON is anything until it is checked
     """Return what some JSON says.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from metadata.document import Document, decode_document, is_kind
+from metadata.document import SCHEMA, Document, decode_with_schema, is_kind
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
 from metadata.file_workers import FileWorkers
@@ -26,6 +26,8 @@ class UnreadableDocument:
         encoded_vhost: Its vhost, as `encode_name` gives it; empty when a whole kind is unreadable.
         encoded_name: Its name, as `encode_name` gives it; empty when a whole vhost is unreadable.
         reason: What is wrong with it.
+        is_damage: Whether its content is wrong; otherwise the disk refused to read it, and it may
+            be whole.
     """
 
     path: Path
@@ -33,6 +35,7 @@ class UnreadableDocument:
     encoded_vhost: str
     encoded_name: str
     reason: str
+    is_damage: bool = True
 
 
 @dataclass(slots=True)
@@ -43,11 +46,13 @@ class LoadReport:
         documents: All readable documents, by kind, then encoded vhost, then encoded name.
         unreadable: What could not be read, by path. A queue among these is not gone: its log
             directories belong to an unknown incarnation, and none of them may be removed.
+        earlier: Of these documents, those that are stored in an earlier schema.
         removed_temporaries: Half-written files of an earlier crash that were removed.
     """
 
     documents: list[Document] = field(default_factory=list)
     unreadable: list[UnreadableDocument] = field(default_factory=list)
+    earlier: list[Document] = field(default_factory=list)
     removed_temporaries: int = 0
 
 
@@ -58,7 +63,11 @@ class _Place(NamedTuple):
 
 
 def load_documents(
-    root: Path, files: DocumentFiles, workers: FileWorkers | None = None
+    root: Path,
+    files: DocumentFiles,
+    workers: FileWorkers | None = None,
+    *,
+    accepts_unsigned: bool = False,
 ) -> LoadReport:
     """Read all documents below `root`, and remove what a crash left half-written; blocks.
 
@@ -68,8 +77,10 @@ def load_documents(
         root: The `metadata` directory.
         files: The file operations.
         workers: In one of whose threads this runs; None reads one file after another.
+        accepts_unsigned: Take documents without a checksum: the data directory is of an earlier
+            format, or is being upgraded.
     """
-    loading = _Loading(root, files, workers)
+    loading = _Loading(root, files, workers, accepts_unsigned=accepts_unsigned)
     loading.run()
     return loading.report
 
@@ -81,13 +92,21 @@ def _may_hold_documents(place: _Place) -> bool:
 
 
 class _Loading:
-    def __init__(self, root: Path, files: DocumentFiles, workers: FileWorkers | None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        files: DocumentFiles,
+        workers: FileWorkers | None,
+        *,
+        accepts_unsigned: bool,
+    ) -> None:
         self.report = LoadReport()
         self._root = root
         self._files = files
         self._workers = workers
+        self._accepts_unsigned = accepts_unsigned
         # Several threads add to these, one whole step of the interpreter at a time.
-        self._found: dict[_Place, Document] = {}
+        self._found: dict[_Place, tuple[Document, int]] = {}
         self._removed: list[Path] = []
 
     def run(self) -> None:
@@ -97,7 +116,9 @@ class _Loading:
                 self._visit(place)
         else:
             self._workers.share_out(places, self._visit)
-        self.report.documents = [self._found[place] for place in places if place in self._found]
+        found = [self._found[place] for place in places if place in self._found]
+        self.report.documents = [document for document, _ in found]
+        self.report.earlier = [document for document, schema in found if schema < SCHEMA]
         self.report.removed_temporaries = len(self._removed)
         self.report.unreadable.sort(key=lambda unreadable: unreadable.path)
 
@@ -122,7 +143,7 @@ class _Loading:
                 self._report_unreadable(place, f"{cause.strerror}: a file is in its place")
             return []
         except OSError as cause:
-            self._report_unreadable(place, str(cause))
+            self._report_unreadable(place, str(cause), is_damage=False)
             return []
 
     def _visit(self, place: _Place) -> None:
@@ -144,20 +165,23 @@ class _Loading:
     def _read(self, place: _Place) -> None:
         path = self._root.joinpath(*place)
         try:
-            document = decode_document(self._files.read(path))
+            document, schema = decode_with_schema(
+                self._files.read(path), accepts_unsigned=self._accepts_unsigned
+            )
         except (OSError, DocumentFormatError) as cause:
-            self._report_unreadable(place, str(cause))
+            is_damage = not isinstance(cause, OSError)
+            self._report_unreadable(place, str(cause), is_damage=is_damage)
             return
         # A copy under another name must not come back as a second, older truth.
         if document_path(self._root, document.kind, document.vhost, document.name) != path:
             self._report_unreadable(place, f"belongs to {document.kind} {document.name!r}")
             return
-        self._found[place] = document
+        self._found[place] = (document, schema)
 
-    def _report_unreadable(self, place: _Place, reason: str) -> None:
+    def _report_unreadable(self, place: _Place, reason: str, *, is_damage: bool = True) -> None:
         path = self._root.joinpath(*place)
         logger.error("unreadable metadata path=%s reason=%s", path, reason)
         name = place.file_name.removesuffix(DOCUMENT_SUFFIX)
         self.report.unreadable.append(
-            UnreadableDocument(path, place.kind, place.vhost, name, reason)
+            UnreadableDocument(path, place.kind, place.vhost, name, reason, is_damage)
         )

@@ -20,13 +20,36 @@ does not hold together.
 """
 
 OLDEST_SCHEMA: Final = 1
-MIGRATIONS: Final[Sequence[Migration]] = ()
+
+
+def _add_checksum(fields: dict[str, Any]) -> dict[str, Any]:
+    """Schema 2 has a checksum of all members; the members are those of schema 1."""
+    return fields
+
+
+MIGRATIONS: Final[Sequence[Migration]] = (_add_checksum,)
 """The first leads from `OLDEST_SCHEMA` to the schema after it, and so on."""
 
 
 def newest_schema(migrations: Sequence[Migration] = MIGRATIONS) -> int:
     """Return the schema that is written."""
     return OLDEST_SCHEMA + len(migrations)
+
+
+def check_schema(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """Return the schema that a document says it has.
+
+    Raises:
+        DocumentFormatError: The schema is missing, unknown or newer.
+    """
+    schema, newest = fields.get("schema"), newest_schema(migrations)
+    if type(schema) is not int or schema < OLDEST_SCHEMA:
+        raise DocumentFormatError(f"schema is {schema!r}, expected {newest}")
+    if schema > newest:
+        raise DocumentFormatError(
+            f"schema {schema} is of a newer program; this one reads {OLDEST_SCHEMA} to {newest}"
+        )
+    return schema
 
 
 def migrate(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRATIONS) -> dict[str, Any]:
@@ -39,14 +62,8 @@ def migrate(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRATIONS
     Raises:
         DocumentFormatError: The schema is missing, unknown or newer, or a step does not fit.
     """
-    rest = dict(fields)
-    schema, newest = rest.pop("schema", None), newest_schema(migrations)
-    if type(schema) is not int or schema < OLDEST_SCHEMA:
-        raise DocumentFormatError(f"schema is {schema!r}, expected {newest}")
-    if schema > newest:
-        raise DocumentFormatError(
-            f"schema {schema} is of a newer program; this one reads {OLDEST_SCHEMA} to {newest}"
-        )
+    schema = check_schema(fields, migrations)
+    rest = {name: value for name, value in fields.items() if name != "schema"}
     for number, step in enumerate(migrations[schema - OLDEST_SCHEMA :], schema):
         try:
             rest = step(rest)

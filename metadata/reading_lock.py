@@ -10,43 +10,33 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
 
-from metadata.directory_lock import (
-    FORMAT_VERSION,
-    FORMAT_VERSIONS_TAKEN_OVER,
-    LOCK_NAME,
-    WRITER_NAME,
-)
+from metadata.data_format import FORMAT_NAME, FORMAT_VERSION, DataFormat, read_format
+from metadata.directory_lock import LOCK_NAME, WRITER_NAME
 from metadata.errors import StorageFormatError, StorageUnavailableError
 from metadata.lock_file import is_locked, shared_lock
 
-_FORMAT_NAME: Final = "FORMAT"
-_FIRST_BYTES: Final = 64
 
-
-def check_data_directory(storage_path: Path) -> None:
+def check_data_directory(storage_path: Path) -> DataFormat:
     """Check that there is a data directory of a version that this program reads.
+
+    Returns:
+        Its version: an earlier one is read as it is, and upgraded by whoever writes to it.
 
     Raises:
         StorageUnavailableError: There is none, or it cannot be read.
         StorageFormatError: It is of another version, or is no data directory.
     """
-    path = storage_path / _FORMAT_NAME
     try:
         os.listdir(storage_path)  # noqa: PTH208 - only to see that it can be listed
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
-            content = file.read(_FIRST_BYTES)
+        return read_format(storage_path)
     except FileNotFoundError as cause:
         if storage_path.is_dir():
+            path = storage_path / FORMAT_NAME
             raise StorageFormatError(path, None, FORMAT_VERSION) from None
         raise StorageUnavailableError(storage_path, cause) from cause
     except OSError as cause:
         raise StorageUnavailableError(storage_path, cause) from cause
-    found = content.decode("ascii", "backslashreplace").strip()
-    if found not in (FORMAT_VERSION, *FORMAT_VERSIONS_TAKEN_OVER):
-        raise StorageFormatError(path, found, FORMAT_VERSION)
 
 
 @contextmanager

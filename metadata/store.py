@@ -39,15 +39,19 @@ class MetadataStore:
         self._workers = FileWorkers()
         self._rounds = WriteRounds(root, self._files, self._workers)
 
-    async def load(self) -> LoadReport:
+    async def load(self, *, accepts_unsigned: bool = False) -> LoadReport:
         """Read every document; call it once, before the first change.
 
         One bad file never stops the rest: it is reported, and stays for people to look at.
 
+        Args:
+            accepts_unsigned: Take documents without a checksum: the data directory is of an
+                earlier format, or is being upgraded.
+
         Returns:
             The documents, and what could not be read.
         """
-        return await self._workers.run(self._load, self._workers)
+        return await self._workers.run(self._load, accepts_unsigned)
 
     def put(self, document: Document) -> Coroutine[None, None, None]:
         """Begin to create or replace a document; what is returned, awaited, makes sure of it.
@@ -107,8 +111,10 @@ class MetadataStore:
 
     # In a worker thread
 
-    def _load(self, workers: FileWorkers) -> LoadReport:
-        return load_documents(self._root, self._files, workers)
+    def _load(self, accepts_unsigned: bool) -> LoadReport:
+        return load_documents(
+            self._root, self._files, self._workers, accepts_unsigned=accepts_unsigned
+        )
 
     def _clear_vhost(self, encoded_vhost: str) -> None:
         directory = self._root

@@ -90,10 +90,12 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
     Raises:
         MetadataError: It is no data directory, is not readable, or is of another format.
     """
-    check_data_directory(storage_path)
+    data_format = check_data_directory(storage_path)
     with DryRunFileSystem() as filesystem:
         files = DocumentFiles(filesystem)
-        report = load_documents(storage_path / "metadata", files)
+        report = load_documents(
+            storage_path / "metadata", files, accepts_unsigned=data_format.has_unsigned_documents
+        )
     stored = StoredQueues(storage_path, is_live(storage_path), report)
     for document in filter(names_queue, report.documents):
         try:

@@ -14,10 +14,11 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from appendlog import FileSystem, LogIdentity
+from metadata.data_format import read_format
 from metadata.direct_write import remove_document, write_document
 from metadata.document import DOCUMENT_BYTES_MAX, Document, decode_document
 from metadata.document_files import DocumentFiles
-from metadata.errors import DocumentFormatError
+from metadata.errors import DocumentFormatError, StorageFormatError
 from metadata.names import encode_name, log_directory
 from metadata.paths import DOCUMENT_SUFFIX, document_path
 from offsets.errors import InvalidLogNameError
@@ -86,10 +87,11 @@ class LogCatalog:
         except FileNotFoundError:
             names = []
         known, self._known = self._known, {}
+        accepts_unsigned = self._has_unsigned_documents()
         for file_name in names:
             place = known.get(file_name)
             if place is None or not self._filesystem.exists(place.directory):
-                place = self._read(directory / file_name)
+                place = self._read(directory / file_name, accepts_unsigned=accepts_unsigned)
             if place is not None:
                 self._known[file_name] = place
         places = sorted(self._known.values(), key=lambda place: place.name)
@@ -134,12 +136,18 @@ class LogCatalog:
         """
         remove_document(self._root / "metadata", _QUEUES, self._vhost, name, self._files)
 
-    def _read(self, path: Path) -> LogPlace | None:
+    def _has_unsigned_documents(self) -> bool:
+        try:
+            return read_format(self._root).has_unsigned_documents
+        except (OSError, StorageFormatError):
+            return False
+
+    def _read(self, path: Path, *, accepts_unsigned: bool) -> LogPlace | None:
         if path.suffix != DOCUMENT_SUFFIX:
             return None
         try:
             content = self._filesystem.read_file(path, DOCUMENT_BYTES_MAX + 1)
-            document = decode_document(content)
+            document = decode_document(content, accepts_unsigned=accepts_unsigned)
             incarnation = UUID(document.body["incarnation"])
             is_stream = document.body["arguments"].get(_QUEUE_TYPE) == _STREAM
         except (OSError, DocumentFormatError, KeyError, TypeError, ValueError, AttributeError):

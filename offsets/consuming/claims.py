@@ -18,11 +18,13 @@ from uuid import UUID
 
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
+from metadata.data_format import DataFormat
 from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
 from metadata.lock_file import lock_file, shared_lock, unlock_file
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
+from metadata.upgrade import upgrade_directory
 from offsets.errors import GroupLockedError
 
 _ROUND_WAIT_SECONDS: Final = 30.0
@@ -71,11 +73,14 @@ class Claim:
         """Keep servers off a data directory while this process reads and commits there.
 
         Raises:
-            StorageLockedError: A server runs on it.
+            StorageLockedError: A server runs on it, or it is of an earlier version and another
+                process uses it: the upgrade needs it alone.
             StorageFormatError: It is of another format version.
-            StorageUnavailableError: There is none: a writer makes it.
+            StorageUnavailableError: There is none (a writer makes it), or it cannot be written.
+            DocumentWriteError: It is of an earlier version, and cannot be upgraded.
         """
-        check_data_directory(root)
+        if check_data_directory(root) is not DataFormat.CURRENT:
+            upgrade_directory(root)
         claim = cls()
         path = root / LOCK_NAME
         try:

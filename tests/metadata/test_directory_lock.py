@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from metadata.directory_lock import FORMAT_VERSION, DirectoryLock
+from metadata.data_format import FORMAT_VERSION, DataFormat, read_format
+from metadata.directory_lock import DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
 
 HOLD = """
@@ -75,7 +76,7 @@ def test_another_process_is_named_and_its_death_frees_the_directory(tmp_path: Pa
     DirectoryLock.acquire(tmp_path).release()
 
 
-@pytest.mark.parametrize("content", [b"", b"0\n", b"2\n", b"\xff\xfe", b"0-unstable-not\n"])
+@pytest.mark.parametrize("content", [b"", b"0\n", b"3\n", b"\xff\xfe", b"0-unstable-not\n"])
 def test_another_format_is_refused_and_the_lock_given_up(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "FORMAT").write_bytes(content)
     with pytest.raises(StorageFormatError) as refused:
@@ -86,11 +87,25 @@ def test_another_format_is_refused_and_the_lock_given_up(tmp_path: Path, content
     DirectoryLock.acquire(tmp_path).release()
 
 
-def test_an_unstable_directory_is_taken_over_for_good(tmp_path: Path) -> None:
-    (tmp_path / "FORMAT").write_text("0-unstable\n")
+@pytest.mark.parametrize("earlier", ["0-unstable", "1"])
+def test_a_directory_of_an_earlier_version_is_upgraded_by_whoever_claims_it(
+    tmp_path: Path, earlier: str
+) -> None:
+    (tmp_path / "FORMAT").write_text(f"{earlier}\n")
     (tmp_path / "logs").mkdir()
-    with DirectoryLock.acquire(tmp_path):
-        assert (tmp_path / "FORMAT").read_text() == "1\n"
+    assert read_format(tmp_path) is DataFormat.EARLIER
+    with DirectoryLock.acquire(tmp_path) as lock:
+        assert lock.is_upgrade
+        assert (tmp_path / "FORMAT").read_text() == "2-upgrading\n"
+    # As after a crash: the upgrade goes on until it is finished.
+    with DirectoryLock.acquire(tmp_path) as lock:
+        assert lock.is_upgrade
+        lock.finish_upgrade()
+        assert not lock.is_upgrade
+    with DirectoryLock.acquire(tmp_path) as lock:
+        assert not lock.is_upgrade
+        assert (tmp_path / "FORMAT").read_text() == "2\n"
+    assert read_format(tmp_path) is DataFormat.CURRENT
 
 
 @pytest.mark.parametrize("name", ["metadata", "logs", "offsets", "transactions"])

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from metadata.document import Document, decode_document, encode_document
+from metadata.document import Document, checksum, decode_document, encode_document
 from metadata.errors import DocumentFormatError
 from metadata.migrations import MIGRATIONS, OLDEST_SCHEMA, newest_schema
 from metadata.store import MetadataStore
@@ -26,6 +26,11 @@ STORED_SCHEMA_1 = b"""{
 """
 
 
+def signed(fields: dict[str, Any]) -> bytes:
+    """Return the content of a document with a checksum."""
+    return orjson.dumps(fields | {"crc32c": checksum(fields)})
+
+
 def rename_kind(fields: dict[str, Any]) -> dict[str, Any]:
     """Turn schema 1 into a schema 2 that calls the kind `type` and has no body."""
     kind = fields.pop("kind")
@@ -39,7 +44,7 @@ def nest(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_oldest_document_is_still_read() -> None:
-    document = decode_document(STORED_SCHEMA_1)
+    document = decode_document(STORED_SCHEMA_1, accepts_unsigned=True)
     assert (document.kind, document.vhost, document.name) == ("queues", "/", "orders")
     assert document.body["incarnation"] == "0b5f3a52-7e5c-4f1e-9d34-6f0d7f9d7f11"
     written = orjson.loads(encode_document(document))
@@ -48,19 +53,22 @@ def test_the_oldest_document_is_still_read() -> None:
 
 def test_each_step_leads_from_one_schema_to_the_next() -> None:
     steps = (rename_kind, nest)
-    old = decode_document(STORED_SCHEMA_1, steps)
-    assert old.body == {**decode_document(STORED_SCHEMA_1).body, "is_new": False}
+    old = decode_document(STORED_SCHEMA_1, steps, accepts_unsigned=True)
+    unchanged = decode_document(STORED_SCHEMA_1, accepts_unsigned=True)
+    assert old.body == {**unchanged.body, "is_new": False}
     between = {"schema": 2, "type": "queues", "vhost": "/", "name": "q", "body": {}}
-    assert decode_document(orjson.dumps(between), steps) == Document(
+    assert decode_document(signed(between), steps) == Document(
         "queues", "/", "q", {"is_new": False}
     )
     newest = {"schema": 3, "kind": "queues", "vhost": "/", "name": "q", "body": {}}
-    assert decode_document(orjson.dumps(newest), steps) == Document("queues", "/", "q", {})
+    assert decode_document(signed(newest), steps) == Document("queues", "/", "q", {})
 
 
 def test_a_step_that_does_not_fit_is_told_and_no_traceback() -> None:
     with pytest.raises(DocumentFormatError, match="cannot be read as schema 3: KeyError"):
-        decode_document(STORED_SCHEMA_1.replace(b"body", b"bodi"), (rename_kind, nest))
+        decode_document(
+            STORED_SCHEMA_1.replace(b"body", b"bodi"), (rename_kind, nest), accepts_unsigned=True
+        )
 
 
 async def test_a_newer_document_is_refused_by_name_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -74,5 +82,5 @@ async def test_a_newer_document_is_refused_by_name_and_the_rest_is_read(tmp_path
     assert report.documents == [kept]
     [unreadable] = report.unreadable
     assert unreadable.path == newer
-    assert unreadable.reason == "schema 7 is of a newer program; this one reads 1 to 1"
+    assert unreadable.reason == "schema 7 is of a newer program; this one reads 1 to 2"
     assert newer.read_bytes() == content

@@ -1,44 +1,81 @@
-"""A data directory of any version that was ever promised is read by this one."""
+"""A data directory of any version that was ever promised is read by this one.
 
+`2585fb2` is the last commit that wrote format 1.
+"""
+
+import json
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from metadata.document import decode_document
 from tests.servers import RunningServer
 from tests.stored import streams_story
 from tests.stored.make import ARCHIVES
 from tests.stored.story import check
 
+LAST_OF_FORMAT_1 = "v1-2585fb2"
 
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize("end", ["clean", "killed"])
-def test_everything_in_a_stored_directory_is_found(tmp_path: Path, version: int, end: str) -> None:
-    storage = tmp_path / "data"
-    with tarfile.open(ARCHIVES / f"v{version}-{end}.tar.gz") as archive:
+
+def unpack(name: str, storage: Path) -> None:
+    with tarfile.open(ARCHIVES / f"{name}.tar.gz") as archive:
         archive.extractall(storage, filter="data")
+
+
+def check_upgraded(storage: Path) -> None:
+    """Check that nothing in a directory is of an earlier format any more."""
+    assert (storage / "FORMAT").read_text() == "2\n"
+    documents = sorted(storage.glob("metadata/*/*/*.json"))
+    assert documents
+    for path in documents:
+        decode_document(path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("version", "archive"), [(0, "v0"), (1, "v1"), (1, LAST_OF_FORMAT_1)], ids=str
+)
+@pytest.mark.parametrize("end", ["clean", "killed"])
+def test_everything_in_a_stored_directory_is_found(
+    tmp_path: Path, version: int, archive: str, end: str
+) -> None:
+    storage = tmp_path / "data"
+    unpack(f"{archive}-{end}", storage)
 
     with RunningServer(storage) as server:
         check(server.start().address, version, was_clean=end == "clean")
         assert server.faults == []
         assert server.terminate() == 0
 
-    assert (storage / "FORMAT").read_text() == "1\n"
+    check_upgraded(storage)
     with RunningServer(storage) as server:
         # What this version made of it is as good a directory as any.
         server.start()
         assert server.faults == []
 
 
+@pytest.mark.parametrize("archive", ["v1-streams", f"{LAST_OF_FORMAT_1}-streams"])
 @pytest.mark.parametrize("end", ["clean", "killed"])
 def test_streams_groups_and_shards_of_a_stored_directory_are_found(
-    tmp_path: Path, end: str
+    tmp_path: Path, archive: str, end: str
 ) -> None:
     storage = tmp_path / "data"
-    with tarfile.open(ARCHIVES / f"v1-streams-{end}.tar.gz") as archive:
-        archive.extractall(storage, filter="data")
+    unpack(f"{archive}-{end}", storage)
 
     with RunningServer(storage) as server:
         streams_story.check(server.start().address, was_clean=end == "clean")
         assert server.faults == []
         assert server.terminate() == 0
+    check_upgraded(storage)
+
+
+def test_an_upgrade_keeps_what_the_documents_say(tmp_path: Path) -> None:
+    storage = tmp_path / "data"
+    unpack(f"{LAST_OF_FORMAT_1}-clean", storage)
+    before = {path: json.loads(path.read_bytes()) for path in storage.glob("metadata/*/*/*.json")}
+    with RunningServer(storage) as server:
+        server.start()
+    after = {path: json.loads(path.read_bytes()) for path in storage.glob("metadata/*/*/*.json")}
+    for content in after.values():
+        del content["crc32c"]
+    assert after == {path: content | {"schema": 2} for path, content in before.items()}

@@ -165,7 +165,7 @@ def _is_stream(storage_path: Path, log: QueueLog) -> bool:
     path = document_path(storage_path / "metadata", QUEUES, log.vhost, log.queue)
     try:
         body: dict[str, Any] = decode_document(
-            log.filesystem.read_file(path, DOCUMENT_BYTES_MAX)
+            log.filesystem.read_file(path, DOCUMENT_BYTES_MAX), accepts_unsigned=True
         ).body
     except (OSError, DocumentFormatError):
         return False

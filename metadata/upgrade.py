@@ -1,0 +1,67 @@
+"""Upgrade a data directory of an earlier format, for programs without an event loop.
+
+A server does the same on its own loop when it starts.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from appendlog.files.filesystem import FileSystem
+from metadata.direct_write import write_document
+from metadata.directory_lock import DirectoryLock
+from metadata.document_files import DocumentFiles
+from metadata.loading import LoadReport, load_documents
+
+logger: Final = logging.getLogger(__name__)
+
+
+def upgrade_directory(storage_path: Path, filesystem: FileSystem | None = None) -> None:
+    """Write every document of an earlier schema anew, and FORMAT when all have a checksum.
+
+    Documents that cannot be read stay as they are. An upgrade that was interrupted is resumed.
+
+    Args:
+        storage_path: The data directory; claimed for this process alone meanwhile.
+        filesystem: The operating system's by default.
+
+    Raises:
+        StorageLockedError: Another process uses the directory.
+        StorageFormatError: It is of a version that this program does not read.
+        StorageUnavailableError: FORMAT cannot be written.
+        DocumentWriteError: A document cannot be written; the next attempt resumes.
+    """
+    files = DocumentFiles(filesystem)
+    with DirectoryLock.acquire(storage_path, filesystem) as lock:
+        if not lock.is_upgrade:
+            return
+        root = storage_path / "metadata"
+        report = load_documents(root, files, accepts_unsigned=True)
+        for document in report.earlier:
+            write_document(root, document, files)
+        finish_upgrade(lock, report)
+
+
+def finish_upgrade(lock: DirectoryLock, report: LoadReport) -> None:
+    """Say in FORMAT that the upgrade is done; call it when all of `report.earlier` is written.
+
+    What the disk refused to read may be whole, and of an earlier schema. Then the upgrade is left
+    unfinished, and the next start resumes it.
+
+    Raises:
+        StorageUnavailableError: FORMAT cannot be written.
+    """
+    refused = [each.path for each in report.unreadable if not each.is_damage]
+    if refused:
+        logger.warning(
+            "upgrade of %s is not finished: %d definitions cannot be read, first %s; the next "
+            "start resumes it",
+            lock.storage_path,
+            len(refused),
+            refused[0],
+        )
+        return
+    lock.finish_upgrade()
+    logger.info("upgraded %s documents=%d", lock.storage_path, len(report.earlier))
