@@ -1,8 +1,9 @@
 """Files that one process holds, and says so in.
 
-An flock: the kernel drops it however the process ends, so a crash never leaves a stale lock. The
-file itself is never unlinked (an unlinked one could be held by one process while a second locks
-its successor).
+An flock: the kernel drops it however the process ends, so a crash never leaves a stale lock.
+
+Who unlinks such a file holds it, and who has locked one looks whether it still has its name: else
+one process could hold an unlinked file while a second one holds its successor.
 """
 
 from __future__ import annotations
@@ -13,12 +14,77 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from metadata.errors import StorageLockedError
 
 _PID_BYTES_MAX: Final = 32
+
+
+class FileLock:
+    """A lock on a file, held until `release`, or until the object is gone.
+
+    An exception of a signal handler may come between any two operations. The descriptor is that
+    of an object as soon as it is open, so such an exception leaves no file locked for ever.
+
+    Args:
+        path: The file; made where it is missing, unless the lock is shared. A file that is missing
+            then is not locked: nobody has ever held it, or somebody has copied the directory
+            without it.
+        is_shared: Whether others may share it; nothing in the file is changed then.
+
+    Raises:
+        StorageLockedError: Another process, or this one, holds it so that this may not.
+        OSError: It cannot be opened or written.
+    """
+
+    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+        self._path: Final = path
+        self._is_shared: Final = is_shared
+        self._file: FileIO | None = None
+        while True:
+            try:
+                file = FileIO(path, "r" if is_shared else "r+", opener=_open_existing_or_new)
+            except FileNotFoundError:
+                if is_shared:
+                    return
+                raise
+            try:
+                _lock(file.fileno(), path, is_shared=is_shared)
+                if _has_its_name(file.fileno(), path):
+                    self._file = file
+                    return
+            finally:
+                if self._file is None:
+                    file.close()
+
+    def release(self) -> None:
+        """Give the file up; a second call does nothing. In the child of a fork the parent keeps it.
+
+        What an exception cuts short, a second call finishes.
+        """
+        file = self._file
+        if file is None or file.closed:
+            return
+        if not self._is_shared:
+            _forget_pid(file.fileno())
+        file.close()
+
+    def remove(self) -> None:
+        """Unlink the file, and give it up.
+
+        Raises:
+            OSError: It cannot be unlinked; it is still held.
+        """
+        self._path.unlink(missing_ok=True)
+        self.release()
+
+    def touch(self) -> None:
+        """Say in the time of the file that its holder is there."""
+        if self._file is not None and not self._file.closed:
+            os.utime(self._file.fileno())
 
 
 def lock_file(path: Path) -> int:
@@ -30,14 +96,8 @@ def lock_file(path: Path) -> int:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(descriptor, 0)
-        _write_pid(descriptor)
-    except BlockingIOError:
-        pid = _read_pid(descriptor)
-        os.close(descriptor)
-        raise StorageLockedError(path, pid) from None
-    except OSError:
+        _lock(descriptor, path, is_shared=False)
+    except BaseException:
         os.close(descriptor)
         raise
     return descriptor
@@ -45,10 +105,7 @@ def lock_file(path: Path) -> int:
 
 def unlock_file(descriptor: int) -> None:
     """Give a file up that `lock_file` has locked; in the child of a fork the parent keeps it."""
-    # Only courtesy to people who look into the file: a full disk must not stop a release.
-    with contextlib.suppress(OSError):
-        if _read_pid(descriptor) == os.getpid():
-            os.ftruncate(descriptor, 0)
+    _forget_pid(descriptor)
     os.close(descriptor)
 
 
@@ -63,19 +120,11 @@ def shared_lock(path: Path) -> Iterator[None]:
         StorageLockedError: A process holds it alone.
         OSError: It cannot be opened.
     """
+    lock = FileLock(path, is_shared=True)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StorageLockedError(path, _read_pid(descriptor)) from None
         yield
     finally:
-        os.close(descriptor)
+        lock.release()
 
 
 def is_locked(path: Path) -> bool:
@@ -98,6 +147,38 @@ def holder(path: Path) -> int | None:
         return error.pid
     except OSError:
         return None
+
+
+def _open_existing_or_new(path: str, flags: int) -> int:
+    if flags & os.O_RDWR:
+        return os.open(path, flags | os.O_CREAT, 0o600)
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _lock(descriptor: int, path: Path, *, is_shared: bool) -> None:
+    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StorageLockedError(path, _read_pid(descriptor)) from None
+    if not is_shared:
+        os.ftruncate(descriptor, 0)
+        _write_pid(descriptor)
+
+
+def _has_its_name(descriptor: int, path: Path) -> bool:
+    """Tell whether a file that was opened by a path is still the one that has it."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _forget_pid(descriptor: int) -> None:
+    # Only courtesy to people who look into the file: a full disk must not stop a release.
+    with contextlib.suppress(OSError):
+        if _read_pid(descriptor) == os.getpid():
+            os.ftruncate(descriptor, 0)
 
 
 def _write_pid(descriptor: int) -> None:

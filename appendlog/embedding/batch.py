@@ -1,14 +1,44 @@
-"""Records that were given their offsets and are on their way into chunks."""
+"""Records that were given their offsets and are not in the log's files yet.
+
+A batch keeps its records until `forget` says that they are written. Each of its changes happens
+in one operation of a list, so an exception of a signal handler, which may be raised between any
+two operations, finds a record in the batch with its offset, or not in it at all.
+"""
 
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final
+from typing import Any, Final
 
 from appendlog.layout.format import U32_MAX
 from appendlog.layout.records import encode_chunk, encode_payloads
 
 _PARTS_OF_A_CHUNK: Final = 4
 """Payloads of less than this part of a chunk share one with their neighbours."""
+
+
+class _Part:
+    """A chunk, or the records that will be the next one.
+
+    Attributes:
+        base_offset: Of the first record.
+        chunk: Its octets; empty while records are added.
+        count: Records in `chunk`.
+        records: While records are added: message, time, message, time, ...
+        size_bytes: Of the messages of `records`. An interrupted append may leave it too low.
+    """
+
+    __slots__ = ("base_offset", "chunk", "count", "records", "size_bytes")
+
+    def __init__(self, base_offset: int, chunk: bytes = b"", count: int = 0) -> None:
+        self.base_offset = base_offset
+        self.chunk = chunk
+        self.count = count
+        self.records: list[Any] = []
+        self.size_bytes = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + (self.count or len(self.records) // 2)
 
 
 class Batch:
@@ -20,65 +50,71 @@ class Batch:
         chunk_bytes: A chunk is closed when its messages have this many bytes.
 
     Attributes:
-        next_offset: The offset that the next record gets.
-        size_bytes: Of all messages that were not taken yet.
+        size_bytes: Messages that were added since `chunks` was last called.
     """
 
-    __slots__ = (
-        "_chunk_bytes",
-        "_chunk_bytes_max",
-        "_chunk_time_ns",
-        "_chunks",
-        "_deltas_ns",
-        "_messages",
-        "_salt",
-        "next_offset",
-        "size_bytes",
-    )
+    __slots__ = ("_chunk_bytes_max", "_parts", "_salt", "size_bytes")
 
     def __init__(self, salt: int, next_offset: int, chunk_bytes: int) -> None:
         self._salt = salt
         self._chunk_bytes_max = chunk_bytes
-        self.next_offset = next_offset
+        # Chunks, and at the end the part that records are added to: there is always one.
+        self._parts = [_Part(next_offset)]
         self.size_bytes = 0
-        self._chunks: list[bytes] = []
-        self._messages: list[bytes] = []
-        self._deltas_ns: list[int] = []
-        self._chunk_time_ns = 0
-        self._chunk_bytes = 0
 
-    def add(self, message: bytes, timestamp_ns: int) -> None:
-        """Take one message in; times never decrease."""
-        messages = self._messages
-        if not messages:
-            self._chunk_time_ns = timestamp_ns
-        elif timestamp_ns - self._chunk_time_ns > U32_MAX:
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._parts[-1].end_offset
+
+    def add(self, message: bytes, timestamp_ns: int) -> int:
+        """Take one message in and return its offset; times never decrease."""
+        part = self._parts[-1]
+        records = part.records
+        if records and timestamp_ns - records[1] > U32_MAX:
             # A record's time has 4.29 seconds of room in its chunk.
             self._close_chunk()
-            messages = self._messages
-            self._chunk_time_ns = timestamp_ns
-        messages.append(message)
-        self._deltas_ns.append(timestamp_ns - self._chunk_time_ns)
-        self.next_offset += 1
+            part = self._parts[-1]
+            records = part.records
+        offset = part.base_offset + len(records) // 2
+        records.extend((message, timestamp_ns))
+        part.size_bytes += len(message)
         self.size_bytes += len(message)
-        self._chunk_bytes += len(message)
-        if self._chunk_bytes >= self._chunk_bytes_max:
+        if part.size_bytes >= self._chunk_bytes_max:
             self._close_chunk()
+        return offset
 
     def extend(self, messages: list[bytes], size_bytes: int, timestamp_ns: int) -> None:
-        """Take messages in that have one time.
+        """Take messages in that have one time: all of them, or none.
 
         Args:
             messages: At least one; kept.
             size_bytes: Of all of them.
             timestamp_ns: Not less than that of the message before.
         """
-        if self._chunk_bytes + size_bytes > self._chunk_bytes_max:
+        part = self._parts[-1]
+        records = part.records
+        if records and (
+            part.size_bytes + size_bytes > self._chunk_bytes_max
+            or timestamp_ns - records[1] > U32_MAX
+        ):
             self._close_chunk()
-        if self._messages and timestamp_ns - self._chunk_time_ns > U32_MAX:
+            part = self._parts[-1]
+        if size_bytes > self._chunk_bytes_max:
+            offset = part.base_offset
+            chunks = []
+            for start, stop in self._cuts(messages, 0, size_bytes):
+                chunk = self._encode(messages[start:stop], offset + start, timestamp_ns)
+                chunks.append(_Part(offset + start, chunk, stop - start))
+            self._add_chunks(chunks)
+        else:
+            added: list[Any] = [timestamp_ns] * (2 * len(messages))
+            added[::2] = messages
+            part.records.extend(added)
+            part.size_bytes += size_bytes
+        self.size_bytes += size_bytes
+        if self._parts[-1].size_bytes >= self._chunk_bytes_max:
             self._close_chunk()
-        for start, stop, part_bytes in self._parts(messages, 0, size_bytes):
-            self._fill(messages[start:stop], part_bytes, timestamp_ns)
 
     def extend_payloads(
         self, payloads: list[bytes], prefix: bytes, size_bytes: int, timestamp_ns: int
@@ -99,62 +135,63 @@ class Batch:
             self.extend(messages, size_bytes, timestamp_ns)
             return
         self._close_chunk()
-        chunks, offset = [], self.next_offset
-        for start, stop, _ in self._parts(payloads, len(prefix), size_bytes):
+        offset = self.next_offset
+        chunks = []
+        for start, stop in self._cuts(payloads, len(prefix), size_bytes):
             part = payloads if stop - start == len(payloads) else payloads[start:stop]
-            chunks.append(encode_payloads(part, prefix, offset, timestamp_ns, self._salt))
-            offset += len(part)
-        self._chunks += chunks
-        self.next_offset = offset
+            chunk = encode_payloads(part, prefix, offset + start, timestamp_ns, self._salt)
+            chunks.append(_Part(offset + start, chunk, stop - start))
+        self._add_chunks(chunks)
         self.size_bytes += size_bytes
 
-    def take(self) -> tuple[list[bytes], int]:
-        """Return the chunks of all records so far and the offset behind them; forget them."""
+    def chunks(self) -> tuple[list[bytes], int]:
+        """Return the chunks of all records so far, and the offset behind them; they stay here."""
         self._close_chunk()
-        chunks, self._chunks = self._chunks, []
         self.size_bytes = 0
-        return chunks, self.next_offset
+        return [part.chunk for part in self._parts[:-1]], self.next_offset
 
-    def _parts(
+    def forget(self, end_offset: int) -> None:
+        """Let go of the chunks below an offset: they are in the log's files."""
+        count = 0
+        for part in self._parts[:-1]:
+            if part.end_offset > end_offset:
+                break
+            count += 1
+        del self._parts[:count]
+
+    def _cuts(
         self, octets: list[bytes], more_bytes: int, size_bytes: int
-    ) -> Iterator[tuple[int, int, int]]:
-        """Cut into parts of a chunk each: where it starts and stops, and how long it is."""
+    ) -> Iterator[tuple[int, int]]:
+        """Cut into parts of a chunk each: where it starts and stops."""
         if size_bytes <= self._chunk_bytes_max:
-            yield 0, len(octets), size_bytes
+            yield 0, len(octets)
             return
         start = start_bytes = 0
         for stop, end_bytes in enumerate(accumulate(len(each) + more_bytes for each in octets), 1):
             if end_bytes - start_bytes >= self._chunk_bytes_max or stop == len(octets):
-                yield start, stop, end_bytes - start_bytes
+                yield start, stop
                 start, start_bytes = stop, end_bytes
 
-    def _fill(self, messages: list[bytes], size_bytes: int, timestamp_ns: int) -> None:
-        if not self._messages:
-            self._chunk_time_ns = timestamp_ns
-        delta_ns = timestamp_ns - self._chunk_time_ns
-        self._messages += messages
-        self._deltas_ns += [delta_ns] * len(messages)
-        self.next_offset += len(messages)
-        self.size_bytes += size_bytes
-        self._chunk_bytes += size_bytes
-        if self._chunk_bytes >= self._chunk_bytes_max:
-            self._close_chunk()
+    def _add_chunks(self, chunks: list[_Part]) -> None:
+        """Put chunks into the place of the last part, whose records they have."""
+        self._parts[-1:] = [*chunks, _Part(chunks[-1].end_offset)]
 
     def _close_chunk(self) -> None:
-        messages = self._messages
-        if not messages:
+        part = self._parts[-1]
+        records = part.records
+        if not records:
             return
-        has_one_time = not self._deltas_ns[-1]
-        self._chunks.append(
-            encode_chunk(
-                messages,
-                self.next_offset - len(messages),
-                None,
-                self._chunk_time_ns,
-                None if has_one_time else self._deltas_ns,
-                self._salt,
-            )
-        )
-        self._messages = []
-        self._deltas_ns = []
-        self._chunk_bytes = 0
+        messages, times = records[::2], records[1::2]
+        first_ns = times[0]
+        deltas = None if times[-1] == first_ns else [time_ns - first_ns for time_ns in times]
+        chunk = self._encode(messages, part.base_offset, first_ns, deltas)
+        self._add_chunks([_Part(part.base_offset, chunk, len(messages))])
+
+    def _encode(
+        self,
+        messages: list[bytes],
+        base_offset: int,
+        timestamp_ns: int,
+        deltas_ns: list[int] | None = None,
+    ) -> bytes:
+        return encode_chunk(messages, base_offset, None, timestamp_ns, deltas_ns, self._salt)

@@ -11,11 +11,16 @@ died has seen it, for readers see only what is on the disk.
 Any threads may append at the same time. One of them writes while others fill the next batch; a
 sync that comes while another is under way waits for it and finds its own work done, so that many
 threads that sync each append share the syncs.
+
+An exception may be raised anywhere in the main thread: a signal handler raises it, as Ctrl-C does.
+A batch forgets its records only when they are written. A write that does not come back leaves a
+mark, and whoever comes next takes back what it left in the files, and writes the batch again.
 """
 
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -26,7 +31,7 @@ from appendlog.embedding.options import BATCH_BYTES_MAX, EmbeddedOptions
 from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import AppendedRange, Headers, Record, message_prefix
 from appendlog.embedding.writer_statistics import WriterStatistics
-from appendlog.errors import LogClosedError, RecordTooLargeError
+from appendlog.errors import LogClosedError, LogError, RecordTooLargeError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.log import Log
@@ -60,9 +65,12 @@ class LogWriter:
         self._batch = Batch(log.identity.salt, log.log_end_offset, options.chunk_bytes)
         self._make_locks()
         self._last_ns = log.last_timestamp_ns
-        self._is_closed = False
+        self._is_closing = self._is_closed = False
+        # A change of the files is under way, or did not come back; then: whether the log may be
+        # recovered, because no error of the disk was the reason.
+        self._is_changing = self._may_recover = False
         self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
-        self._unsynced_bytes = self._appended_bytes = 0
+        self._appended_bytes = self._synced_bytes = 0
         self._flushed_batches = self._syncs = 0
         self._opened_end = log.log_end_offset
         self._periodic: Periodic | None = None
@@ -117,10 +125,13 @@ class LogWriter:
     def needs_sync(self) -> bool:
         """Whether a sync would put something on the disk."""
         is_synced = self.log.recovery_point == self._batch.next_offset
-        return not (is_synced or self._is_closed or self.log.failed)
+        return not (is_synced or self._is_closing or self.log.failed)
 
     def append(self, payload: bytes, key: bytes = b"", headers: Headers | None = None) -> int:
         """Append one record and return its offset.
+
+        When it raises anything but what is named here, as KeyboardInterrupt, the record is in the
+        log, once, or it is not; all records before it are, and the writer may be used on.
 
         Args:
             payload: At most 128 MiB with key and headers; copied.
@@ -141,9 +152,8 @@ class LogWriter:
         with self._batch_lock:
             self._check()
             batch = self._batch
-            offset = batch.next_offset
-            batch.add(message, self._now_ns())
-            self._count(size)
+            offset = batch.add(message, self._now_ns())
+            self._appended_bytes += size
         if batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
             self._work(offset + 1)
         return offset
@@ -176,7 +186,7 @@ class LogWriter:
             batch = self._batch
             base = batch.next_offset
             batch.extend_payloads(payloads, prefix, size, self._now_ns())
-            self._count(size)
+            self._appended_bytes += size
         return self._appended(base, len(payloads))
 
     def append_records(self, records: Sequence[Record]) -> AppendedRange:
@@ -189,7 +199,7 @@ class LogWriter:
             batch = self._batch
             base = batch.next_offset
             batch.extend(messages, size, self._now_ns())
-            self._count(size)
+            self._appended_bytes += size
         return self._appended(base, len(messages))
 
     def flush(self) -> int:
@@ -199,7 +209,9 @@ class LogWriter:
             LogFailedError: As `append`.
             LogClosedError: As `append`.
         """
-        self._write(sync=False)
+        with self._batch_lock:
+            self._check()
+        self._write(self._batch.next_offset, sync=False)
         return self.log.log_end_offset
 
     def sync(self) -> int:
@@ -211,8 +223,9 @@ class LogWriter:
             LogFailedError: As `append`.
             LogClosedError: As `append`.
         """
-        self._check()
-        self._sync_up_to(self._batch.next_offset)
+        with self._batch_lock:
+            self._check()
+        self._write(self._batch.next_offset, sync=True)
         return self.log.recovery_point
 
     def roll_if_due(self, now_ns: int, floor: int, keep_since_ns: int | None) -> bool:
@@ -223,9 +236,12 @@ class LogWriter:
         """
         if not self.log.is_roll_due(now_ns, floor, keep_since_ns):
             return False
-        with self._disk_lock:
+
+        def roll_if_still_due() -> None:
             if not self._is_closed and self.log.is_roll_due(now_ns, floor, keep_since_ns):
-                self.log.roll()
+                self._change_files(self.log.roll)
+
+        self._with_disk(roll_if_still_due)
         return True
 
     def remove_below(self, offset: int) -> int:
@@ -246,9 +262,15 @@ class LogWriter:
             LogFailedError: As `append`.
             LogClosedError: As `append`.
         """
-        with self._disk_lock:
-            self._write_locked(sync=False)
-            self.log.roll()
+        with self._batch_lock:
+            self._check()
+
+        def write_and_roll() -> None:
+            self._write_batch(sync=False)
+            if not self._is_closed:
+                self._change_files(self.log.roll)
+
+        self._with_disk(write_and_roll)
 
     def log_statistics(self) -> LogStatistics:
         """Return what the log holds: the numbers that `amqp-server stats` shows of it."""
@@ -266,25 +288,25 @@ class LogWriter:
         )
 
     def close(self) -> None:
-        """Put everything on the disk and close the files; a second call does nothing.
+        """Refuse appends, put all that was appended on the disk, and close the files.
+
+        A second call does nothing, or goes on where an exception has ended the first.
 
         Raises:
             LogFailedError: The last write or sync failed, or one before it.
         """
-        if self._is_closed:
-            return
-        if self._periodic is not None:
-            self._periodic.close()
         try:
-            self.sync()
-        finally:
-            with self._removal_lock, self._disk_lock, self._batch_lock:
-                self._is_closed = True
-                self.log.close()
+            self._close()
+        except LogError:
+            raise
+        except BaseException:
+            # A signal handler's: what it has cut short is done before its exception goes on.
+            self._close()
+            raise
 
     def abandon(self) -> None:
         """Count as closed; what is in memory is the parent's. For the child of a fork."""
-        self._is_closed = True
+        self._is_closing = self._is_closed = True
         # A thread that the child does not have may hold them.
         self._make_locks()
 
@@ -297,7 +319,7 @@ class LogWriter:
         if self._periodic is not None:
             self._periodic.close()
         with self._removal_lock, self._disk_lock, self._batch_lock:
-            self._is_closed = True
+            self._is_closing = self._is_closed = True
             self.log.delete()
 
     def __enter__(self) -> Self:
@@ -332,9 +354,9 @@ class LogWriter:
         return AppendedRange(base, base + count - 1)
 
     def _check(self) -> None:
-        if self._is_closed:
+        if self._is_closing:
             raise LogClosedError(self.log.directory)
-        if self.log.failed is not None:
+        if self.log.failed is not None and not self._may_recover:
             raise self.log.failed
 
     def _now_ns(self) -> int:
@@ -345,38 +367,118 @@ class LogWriter:
         self._last_ns = now
         return now
 
-    def _count(self, size: int) -> None:
-        self._appended_bytes += size
-        self._unsynced_bytes += size
-
     def _work(self, end: int) -> None:
         options = self._options
-        if options.sync_each_append:
-            self._sync_up_to(end)
-        elif options.sync_bytes and self._unsynced_bytes >= options.sync_bytes:
-            self._write(sync=True)
-        else:
-            self._write(sync=False)
+        unsynced_bytes = self._appended_bytes - self._synced_bytes
+        is_due = bool(options.sync_bytes) and unsynced_bytes >= options.sync_bytes
+        self._write(end, sync=options.sync_each_append or is_due)
 
-    def _sync_up_to(self, end: int) -> None:
-        with self._disk_lock:
-            if self.log.recovery_point < end:
-                self._write_locked(sync=True)
+    def _write(self, end: int, *, sync: bool) -> None:
+        """Write, or sync, all records so far, unless somebody did so for those below `end`."""
 
-    def _write(self, sync: bool) -> None:
-        with self._disk_lock:
-            self._write_locked(sync)
+        def write() -> None:
+            if (self.log.recovery_point if sync else self.log.log_end_offset) < end:
+                self._write_batch(sync)
 
-    def _write_locked(self, sync: bool) -> None:
+        self._with_disk(write)
+
+    def _with_disk(self, work: Callable[[], None]) -> None:
+        """Do something with the disk's lock, in a log whose files are as it says."""
+        while True:
+            with self._disk_lock:
+                if not self._is_changing:
+                    work()
+                    return
+            self._recover()
+
+    def _write_batch(self, sync: bool) -> None:
         with self._batch_lock:
-            self._check()
-            chunks, end = self._batch.take()
-            if sync:
-                self._unsynced_bytes = 0
-        if chunks or (sync and self.log.recovery_point < end):
+            if self.log.failed is not None:
+                raise self.log.failed
+            chunks, end = self._batch.chunks()
+            appended_bytes = self._appended_bytes
+        if self._is_closed or not (chunks or (sync and self.log.recovery_point < end)):
+            return
+
+        def write() -> None:
             self.log.append(chunks, end, sync)
-            self._flushed_batches += bool(chunks)
-            self._syncs += sync
+            with self._batch_lock:
+                self._batch.forget(end)
+
+        self._change_files(write)
+        self._flushed_batches += bool(chunks)
+        if sync:
+            self._synced_bytes = appended_bytes
+            self._syncs += 1
+
+    def _change_files(self, change: Callable[[], None]) -> None:
+        """Change the files of the log, leaving a mark if that is cut short."""
+        outer = sys.exception()
+        try:
+            self._may_recover = False
+            self._is_changing = True
+            change()
+            self._is_changing = False
+        except BaseException as error:
+            cause = _disk_error(error, outer)
+            if cause is None:
+                self._may_recover = True
+            else:
+                self.log.fail(self.log.directory, cause)
+            raise
+
+    def _recover(self) -> None:
+        """Take back what a change that was cut short has left in the files."""
+        with self._removal_lock, self._disk_lock, self._batch_lock:
+            if not self._is_changing:
+                return
+            directory = self.log.directory
+            failure = self.log.fail(directory, InterruptedError("an exception cut a write short"))
+            if not self._may_recover:
+                raise failure
+
+            def reopen() -> None:
+                self.log.reopen()
+                self._batch.forget(self.log.log_end_offset)
+
+            self._change_files(reopen)
+
+    def _close(self) -> None:
+        if self._is_closed:
+            return
+        with self._batch_lock:
+            self._is_closing = True
+        if self._periodic is not None:
+            self._periodic.close()
+        try:
+            self._write(self._batch.next_offset, sync=True)
+        except LogError:
+            self._close_files()
+            raise
+        self._close_files()
+
+    def _close_files(self) -> None:
+        with self._removal_lock, self._disk_lock, self._batch_lock:
+            if not self._is_closed:
+                self.log.close()
+                self._is_closed = True
+
+
+def _disk_error(error: BaseException, outer: BaseException | None) -> Exception | None:
+    """Return the error of the disk that an exception is, or that was handled when it was raised.
+
+    Args:
+        error: What was raised.
+        outer: What was being handled before.
+    """
+    cause: BaseException | None = error
+    while cause is not None and cause is not outer:
+        # That a file is not there, or is, was an answer to a question.
+        is_answer = isinstance(cause, FileNotFoundError | FileExistsError) and cause is not error
+        if isinstance(cause, OSError | LogError) and not is_answer:
+            return cause
+        cause = cause.__context__
+    return None
 
 
 def _checked_size(octets: list[bytes], more_bytes: int) -> int:

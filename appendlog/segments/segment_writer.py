@@ -164,14 +164,15 @@ class SegmentWriter:
         # Those too that the failed append began: other files will have their names.
         for segment in (*self.created, *filter(None, [self.active])):
             self._descriptors.forget(self._filesystem, segment.path)
-        known = (*known, *self._created_before)
+        end_before, created_before, active_before = self._before
+        known = (*known, *created_before)
         take_back(
             self._filesystem,
             self._descriptors,
             self._directory,
             known,
-            self._end_before,
-            self._active_before,
+            end_before,
+            active_before,
         )
 
     def sync(self) -> None:
@@ -246,11 +247,16 @@ class SegmentWriter:
             index.store(self._filesystem, segment.index_path, self._identity.salt)
 
     def _note_state(self) -> None:
-        """Remember what there is, to go back to if something fails."""
-        self._end_before = self._segments_end
-        self._created_before = tuple(self.created)
+        """Remember what there is, to go back to if something fails.
+
+        All of it at once: a signal handler's exception must not leave half of it.
+        """
         active = self.active
-        self._active_before = None if active is None else (active, active.size_bytes)
+        self._before = (
+            self._segments_end,
+            tuple(self.created),
+            None if active is None else (active, active.size_bytes),
+        )
 
     def _add(self, chunk: bytes, header: ChunkHeader) -> None:
         if self.active is not None and self._must_roll(self.active, chunk, header):

@@ -11,7 +11,6 @@ All are locks of the kernel (flock), gone with the process however it ends.
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
@@ -21,7 +20,7 @@ from appendlog.files.filesystem import FileSystem
 from metadata.data_format import DataFormat
 from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import lock_file, shared_lock, unlock_file
+from metadata.lock_file import FileLock
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
 from metadata.upgrade import upgrade_directory
@@ -36,11 +35,12 @@ class Claim:
 
     def __init__(self) -> None:
         """Hold nothing yet."""
-        self._held = ExitStack()
+        self._held: list[FileLock] = []
 
     def release(self) -> None:
-        """Give it up; a second call does nothing."""
-        self._held.close()
+        """Give it up; a second call does nothing, or what an exception has cut short."""
+        for lock in reversed(self._held):
+            lock.release()
 
     @classmethod
     def as_writer(cls, root: Path) -> Self:
@@ -84,7 +84,7 @@ class Claim:
         claim = cls()
         path = root / LOCK_NAME
         try:
-            claim._held.enter_context(shared_lock(path))
+            claim._held.append(FileLock(path, is_shared=True))
         except OSError as cause:
             raise StorageUnavailableError(path, cause) from cause
         return claim
@@ -144,7 +144,7 @@ class Claim:
 
     def _lock(self, path: Path) -> None:
         try:
-            self._held.callback(unlock_file, lock_file(path))
+            self._held.append(FileLock(path))
         except OSError as cause:
             raise StorageUnavailableError(path, cause) from cause
 

@@ -71,14 +71,9 @@ class LogRoot:
         self._lock = threading.Lock()
         self._cleaning = threading.Lock()
         self._writers: dict[str, LogWriter] = {}
-        self._is_closed = False
+        self._is_closing = self._is_closed = False
+        self._failed: LogError | None = None
         self._periodic: list[Periodic] = []
-        if options.sync_interval_seconds:
-            sync = Periodic(self._sync_due, options.sync_interval_seconds, "log-sync")
-            self._periodic.append(sync)
-        if options.retention_interval_seconds and options.removes:
-            retention = Periodic(self.clean_up, options.retention_interval_seconds, "log-retention")
-            self._periodic.append(retention)
         abandon_in_children(self)
 
     @classmethod
@@ -107,13 +102,18 @@ class LogRoot:
         root = Path(path)
         filesystem = filesystem or FileSystem()
         claim = Claim.as_writer(root)
+        opened: Self | None = None
         try:
             known_ends = _known_ends(SharedCheckpoints(root, filesystem).load().values())
+            catalog = LogCatalog(root, vhost, filesystem)
+            opened = cls(root, options or EmbeddedOptions(), claim, catalog, known_ends, filesystem)
+            opened._start_threads()
         except BaseException:
+            if opened is not None:
+                opened.close()
             claim.release()
             raise
-        catalog = LogCatalog(root, vhost, filesystem)
-        return cls(root, options or EmbeddedOptions(), claim, catalog, known_ends, filesystem)
+        return opened
 
     def log(self, name: str) -> LogWriter:
         """Return the writer of a log; it is made, and recovered, when it is first asked for.
@@ -163,7 +163,10 @@ class LogRoot:
             LogFailedError: Of the first log that failed; the others were synced.
         """
         failed: LogError | None = None
-        for writer in self._open_writers():
+        with self._lock:
+            self._check()
+            writers = list(self._writers.values())
+        for writer in writers:
             try:
                 writer.sync()
             except LogError as error:
@@ -237,7 +240,14 @@ class LogRoot:
             place = self._catalog.find().get(name)
             if place is None:
                 raise LogNotFoundError(name, self.path)
-            writer = self._writers.pop(name, None) or self._open(name)
+            if name not in self._writers:
+                self._writers[name] = self._open(name)
+            writer = self._writers[name]
+            with suppress(LogError):
+                # What is still appended is refused. If the definition stays, the log is opened
+                # anew with all that it had.
+                writer.close()
+            del self._writers[name]
             self._catalog.remove(name)
             writer.delete()
             with suppress(OSError):
@@ -245,30 +255,25 @@ class LogRoot:
                 self._filesystem.rmdir(place.directory.parent)
 
     def close(self) -> None:
-        """Put everything on the disk and give the directory up; a second call does nothing.
+        """Refuse appends, put everything on the disk, and give the directory up.
+
+        A second call does nothing, or goes on where an exception has ended the first.
 
         Raises:
             LogFailedError: Of the first log that failed; the others are closed and whole.
         """
-        if self._is_closed:
-            return
-        for each in self._periodic:
-            each.close()
-        failed: LogError | None = None
-        with self._lock:
-            self._is_closed = True
-            for writer in self._writers.values():
-                try:
-                    writer.close()
-                except LogError as error:
-                    failed = failed or error
-        self._claim.release()
-        if failed is not None:
-            raise failed
+        try:
+            self._close()
+        except LogError:
+            raise
+        except BaseException:
+            # A signal handler's: what it has cut short is done before its exception goes on.
+            self._close()
+            raise
 
     def abandon(self) -> None:
         """Count as closed, and leave the directory to the parent. For the child of a fork."""
-        self._is_closed = True
+        self._is_closing = self._is_closed = True
         # A thread that the child does not have may hold them.
         self._lock, self._cleaning = threading.Lock(), threading.Lock()
         self._claim.release()
@@ -319,16 +324,39 @@ class LogRoot:
         )
 
     def _check(self) -> None:
-        if self._is_closed:
+        if self._is_closing:
             raise LogClosedError(self.path)
 
-    def _open_writers(self) -> list[LogWriter]:
-        with self._lock:
-            self._check()
-            return list(self._writers.values())
+    def _start_threads(self) -> None:
+        options = self.options
+        if options.sync_interval_seconds:
+            sync = Periodic(self._sync_due, options.sync_interval_seconds, "log-sync")
+            self._periodic.append(sync)
+        if options.retention_interval_seconds and options.removes:
+            retention = Periodic(self.clean_up, options.retention_interval_seconds, "log-retention")
+            self._periodic.append(retention)
 
     def _sync_due(self) -> None:
-        sync_all(self._open_writers())
+        with self._lock:
+            writers = list(self._writers.values())
+        sync_all(writers)
+
+    def _close(self) -> None:
+        if self._is_closed:
+            return
+        for each in self._periodic:
+            each.close()
+        with self._lock:
+            self._is_closing = True
+            for writer in self._writers.values():
+                try:
+                    writer.close()
+                except LogError as error:
+                    self._failed = self._failed or error
+        self._claim.release()
+        self._is_closed = True
+        if self._failed is not None:
+            raise self._failed
 
 
 def _known_ends(groups: Iterable[GroupCheckpoint]) -> dict[UUID, int]:

@@ -137,14 +137,15 @@ def test_chunks_hold_every_record_in_order_with_its_time(
             batch.extend_payloads(bodies, prefix, size, time_ns)
         expected += [(time_ns, message) for message in messages]
     assert batch.size_bytes == sum(len(message) for _, message in expected)
-    chunks, end = batch.take()
+    chunks, end = batch.chunks()
     assert end == 7 + len(expected)
     assert [found for chunk in chunks for found in records_in(chunk)] == expected
     offset = 7
     for header in map(decode_chunk_header, chunks):
         assert header.base_offset == offset
         offset = header.end_offset
-    assert (batch.size_bytes, batch.take()) == (0, ([], end))
+    batch.forget(end)
+    assert (batch.size_bytes, batch.chunks()) == (0, ([], end))
 
 
 def records_in(chunk: bytes) -> list[tuple[int, bytes]]:

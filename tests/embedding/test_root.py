@@ -1,3 +1,4 @@
+import errno
 import os
 import random
 from dataclasses import replace
@@ -7,13 +8,14 @@ import pytest
 
 from appendlog import EmbeddedOptions, LogClosedError, LogFollower
 from metadata.directory_lock import DirectoryLock
-from metadata.errors import StorageLockedError
+from metadata.errors import DocumentWriteError, StorageLockedError
 from offsets import InvalidLogNameError, LogNotFoundError, LogRoot
 from offsets.consuming.catalog import LogCatalog
 from tests.amqp_client import connect
 from tests.embedding.logs import BY_HAND, read_on
 from tests.embedding.processes import Process
 from tests.embedding.waiting import until
+from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 from tests.threaded_server import ThreadedServer
 
 NASTY_NAMES = ["../x", "a/b", "CON", "%", "Orders", "orders", "ä" * 127, "events-0000", " "]
@@ -47,6 +49,17 @@ def records(root: Path, name: str) -> list[bytes]:
     place = LogCatalog(root).find()[name]
     with LogFollower(place.directory) as follower:
         return [each.payload for each in read_on(follower)]
+
+
+class Refusing(UnsyncedFileSystem):
+    """Removes no file whose name ends in `refused_suffix`, if there is one."""
+
+    refused_suffix = ""
+
+    def unlink(self, path: Path) -> None:
+        if self.refused_suffix and path.name.endswith(self.refused_suffix):
+            raise PermissionError(errno.EACCES, "refused", str(path))
+        super().unlink(path)
 
 
 def test_logs_are_found_by_their_names_whatever_these_are(tmp_path: Path) -> None:
@@ -133,6 +146,21 @@ def test_a_deleted_log_is_gone_and_begins_anew(tmp_path: Path) -> None:
             root.delete("events")
         assert root.append("events", b"new") == 0
     assert records(tmp_path, "events") == [b"new"]
+
+
+def test_a_log_that_the_disk_does_not_let_go_keeps_what_was_appended(tmp_path: Path) -> None:
+    filesystem = Refusing()
+    with LogRoot.open(tmp_path / "data", BY_HAND, filesystem=filesystem) as root:
+        writer = root.log("events")
+        assert writer.append(b"0") == 0
+        filesystem.refused_suffix = ".json"
+        with pytest.raises(DocumentWriteError):
+            root.delete("events")
+        filesystem.refused_suffix = ""
+        with pytest.raises(LogClosedError):
+            writer.append(b"never")
+        assert root.append("events", b"1") == 1
+    assert records(tmp_path / "data", "events") == [b"0", b"1"]
 
 
 def test_a_closed_root_takes_nothing(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class FaultyFileSystem(UnsyncedFileSystem):
         self,
         root: Path,
         fail_at: int | None = None,
-        error: int | Exception = errno.EIO,
+        error: int | BaseException = errno.EIO,
         has_dsync: bool = True,
         *,
         failing_operations: int | None = None,
