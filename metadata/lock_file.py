@@ -35,13 +35,16 @@ class FileLock:
             without it.
         is_shared: Whether others may share it; nothing in the file is changed then.
 
+    Attributes:
+        path: As given.
+
     Raises:
         StorageLockedError: Another process, or this one, holds it so that this may not.
         OSError: It cannot be opened or written.
     """
 
     def __init__(self, path: Path, *, is_shared: bool = False) -> None:
-        self._path: Final = path
+        self.path: Final = path
         self._is_shared: Final = is_shared
         self._file: FileIO | None = None
         while True:
@@ -78,7 +81,7 @@ class FileLock:
         Raises:
             OSError: It cannot be unlinked; it is still held.
         """
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         self.release()
 
     def touch(self) -> None:

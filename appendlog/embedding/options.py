@@ -37,6 +37,8 @@ class EmbeddedOptions:
         segments_min: As in `RetentionPolicy`.
         protects_unconsumed: As in `RetentionPolicy`; settled is what every group is past.
         force_after_seconds: `RetentionPolicy.force_after_ns`, in seconds; 0 = never.
+        group_expires_after_seconds: Nothing is kept for a group that had no consumer for so long;
+            0 = it counts until it is removed.
         retention_interval_seconds: How often a thread looks for what can go; 0 = only when it is
             asked for.
     """
@@ -56,6 +58,7 @@ class EmbeddedOptions:
     segments_min: int = 1
     protects_unconsumed: bool = True
     force_after_seconds: float = 0.0
+    group_expires_after_seconds: float = 0.0
     retention_interval_seconds: float = 60.0
 
     def __post_init__(self) -> None:
@@ -66,6 +69,7 @@ class EmbeddedOptions:
             "retain_bytes",
             "retain_total_bytes",
             "force_after_seconds",
+            "group_expires_after_seconds",
             "retention_interval_seconds",
         ):
             if getattr(self, name) < 0:

@@ -10,7 +10,9 @@ All are locks of the kernel (flock), gone with the process however it ends.
 
 from __future__ import annotations
 
+import itertools
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 from uuid import UUID
@@ -20,7 +22,7 @@ from appendlog.files.filesystem import FileSystem
 from metadata.data_format import DataFormat
 from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import FileLock
+from metadata.lock_file import FileLock, is_locked
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
 from metadata.upgrade import upgrade_directory
@@ -28,6 +30,7 @@ from offsets.errors import GroupLockedError
 
 _ROUND_WAIT_SECONDS: Final = 30.0
 _ROUND_LOOK_SECONDS: Final = 0.002
+_CLAIM_LOOKS: Final = 50
 
 
 class Claim:
@@ -41,6 +44,23 @@ class Claim:
         """Give it up; a second call does nothing, or what an exception has cut short."""
         for lock in reversed(self._held):
             lock.release()
+
+    def remove(self) -> None:
+        """Give it up for good: its lock files are removed. For what a consumer has claimed.
+
+        A file that cannot be removed stays; it holds nobody up.
+        """
+        for lock in reversed(self._held):
+            with suppress(OSError):
+                lock.remove()
+                lock.path.parent.rmdir()
+        self.release()
+
+    def touch(self) -> None:
+        """Say in the times of the lock files that their holder is there."""
+        for lock in self._held:
+            with suppress(OSError):
+                lock.touch()
 
     @classmethod
     def as_writer(cls, root: Path) -> Self:
@@ -97,15 +117,25 @@ class Claim:
             GroupLockedError: Another process, or this one, consumes it for that group.
             StorageUnavailableError: The lock cannot be made or opened.
         """
-        path = root / "locks" / encode_name(group) / str(incarnation)
+        path = consumer_lock_path(root, group, incarnation)
         claim = cls()
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            claim._lock(path)
-        except StorageLockedError as error:
-            raise GroupLockedError(group, log, error.pid) from None
-        except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+        for look in itertools.count(1):
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                claim._held.append(FileLock(path))
+            except StorageLockedError as error:
+                # A consumer writes its number into the file. What only looks at it does not.
+                if error.pid is not None or look > _CLAIM_LOOKS:
+                    raise GroupLockedError(group, log, error.pid) from None
+            except FileNotFoundError as cause:
+                # The last lock of the group was removed, and the directory with it.
+                if look > _CLAIM_LOOKS:
+                    raise StorageUnavailableError(path, cause) from cause
+            except OSError as cause:
+                raise StorageUnavailableError(path, cause) from cause
+            else:
+                break
+            time.sleep(_ROUND_LOOK_SECONDS)
         return claim
 
     @classmethod
@@ -147,6 +177,61 @@ class Claim:
             self._held.append(FileLock(path))
         except OSError as cause:
             raise StorageUnavailableError(path, cause) from cause
+
+
+def consumer_lock_path(root: Path, group: str, incarnation: UUID) -> Path:
+    """Return the file that a consumer of a group holds as long as it has a log."""
+    return _locks(root, group) / str(incarnation)
+
+
+def last_seen_ns(root: Path, group: str) -> int | None:
+    """Return when a consumer of a group last showed that it was there; None: one is there now.
+
+    Nanoseconds since 1970 UTC; 0 if no lock of the group is left.
+    """
+    seen_ns = 0
+    for path in _lock_files(_locks(root, group)):
+        if is_locked(path):
+            return None
+        with suppress(FileNotFoundError):
+            seen_ns = max(seen_ns, path.stat().st_mtime_ns)
+    return seen_ns
+
+
+def remove_group_locks(root: Path, group: str) -> None:
+    """Remove the lock files of a group that nobody holds: those of logs that are gone."""
+    directory = _locks(root, group)
+    for path in _lock_files(directory):
+        _remove_lock(path)
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def remove_log_locks(root: Path, incarnation: UUID) -> None:
+    """Remove the lock files of a log that is gone; a consumer that holds one removes it itself."""
+    for directory in _lock_files(root / "locks"):
+        path = directory / str(incarnation)
+        if path.exists():
+            _remove_lock(path)
+            with suppress(OSError):
+                directory.rmdir()
+
+
+def _locks(root: Path, group: str) -> Path:
+    return root / "locks" / encode_name(group)
+
+
+def _lock_files(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _remove_lock(path: Path) -> None:
+    # Held by a consumer; or it cannot be removed, and then it stays: it holds nobody up.
+    with suppress(StorageLockedError, OSError):
+        FileLock(path).remove()
 
 
 def _is_data_directory(root: Path) -> bool:

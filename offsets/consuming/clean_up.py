@@ -32,6 +32,7 @@ class LogCleanUp:
         held_back_segments: Those that the bounds would let go, kept for groups.
         held_back_bytes: Of their files.
         held_by: The groups that have not read all of these.
+        held_bytes: How many bytes of these each of the groups has not read.
     """
 
     log: str
@@ -41,6 +42,7 @@ class LogCleanUp:
     held_back_segments: int = 0
     held_back_bytes: int = 0
     held_by: tuple[str, ...] = ()
+    held_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,15 @@ class CleanUp:
     def held_back_bytes(self) -> int:
         """Of all logs."""
         return sum(each.held_back_bytes for each in self.logs.values())
+
+    @property
+    def held_bytes(self) -> dict[str, int]:
+        """Of all logs, by group; what several groups hold counts for each of them."""
+        held: dict[str, int] = {}
+        for log in self.logs.values():
+            for group, size in log.held_bytes.items():
+                held[group] = held.get(group, 0) + size
+        return held
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +152,17 @@ def held_back(name: str, log: LogUse, end: int, wanted_end: int) -> LogCleanUp:
     kept = [each for each in log.segments[:-1] if end < each.end_offset <= wanted_end]
     if not kept:
         return LogCleanUp(name)
-    needing = sorted(group for group, floor in log.floors.items() if floor < kept[-1].end_offset)
-    size = sum(each.size_bytes for each in kept)
+    held = {
+        group: sum(each.size_bytes for each in kept if floor < each.end_offset)
+        for group, floor in sorted(log.floors.items())
+        if floor < kept[-1].end_offset
+    }
     return LogCleanUp(
-        name, held_back_segments=len(kept), held_back_bytes=size, held_by=tuple(needing)
+        name,
+        held_back_segments=len(kept),
+        held_back_bytes=sum(each.size_bytes for each in kept),
+        held_by=tuple(held),
+        held_bytes=held,
     )
 
 

@@ -30,6 +30,7 @@ class ConsumedLog:
     Attributes:
         place: Of the log.
         group: What the group is done with.
+        claim: As given.
         follower: Reads the log.
         position: What is read next.
         lost_records: Offsets that were skipped because they are damaged.
@@ -50,7 +51,7 @@ class ConsumedLog:
     ) -> None:
         self.place: Final = place
         self.follower: Final = LogFollower(place.directory, filesystem)
-        self._claim = claim
+        self.claim: Final = claim
         # The file `end` may have lost its newest content with the power: what was acked was on the
         # disk, so it is in the log, and its writer gives no other record those offsets.
         self._known_end = 0 if known is None else known.settled_end
@@ -160,7 +161,12 @@ class ConsumedLog:
     def close(self) -> None:
         """Close the files and give the log up to other consumers of the group."""
         self.follower.close()
-        self._claim.release()
+        self.claim.release()
+
+    def forget(self) -> None:
+        """Close the files of a log that is gone, and give it up for good."""
+        self.follower.close()
+        self.claim.remove()
 
     @property
     def _settled_end(self) -> int:

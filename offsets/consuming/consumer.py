@@ -20,7 +20,8 @@ from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
 from offsets.consuming.claims import Claim
 from offsets.consuming.consumed_log import ConsumedLog
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
-from offsets.consuming.position import Position, check_position
+from offsets.consuming.known_groups import KnownGroups
+from offsets.consuming.position import FIRST_RECORD, Position, check_position
 from offsets.consuming.processing import Handler, Process, ProcessOptions, ProcessStatistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.consuming.stop_signal import StopSignal
@@ -31,6 +32,8 @@ from offsets.group_offsets import check_group_name
 BATCH_RECORDS: Final = 1_000
 BATCH_BYTES: Final = 4 << 20
 POLL_INTERVAL_SECONDS: Final = 0.05
+SHOWN_INTERVAL_SECONDS: Final = 10.0
+"""How often a consumer shows that it is there, for `group_expires_after_seconds`."""
 
 
 class Consumer:
@@ -61,6 +64,7 @@ class Consumer:
         StorageFormatError: It is of another format version, or no data directory.
         StorageUnavailableError: It is not there, or cannot be used.
         CheckpointFailedError: The places of groups cannot be read.
+        DocumentWriteError: The disk refused to note what the group reads.
         LogError: A log cannot be read.
         ValueError: The worker is not one of its total.
     """
@@ -96,11 +100,14 @@ class Consumer:
         self._delivered = self._acked = 0
         self._synced_at: float | None = None
         self._sync_due_at = time.monotonic() + sync_interval_seconds
+        self._shown_at = time.monotonic()
         self._claim = Claim.as_member(self._root)
         self._filesystem = filesystem or FileSystem()
         self._catalog = LogCatalog(self._root, vhost, self._filesystem)
         self._checkpoints = SharedCheckpoints(self._root, self._filesystem)
         try:
+            # Before it has a place anywhere: from now on retention knows of the group.
+            self._known = KnownGroups(self._root, vhost, self._filesystem).add(group, pattern)
             self._discover(start)
         except BaseException:
             self._release()
@@ -360,18 +367,26 @@ class Consumer:
     def _do_what_is_due(self, now: float) -> None:
         if now >= self._discovery_due_at:
             # All of a log that appears now came after this consumer.
-            self._discover(Position.EARLIEST)
+            self._discover(FIRST_RECORD)
             for each in self._logs.values():
                 each.look(is_thorough=True)
+            self._show_itself(now)
         if self._sync_interval_seconds and now >= self._sync_due_at:
             self.sync()
+
+    def _show_itself(self, now: float) -> None:
+        """Let retention see that the group has a consumer: it may be killed at any time."""
+        if now >= self._shown_at + SHOWN_INTERVAL_SECONDS:
+            for each in self._logs.values():
+                each.claim.touch()
+            self._shown_at = now
 
     def _discover(self, start: Position) -> None:
         found = self._catalog.find(self._pattern)
         mine = {name: found[name] for name in found if is_of_worker(name, self._worker)}
         for name in [name for name in self._logs if self._logs[name].place != mine.get(name)]:
             # Deleted, and perhaps made anew: its place means nothing any more.
-            self._logs.pop(name).close()
+            self._logs.pop(name).forget()
         fresh = [place for name, place in mine.items() if name not in self._logs]
         if fresh:
             self._take_up(fresh, start)
@@ -391,12 +406,21 @@ class Consumer:
             while claims:
                 place, claim = claims[0]
                 state = known.get((place.identity.incarnation, self.group))
-                log = ConsumedLog(place, self.group, claim, state, start, self._filesystem)
+                begin = self._begin_in(place.name, start)
+                log = ConsumedLog(place, self.group, claim, state, begin, self._filesystem)
                 self._logs[place.name] = log
                 claims.pop(0)
         finally:
             for _, claim in claims:
                 claim.release()
+
+    def _begin_in(self, log: str, start: Position) -> Position:
+        """Return where the group begins in a log in which it has no place.
+
+        If the group would have read the log before, the log appeared while it had no consumer.
+        """
+        is_later = self._known is not None and self._known.reads(log)
+        return FIRST_RECORD if is_later and start is Position.EARLIEST else start
 
     def _release(self) -> None:
         self._is_closed = True

@@ -1,14 +1,21 @@
-"""All groups of a data directory: what they are done with, and how to be rid of one."""
+"""All groups of a data directory: what they are done with, what they hold, how to remove one."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
-from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
-from offsets.consuming.claims import Claim
+from appendlog import FileSystem
+from appendlog.segments.segment import segment_names
+from metadata.names import encode_name
+from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
+from offsets.consuming.claims import Claim, consumer_lock_path, remove_group_locks
+from offsets.consuming.known_groups import KnownGroup, KnownGroups
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
+from offsets.group_checkpoint import GroupCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +26,12 @@ class GroupPlace:
         group: Its name.
         log: Name of the log.
         committed: All below it is done; None: nothing was ever acked.
-        floor: Where it reads on: `committed`, or where it began.
+        floor: Where it reads on: `committed`, or where it began; in a log that it has not seen yet
+            the log's first record.
         dropped_total: Taken away by retention before it was done with them.
         updated_at_ns: When it last moved; 0: never.
+        held_bytes: Of the segments that it is not done with, without the last one: what retention
+            keeps for it if it protects what is not consumed.
     """
 
     group: str
@@ -30,57 +40,120 @@ class GroupPlace:
     floor: int
     dropped_total: int
     updated_at_ns: int
+    held_bytes: int = 0
+
+
+def groups_by_log(
+    logs: Mapping[str, UUID],
+    known: Iterable[KnownGroup],
+    states: Mapping[tuple[UUID, str], GroupCheckpoint],
+) -> dict[str, dict[str, GroupCheckpoint | None]]:
+    """Return, for each log, the groups that count in it: None is one that has not seen it yet.
+
+    Args:
+        logs: Incarnation of each log, by its name.
+        known: The groups, and the logs that they read.
+        states: Of each group in each log that it has seen.
+    """
+    names = {incarnation: name for name, incarnation in logs.items()}
+    # A group whose document is damaged has the name of the file.
+    true_names = {encode_name(group): group for _, group in states}
+    groups: dict[str, dict[str, GroupCheckpoint | None]] = {name: {} for name in logs}
+    for group in known:
+        group_name = true_names.get(group.name, group.name)
+        for name, counting in groups.items():
+            if group.reads(name):
+                counting[group_name] = None
+    for (incarnation, group_name), state in states.items():
+        if incarnation in names and state.start is not None:
+            groups[names[incarnation]][group_name] = state
+    return groups
 
 
 def list_groups(root: Path | str, vhost: str = DEFAULT_VHOST) -> list[GroupPlace]:
-    """Return the place of each group in each log, by group and log.
+    """Return the place of each group in each log that it reads, by group and log.
 
     Raises:
         CheckpointFailedError: The checkpoints cannot be read.
-        OSError: The definitions cannot be read.
+        OSError: The definitions, or the directory of a log, cannot be read.
     """
     path = Path(root)
-    names = {
-        place.identity.incarnation: name for name, place in LogCatalog(path, vhost).find().items()
-    }
-    found = SharedCheckpoints(path).load()
-    places = [
-        GroupPlace(
-            group,
-            names[incarnation],
-            state.committed,
-            state.start,
-            state.dropped_total,
-            state.updated_at_ns,
-        )
-        for (incarnation, group), state in found.items()
-        # One without a place needs nothing; a log that is gone has none.
-        if incarnation in names and state.start is not None
-    ]
+    logs = LogCatalog(path, vhost).find()
+    groups = groups_by_log(
+        {name: place.identity.incarnation for name, place in logs.items()},
+        KnownGroups(path, vhost).load().values(),
+        SharedCheckpoints(path).load(),
+    )
+    places = []
+    for name, counting in groups.items():
+        segments = _segments(logs[name]) if counting else []
+        for group, state in counting.items():
+            start = segments[0][0] if segments else 0
+            floor = start if state is None or state.start is None else state.start
+            places.append(
+                GroupPlace(
+                    group,
+                    name,
+                    None if state is None else state.committed,
+                    floor,
+                    0 if state is None else state.dropped_total,
+                    0 if state is None else state.updated_at_ns,
+                    sum(size for _, end, size in segments[:-1] if end > floor),
+                )
+            )
     return sorted(places, key=lambda place: (place.group, place.log))
 
 
 def remove_group(root: Path | str, group: str, vhost: str = DEFAULT_VHOST) -> int:
-    """Forget a group, and so what retention keeps for it; return of how many logs.
+    """Forget a group, and so what retention keeps for it; return in how many logs it counted.
 
     Raises:
         GroupLockedError: A consumer of the group runs.
         StorageLockedError: A server runs on the directory: it has groups of its own.
         CheckpointFailedError: The disk refused.
+        DocumentWriteError: The disk refused: the group still counts in logs that it has not seen.
     """
     path = Path(root)
-    names = LogCatalog(path, vhost).find()
+    logs = LogCatalog(path, vhost).find()
+    known_groups = KnownGroups(path, vhost)
     with ExitStack() as held:
         held.enter_context(Claim.as_member(path))
         checkpoints = SharedCheckpoints(path)
         held.callback(checkpoints.close)
-        known = checkpoints.load()
-        gone = []
-        for name, place in names.items():
+        states = checkpoints.load()
+        known = known_groups.load().get(group)
+        gone, count = [], 0
+        for name, place in logs.items():
             incarnation = place.identity.incarnation
-            if (incarnation, group) in known:
-                held.enter_context(Claim.as_consumer(path, group, name, incarnation))
+            has_place = (incarnation, group) in states
+            if has_place or consumer_lock_path(path, group, incarnation).exists():
+                claim = Claim.as_consumer(path, group, name, incarnation)
+                held.callback(claim.remove)
+            if has_place:
                 gone.append((incarnation, group))
+            count += has_place or (known is not None and known.reads(name))
         if gone:
             checkpoints.write((), removed=gone)
-    return len(gone)
+        known_groups.remove(group)
+    remove_group_locks(path, group)
+    return count
+
+
+def _segments(place: LogPlace) -> list[tuple[int, int, int]]:
+    """Return where each segment of a log begins and ends, and its size; the last has no end."""
+    filesystem = FileSystem()
+    try:
+        newest = {
+            name.base_offset: name for name in segment_names(filesystem.listdir(place.directory))
+        }
+    except FileNotFoundError:
+        return []
+    bases = sorted(newest)
+    found = []
+    for base, end in zip(bases, [*bases[1:], 0], strict=False):
+        try:
+            size = filesystem.file_size(place.directory / newest[base].file_name)
+        except FileNotFoundError:
+            continue  # retention was faster
+        found.append((base, end, size))
+    return found

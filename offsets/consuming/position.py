@@ -95,5 +95,8 @@ def _within(log: Readable, offset: int) -> int:
     return min(max(offset, log.log_start_offset), log.log_end_offset)
 
 
+FIRST_RECORD = Position("first record", lambda log: 0)
+"""Where a group is in a log that appeared later: retention may have taken some of it unread."""
+
 Position.EARLIEST = Position("earliest", lambda log: log.log_start_offset)
 Position.LATEST = Position("latest", lambda log: log.log_end_offset)

@@ -35,8 +35,10 @@ from appendlog.embedding.periodic import Periodic, sync_all
 from appendlog.embedding.records import Headers
 from appendlog.reclaim.leases import Leases
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
-from offsets.consuming.claims import Claim
+from offsets.consuming.claims import Claim, last_seen_ns, remove_log_locks
 from offsets.consuming.clean_up import CleanUp, LogCleanUp, LogUse, held_back, removal_ends
+from offsets.consuming.groups import groups_by_log
+from offsets.consuming.known_groups import KnownGroup, KnownGroups
 from offsets.consuming.root_statistics import RootLogStatistics, root_log_statistics
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError
@@ -59,6 +61,7 @@ class LogRoot:
         catalog: LogCatalog,
         known_ends: Mapping[UUID, int],
         filesystem: FileSystem,
+        groups: KnownGroups,
     ) -> None:
         """Use `open`."""
         self.path: Final = path
@@ -66,6 +69,7 @@ class LogRoot:
         self._claim = claim
         self._catalog = catalog
         self._known_ends = known_ends
+        self._groups = groups
         self._leases = Leases(path, filesystem)
         self._filesystem = filesystem
         self._lock = threading.Lock()
@@ -106,7 +110,9 @@ class LogRoot:
         try:
             known_ends = _known_ends(SharedCheckpoints(root, filesystem).load().values())
             catalog = LogCatalog(root, vhost, filesystem)
-            opened = cls(root, options or EmbeddedOptions(), claim, catalog, known_ends, filesystem)
+            groups = KnownGroups(root, vhost, filesystem)
+            options = options or EmbeddedOptions()
+            opened = cls(root, options, claim, catalog, known_ends, filesystem, groups)
             opened._start_threads()
         except BaseException:
             if opened is not None:
@@ -186,11 +192,12 @@ class LogRoot:
         Raises:
             LogFailedError: A file cannot be removed.
             CheckpointFailedError: The places of groups cannot be read: nothing was removed.
+            OSError: What groups read cannot be read: nothing was removed.
         """
         with self._cleaning:
             writers = {name: self.log(name) for name in self.names()}
-            floors = self._floors(writers)
             policy, now_ns = self.options.retention(), time.time_ns()
+            floors = self._floors(writers, now_ns)
             keep_since_ns = policy.keep_since_ns(now_ns) if policy.has_bounds else 0
             logs: dict[str, LogUse] = {}
             for name, writer in writers.items():
@@ -253,6 +260,7 @@ class LogRoot:
             with suppress(OSError):
                 # Others of the same name, or the files of a crash, keep it.
                 self._filesystem.rmdir(place.directory.parent)
+            remove_log_locks(self.path, place.identity.incarnation)
 
     def close(self) -> None:
         """Refuse appends, put everything on the disk, and give the directory up.
@@ -300,16 +308,41 @@ class LogRoot:
         )
         return LogWriter(log, recovery, self.options)
 
-    def _floors(self, writers: Mapping[str, LogWriter]) -> dict[str, dict[str, int]]:
-        """Return for each log where its groups are; one without a place needs nothing."""
-        names = {writer.log.identity.incarnation: name for name, writer in writers.items()}
-        floors: dict[str, dict[str, int]] = {name: {} for name in writers}
-        for (incarnation, group), state in (
-            SharedCheckpoints(self.path, self._filesystem).load().items()
-        ):
-            if incarnation in names and state.start is not None:
-                floors[names[incarnation]][group] = state.start
-        return floors
+    def _floors(self, writers: Mapping[str, LogWriter], now_ns: int) -> dict[str, dict[str, int]]:
+        """Return for each log where its groups are: at its first record if they never saw it."""
+        known = self._groups.load()
+        states = SharedCheckpoints(self.path, self._filesystem).load()
+        logs = {name: writer.log.identity.incarnation for name, writer in writers.items()}
+        groups = groups_by_log(logs, known.values(), states)
+        expired = self._expired(known, states, now_ns)
+        return {
+            name: {
+                group: writers[name].log.log_start_offset if state is None else state.start or 0
+                for group, state in counting.items()
+                if group not in expired
+            }
+            for name, counting in groups.items()
+        }
+
+    def _expired(
+        self,
+        known: Mapping[str, KnownGroup],
+        states: Mapping[tuple[UUID, str], GroupCheckpoint],
+        now_ns: int,
+    ) -> set[str]:
+        """Return the groups that have had no consumer for so long that nothing is kept for them."""
+        seconds = self.options.group_expires_after_seconds
+        if not seconds:
+            return set()
+        newest_ns = {group.name: group.since_ns for group in known.values()}
+        for (_, group), state in states.items():
+            newest_ns[group] = max(newest_ns.get(group, 0), state.updated_at_ns)
+        since_ns = now_ns - int(seconds * 1e9)
+        quiet = {group for group, seen_ns in newest_ns.items() if seen_ns < since_ns}
+        seen = {group: last_seen_ns(self.path, group) for group in quiet}
+        return {
+            group for group, seen_ns in seen.items() if seen_ns is not None and seen_ns < since_ns
+        }
 
     def _remove(self, writer: LogWriter, log: LogUse, end: int, held: LogCleanUp) -> LogCleanUp:
         gone = [each for each in log.segments[:-1] if each.is_sealed and each.end_offset <= end]

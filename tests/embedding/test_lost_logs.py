@@ -2,7 +2,7 @@
 
 import pytest
 
-from offsets import LogRoot
+from offsets import LogRoot, remove_group
 from tests.embedding.consumers import SMALL_SEGMENTS, consumer, drain, fill
 
 
@@ -69,3 +69,44 @@ def test_a_log_that_is_made_anew_is_read_from_its_beginning(root: LogRoot) -> No
         root.delete("events")
         fill(root, "events", 2)
         assert drain(reader) == {"events": [0, 1]}
+
+
+def locks(root: LogRoot) -> list[str]:
+    """Return what is left in the directory of the consumers' locks."""
+    return sorted(
+        str(path.relative_to(root.path / "locks")) for path in root.path.glob("locks/**/*")
+    )
+
+
+def test_a_deleted_log_leaves_no_lock(root: LogRoot) -> None:
+    for name in ("kept", "gone"):
+        fill(root, name, 1)
+    consumer(root, "one").close()
+    consumer(root, "two", "gone").close()
+    root.delete("gone")
+    kept = str(root.log("kept").log.identity.incarnation)
+    assert locks(root) == ["one", f"one/{kept}"]
+
+
+def test_a_log_that_is_deleted_under_its_consumer_leaves_no_lock(root: LogRoot) -> None:
+    fill(root, "events", 1)
+    with consumer(root) as reader:
+        reader.poll()
+        root.delete("events")
+        assert len(locks(root)) == 2
+        fill(root, "events", 1)
+        assert drain(reader) == {"events": [0]}
+        incarnation = root.log("events").log.identity.incarnation
+        assert locks(root) == ["g", f"g/{incarnation}"]
+
+
+def test_a_removed_group_leaves_no_lock(root: LogRoot) -> None:
+    for name in ("events", "others"):
+        fill(root, name, 1)
+    consumer(root).close()
+    consumer(root, "h").close()
+    assert len(locks(root)) == 6
+    remove_group(root.path, "g")
+    assert len(locks(root)) == 3
+    with consumer(root):
+        assert len(locks(root)) == 6

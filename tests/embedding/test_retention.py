@@ -2,13 +2,11 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from appendlog import EmbeddedOptions
 from appendlog.reclaim.leases import HeldLease
 from offsets import (
     Consumer,
@@ -19,22 +17,7 @@ from offsets import (
 )
 from tests.embedding.consumers import consumer, drain, fill
 from tests.embedding.logs import BY_HAND
-
-real_time_ns = time.time_ns
-COUNT = 100
-
-
-@contextmanager
-def opened(path: Path, **options: object) -> Iterator[LogRoot]:
-    """Open a root with small segments that removes only what it is told to."""
-    chosen: dict[str, object] = {
-        "sync_interval_seconds": 0.0,
-        "segment_bytes": 600,
-        "retention_interval_seconds": 0.0,
-        **options,
-    }
-    with LogRoot.open(path, EmbeddedOptions(**chosen)) as root:  # type: ignore[arg-type]
-        yield root
+from tests.embedding.retention import COUNT, opened, real_time_ns, start_of
 
 
 @pytest.fixture
@@ -47,10 +30,6 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
         monkeypatch.setattr("time.time_ns", lambda: real_time_ns() + int(seconds * 1e9))
 
     return move
-
-
-def start_of(root: LogRoot, name: str = "events") -> int:
-    return root.log(name).log.log_start_offset
 
 
 def segments_of(root: LogRoot, name: str = "events") -> int:
