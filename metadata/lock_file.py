@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from metadata.errors import StorageLockedError
 
@@ -24,10 +24,10 @@ _PID_BYTES_MAX: Final = 32
 
 
 class FileLock:
-    """A lock on a file, held until `release`, or until the object is gone.
+    """A lock on a file, held from `acquire` until `release`, or until the object is gone.
 
-    An exception of a signal handler may come between any two operations. The descriptor is that
-    of an object as soon as it is open, so such an exception leaves no file locked for ever.
+    An exception of a signal handler may come between any two operations. Whoever has the object
+    before it acquires anything can release it afterwards, whatever was cut short.
 
     Args:
         path: The file; made where it is missing, unless the lock is shared. A file that is missing
@@ -37,28 +37,35 @@ class FileLock:
 
     Attributes:
         path: As given.
-
-    Raises:
-        StorageLockedError: Another process, or this one, holds it so that this may not.
-        OSError: It cannot be opened or written.
     """
 
     def __init__(self, path: Path, *, is_shared: bool = False) -> None:
+        """Hold nothing yet."""
         self.path: Final = path
         self._is_shared: Final = is_shared
         self._file: FileIO | None = None
+
+    def acquire(self) -> Self:
+        """Lock the file, and return this lock.
+
+        Raises:
+            StorageLockedError: Another process, or this one, holds it so that this may not.
+            OSError: It cannot be opened or written.
+        """
         while True:
             try:
-                file = FileIO(path, "r" if is_shared else "r+", opener=_open_existing_or_new)
+                file = FileIO(
+                    self.path, "r" if self._is_shared else "r+", opener=_open_existing_or_new
+                )
             except FileNotFoundError:
-                if is_shared:
-                    return
+                if self._is_shared:
+                    return self
                 raise
             try:
-                _lock(file.fileno(), path, is_shared=is_shared)
-                if _has_its_name(file.fileno(), path):
+                _lock(file.fileno(), self.path, is_shared=self._is_shared)
+                if _has_its_name(file.fileno(), self.path):
                     self._file = file
-                    return
+                    return self
             finally:
                 if self._file is None:
                     file.close()
@@ -123,7 +130,7 @@ def shared_lock(path: Path) -> Iterator[None]:
         StorageLockedError: A process holds it alone.
         OSError: It cannot be opened.
     """
-    lock = FileLock(path, is_shared=True)
+    lock = FileLock(path, is_shared=True).acquire()
     try:
         yield
     finally:

@@ -36,6 +36,9 @@ class LogFollower(LogReader):
         self._known: dict[SegmentName, Segment] = {}
         self._listed = SegmentList()
         self._reads: LogReads | None = None
+        # A look that an exception of a signal handler has cut short may have left the end of a
+        # later look beside the segments of an earlier one: a read would pass over what is between.
+        self._is_whole = False
         super().__init__(directory, filesystem, skip_damage)
         self._settle()
 
@@ -51,7 +54,8 @@ class LogFollower(LogReader):
         Raises:
             UnsupportedFormatError: As for `LogReader`, and so on.
         """
-        if not is_thorough and self._durable is not None and self.identity is not None:
+        knows_enough = self._is_whole and not is_thorough
+        if knows_enough and self._durable is not None and self.identity is not None:
             incarnation = self.identity.incarnation
             durable = read_durable_end(self._filesystem, self.directory, incarnation)
             if durable is not None and durable.generation == self._durable.generation:
@@ -82,6 +86,8 @@ class LogFollower(LogReader):
         if max_records < 1 or max_bytes < 1:
             # Nothing would ever come of it, and whoever reads on would do so for ever.
             raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
+        if not self._is_whole:
+            self._look_again()
         for _ in range(_LOOKS_MAX):
             if self._reads is None:
                 break
@@ -100,6 +106,7 @@ class LogFollower(LogReader):
         return [] if self._reads is None else self._reads.damaged
 
     def _look_again(self) -> None:
+        self._is_whole = False
         self._known = {segment.name: segment for segment in self._segments}
         # A log with no segment left has lost its directory: what was known of it stays true.
         if names := newest_generations(self.directory, self._filesystem):
@@ -122,9 +129,11 @@ class LogFollower(LogReader):
         self._known = {}
         self._listed.take(self._segments)
         if self._reads is None and self.identity is not None:
-            self._reads = LogReads(self._listed)
-            self._reads.indexes = self._places
-            self._reads.reader = self._segment_reader()
+            reads = LogReads(self._listed)
+            reads.indexes = self._places
+            reads.reader = self._segment_reader()
+            self._reads = reads
+        self._is_whole = True
 
     def _look_at(self, name: SegmentName, *, is_last: bool) -> Segment:
         known = self._known.get(name)

@@ -104,7 +104,7 @@ class Claim:
         claim = cls()
         path = root / LOCK_NAME
         try:
-            claim._held.append(FileLock(path, is_shared=True))
+            claim._add(FileLock(path, is_shared=True))
         except OSError as cause:
             raise StorageUnavailableError(path, cause) from cause
         return claim
@@ -122,7 +122,7 @@ class Claim:
         for look in itertools.count(1):
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                claim._held.append(FileLock(path))
+                claim._add(FileLock(path))
             except StorageLockedError as error:
                 # A consumer writes its number into the file. What only looks at it does not.
                 if error.pid is not None or look > _CLAIM_LOOKS:
@@ -149,20 +149,25 @@ class Claim:
             StorageLockedError: A process held it all the time; it must have been stopped.
             StorageUnavailableError: The lock cannot be made or opened.
         """
-        path = directory / LOCK_NAME
         claim = cls()
+        claim.wait_for_round(directory)
+        return claim
+
+    def wait_for_round(self, directory: Path) -> None:
+        """Claim what `for_a_round` does; see there."""
+        path = directory / LOCK_NAME
         deadline = time.monotonic() + _ROUND_WAIT_SECONDS
         try:
             directory.mkdir(mode=0o700, exist_ok=True)
             while True:
                 try:
-                    claim._lock(path)
+                    self._lock(path)
                 except StorageLockedError:
                     if time.monotonic() > deadline:
                         raise
                     time.sleep(_ROUND_LOOK_SECONDS)
                 else:
-                    return claim
+                    return
         except OSError as cause:
             raise StorageUnavailableError(path, cause) from cause
 
@@ -174,9 +179,18 @@ class Claim:
 
     def _lock(self, path: Path) -> None:
         try:
-            self._held.append(FileLock(path))
+            self._add(FileLock(path))
         except OSError as cause:
             raise StorageUnavailableError(path, cause) from cause
+
+    def _add(self, lock: FileLock) -> None:
+        """Lock a file; this has the lock before it is held, and can release it in any case."""
+        self._held.append(lock)
+        try:
+            lock.acquire()
+        except (StorageLockedError, OSError):
+            self._held.remove(lock)
+            raise
 
 
 def consumer_lock_path(root: Path, group: str, incarnation: UUID) -> Path:
@@ -231,7 +245,7 @@ def _lock_files(directory: Path) -> list[Path]:
 def _remove_lock(path: Path) -> None:
     # Held by a consumer; or it cannot be removed, and then it stays: it holds nobody up.
     with suppress(StorageLockedError, OSError):
-        FileLock(path).remove()
+        FileLock(path).acquire().remove()
 
 
 def _is_data_directory(root: Path) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Self
 
 from appendlog import FileSystem, LogFollower
 from appendlog.segments.read_result import ReadResult
@@ -11,7 +12,7 @@ from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import LogPlace
 from offsets.consuming.claims import Claim
 from offsets.consuming.position import Position
-from offsets.errors import GroupOffsetOutOfRangeError
+from offsets.errors import GroupOffsetOutOfRangeError, OffsetsError
 from offsets.group_checkpoint import GroupCheckpoint, GroupSnapshot
 from offsets.group_offsets import GroupOffsets
 
@@ -26,12 +27,15 @@ class ConsumedLog:
         known: What the checkpoints say of the group.
         start: Where it begins if they say nothing.
         filesystem: The log is read through it.
+        unsure: The name of the log is in it while the group is changed, and stays there if an
+            exception of a signal handler cuts that short: `group` is not to be believed then.
 
     Attributes:
         place: Of the log.
         group: What the group is done with.
         claim: As given.
         follower: Reads the log.
+        began_at: Where the group was when this was made.
         position: What is read next.
         lost_records: Offsets that were skipped because they are damaged.
 
@@ -48,17 +52,21 @@ class ConsumedLog:
         known: GroupCheckpoint | None,
         start: Position,
         filesystem: FileSystem,
+        unsure: set[str],
     ) -> None:
         self.place: Final = place
         self.follower: Final = LogFollower(place.directory, filesystem)
         self.claim: Final = claim
+        self._filesystem = filesystem
+        self._unsure = unsure
         # The file `end` may have lost its newest content with the power: what was acked was on the
         # disk, so it is in the log, and its writer gives no other record those offsets.
         self._known_end = 0 if known is None else known.settled_end
         self.group = GroupOffsets(group) if known is None else known.offsets(self._settled_end)
         if self.group.start is None:
             self.group.start_at(start.find(self.follower), time.time_ns())
-        self.position = self.group.start or 0
+        self.began_at: Final = self.group.start or 0
+        self.position = self.began_at
         self.lost_records = 0
         self.drop()
 
@@ -87,7 +95,9 @@ class ConsumedLog:
 
     def drop(self) -> None:
         """Go on to where the log begins now; `GroupOffsets` counts what the group missed."""
-        self.group.drop_below(self.follower.log_start_offset)
+        log_start = self.follower.log_start_offset
+        if log_start > (self.group.start or 0):
+            self._change(lambda: self.group.drop_below(log_start))
         self.position = max(self.position, self.group.start or 0)
 
     def read(self, max_records: int, max_bytes: int) -> ConsumedBatch | None:
@@ -136,27 +146,45 @@ class ConsumedLog:
             raise GroupOffsetOutOfRangeError(
                 self.group.name, wrong, log.log_start_offset, log.log_end_offset
             )
-        return self.group.settle(start, end, time.time_ns())
+        return self._change(lambda: self.group.settle(start, end, time.time_ns()))
 
     def commit(self, offset: int) -> int:
         """Say that all below `offset` is done; see `GroupOffsets.commit`."""
         log = self.follower
-        now_ns = time.time_ns()
-        return self.group.commit(offset, log.log_start_offset, log.log_end_offset, now_ns)
+        start, end, now_ns = log.log_start_offset, log.log_end_offset, time.time_ns()
+        return self._change(lambda: self.group.commit(offset, start, end, now_ns))
 
     def seek(self, position: Position) -> int:
         """Go anywhere in the log, back or on; return the offset that is read next."""
         self.look(is_thorough=True)
         log = self.follower
         offset = position.find(log)
-        self.group.seek(offset, log.log_start_offset, log.log_end_offset, time.time_ns())
-        self.position = offset
-        return offset
+
+        def seek() -> int:
+            self.group.seek(offset, log.log_start_offset, log.log_end_offset, time.time_ns())
+            self.position = offset
+            return offset
+
+        return self._change(seek)
 
     def snapshot(self) -> GroupSnapshot:
         """Return what a checkpoint is to say of the group."""
         end = self._settled_end
         return GroupSnapshot.of(self.group, self.place.identity.incarnation, end, self.position)
+
+    def restored(self, known: GroupCheckpoint | None) -> Self:
+        """Return the log with what the checkpoints say of the group, as after a crash.
+
+        Args:
+            known: What they say; None if they do not know the group in this log yet.
+        """
+        start = Position.at_offset(self.began_at)
+        again = type(self)(
+            self.place, self.group.name, self.claim, known, start, self._filesystem, self._unsure
+        )
+        again.lost_records = self.lost_records
+        self.follower.close()
+        return again
 
     def close(self) -> None:
         """Close the files and give the log up to other consumers of the group."""
@@ -172,6 +200,18 @@ class ConsumedLog:
     def _settled_end(self) -> int:
         """What was never on the disk is at or above it, exclusive: nobody can have acked that."""
         return max(self.follower.log_end_offset, self._known_end)
+
+    def _change(self, change: Callable[[], int]) -> int:
+        """Change the group, and be unsure of it until that is done."""
+        self._unsure.add(self.name)
+        try:
+            done = change()
+        except OffsetsError:
+            # It is refused before anything is changed.
+            self._unsure.discard(self.name)
+            raise
+        self._unsure.discard(self.name)
+        return done
 
     def _next_unsettled(self, offset: int) -> int:
         settlement = self.group.settlement
@@ -202,8 +242,13 @@ class ConsumedLog:
     def _settle_gaps(self, start: int, offsets: list[int], end: int) -> None:
         """Nobody can ack what was removed or lost: the floor would stay below it for ever."""
         now_ns = time.time_ns()
-        expected = start
-        for offset in [*offsets, end]:
-            if offset > expected:
-                self.group.settle(expected, offset, now_ns)
-            expected = offset + 1
+
+        def settle() -> int:
+            expected, done = start, 0
+            for offset in [*offsets, end]:
+                if offset > expected:
+                    done += self.group.settle(expected, offset, now_ns)
+                expected = offset + 1
+            return done
+
+        self._change(settle)

@@ -4,10 +4,15 @@ A consumer has the logs whose names match its pattern, also those that appear la
 each for its group alone. What is acked is in memory until `sync`, which `poll` does by itself
 every so often: after a crash the acks since then are forgotten, and those records come again. A
 checkpoint may lag, never lead: what is not durable in the log is not seen, so it is not acked.
+
+An exception of a signal handler, as Ctrl-C, may be raised anywhere. A batch that a poll did not
+return comes again with the next one. Of a log whose acks such an exception has cut short what the
+group is done with is read from the disk again, as after a crash.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +42,7 @@ SHOWN_INTERVAL_SECONDS: Final = 10.0
 
 
 class Consumer:
-    """One consumer of a group. Not thread-safe, but for `stop`.
+    """One consumer of a group. Thread-safe: other threads may ack what one has polled.
 
     Args:
         root: The data directory; a `LogRoot` has made it.
@@ -94,8 +99,13 @@ class Consumer:
         self._sync_interval_seconds = sync_interval_seconds
         self._discovery_interval_seconds = discovery_interval_seconds
         self._stopping = StopSignal()
-        self._is_closed = False
+        self._is_closing = self._is_closed = False
+        self._lock = threading.RLock()
         self._logs: dict[str, ConsumedLog] = {}
+        self._unsure: set[str] = set()
+        # Where a log was read last while nobody has what came of it.
+        self._unreturned: tuple[ConsumedLog, int] | None = None
+        self._offered: tuple[ConsumedLog, int] | None = None
         self._turn = 0
         self._delivered = self._acked = 0
         self._synced_at: float | None = None
@@ -142,19 +152,35 @@ class Consumer:
             LogError: A log cannot be read.
             CheckpointFailedError: It was time for a sync, which failed: it is tried again.
         """
-        self._check()
-        if max_records < 1 or max_bytes < 1:
-            raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
-        deadline = time.monotonic() + timeout_seconds
-        self._take_dropped()
-        while True:
-            now = time.monotonic()
-            self._do_what_is_due(now)
-            batch = self._next(max_records, max_bytes)
-            self._take_dropped(add=True)
-            if batch is not None or now >= deadline or self._stopping.is_set():
-                return batch
-            self._stopping.wait(min(POLL_INTERVAL_SECONDS, deadline - now))
+        batch = self._poll(max_records, max_bytes, timeout_seconds)
+        self._unreturned = None
+        return batch
+
+    def offer(self, max_records: int) -> ConsumedBatch | None:
+        """Return what `poll` does; it comes again with the next call, unless `accept` is called.
+
+        For `process`: whatever ends a run, and wherever, no batch is left out in the next one.
+
+        Raises:
+            LogClosedError: As `poll`, and so on.
+        """
+        self.take_back_offer()
+        batch = self._poll(max_records, BATCH_BYTES, 0.0)
+        self._offered = self._unreturned
+        self._unreturned = None
+        return batch
+
+    def accept(self) -> None:
+        """Go on behind what `offer` has returned."""
+        self._offered = None
+
+    def take_back_offer(self) -> None:
+        """Read what `offer` has returned once more, unless it was accepted."""
+        with self._lock:
+            if self._offered is not None:
+                log, position = self._offered
+                log.go_back(position)
+                self._offered = None
 
     def ack(self, log: str, offset: int) -> int:
         """Say that one record is done, in any order; return 1, or 0 if it was already.
@@ -172,9 +198,10 @@ class Consumer:
             LogNotFoundError: It is no log of this consumer.
             GroupOffsetOutOfRangeError: The log has no such offsets.
         """
-        newly = self._log(log).settle(start, end)
-        self._acked += newly
-        return newly
+        with self._lock:
+            newly = self._log(log).settle(start, end)
+            self._acked += newly
+            return newly
 
     def ack_batch(self, batch: ConsumedBatch) -> int:
         """Say that all records of a batch are done; return how many were not yet.
@@ -189,8 +216,9 @@ class Consumer:
 
         Of a log that is gone nothing does.
         """
-        if batch.log in self._logs:
-            self._logs[batch.log].go_back(batch.offsets[0])
+        with self._lock:
+            if batch.log in self._logs:
+                self._logs[batch.log].go_back(batch.offsets[0])
 
     def commit(self, log: str, offset: int) -> int:
         """Say that all below `offset` is done; return how many were not yet.
@@ -202,9 +230,10 @@ class Consumer:
             RegressingCommitError: It is below an earlier commit; nothing was changed.
             GroupOffsetOutOfRangeError: The log has no such offset.
         """
-        newly = self._log(log).commit(offset)
-        self._acked += newly
-        return newly
+        with self._lock:
+            newly = self._log(log).commit(offset)
+            self._acked += newly
+            return newly
 
     def committed(self, log: str) -> int | None:
         """Return the offset below which all is done; None if nothing was ever acked.
@@ -212,7 +241,8 @@ class Consumer:
         Raises:
             LogNotFoundError: It is no log of this consumer.
         """
-        return self._log(log).group.committed
+        with self._lock:
+            return self._log(log).group.committed
 
     def seek(self, position: Position, log: str | None = None) -> dict[str, int]:
         """Go somewhere else, back or on, in one log or in all; return where that is.
@@ -224,8 +254,10 @@ class Consumer:
             LogError: A log cannot be read.
         """
         check_position(position)
-        chosen = self._logs.values() if log is None else [self._log(log)]
-        return {each.name: each.seek(position) for each in chosen}
+        with self._lock:
+            self._check()
+            chosen = list(self._logs.values()) if log is None else [self._log(log)]
+            return {each.name: each.seek(position) for each in chosen}
 
     def reset(self, log: str | None = None) -> dict[str, int]:
         """Begin anew, in one log or in all, where the group would without a place; return where.
@@ -244,9 +276,11 @@ class Consumer:
         Raises:
             LogError: A log cannot be read.
         """
-        for each in self._logs.values():
-            each.look(is_thorough=True)
-        logs = {name: self._logs[name].lag for name in self.logs}
+        with self._lock:
+            self._check()
+            for each in self._logs.values():
+                each.look(is_thorough=True)
+            logs = {name: self._logs[name].lag for name in self.logs}
         return Lag(sum(logs.values()), logs)
 
     def sync(self) -> None:
@@ -257,14 +291,9 @@ class Consumer:
             StorageLockedError: Another process is in the middle of a round, and stays there.
             LogClosedError: The consumer is closed.
         """
-        self._check()
-        changed = [each for each in self._logs.values() if each.group.changed]
-        if changed:
-            self._checkpoints.write([each.snapshot() for each in changed])
-        for each in changed:
-            each.group.changed = False
-        self._synced_at = time.monotonic()
-        self._sync_due_at = self._synced_at + self._sync_interval_seconds
+        with self._lock:
+            self._check()
+            self._write()
 
     def process(self, handler: Handler, options: ProcessOptions | None = None) -> ProcessStatistics:
         """Hand batches to a function until `stop`; see `ProcessOptions`.
@@ -296,7 +325,7 @@ class Consumer:
 
     def statistics(self) -> ConsumerStatistics:
         """Return what was done since it was opened, and where it is."""
-        logs = self._logs.values()
+        logs = list(self._logs.values())
         age = None if self._synced_at is None else time.monotonic() - self._synced_at
         return ConsumerStatistics(
             logs=len(logs),
@@ -309,20 +338,27 @@ class Consumer:
         )
 
     def close(self) -> None:
-        """Sync, and give the logs up to other consumers; a second call does nothing.
+        """Sync, and give the logs up to other consumers.
+
+        A second call does nothing, or goes on where an exception has ended the first.
 
         Raises:
             CheckpointFailedError: The disk refused: acks since the last sync are forgotten.
         """
-        if self._is_closed:
-            return
         try:
-            self.sync()
-        finally:
+            self._close()
+        except Exception:
             self._release()
+            raise
+        except BaseException:
+            # A signal handler's: what it has cut short is done before its exception goes on.
+            self._close()
+            raise
 
     def abandon(self) -> None:
         """Count as closed, and leave the logs to the parent. For the child of a fork."""
+        # A thread that the child does not have may hold it.
+        self._lock = threading.RLock()
         self._release()
 
     def __enter__(self) -> Self:
@@ -337,19 +373,72 @@ class Consumer:
         self.close()
 
     def _check(self) -> None:
-        if self._is_closed:
+        if self._is_closing:
             raise LogClosedError(self._root)
+        if self._unsure:
+            self._restore()
 
     def _log(self, name: str) -> ConsumedLog:
+        self._check()
         try:
             return self._logs[name]
         except KeyError:
             raise LogNotFoundError(name, self._root) from None
 
+    def _poll(
+        self, max_records: int, max_bytes: int, timeout_seconds: float
+    ) -> ConsumedBatch | None:
+        """Return the next batch; until `_unreturned` is reset it comes again with the next call."""
+        if max_records < 1 or max_bytes < 1:
+            raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
+        deadline = time.monotonic() + timeout_seconds
+        is_first = True
+        while True:
+            with self._lock:
+                self._check()
+                self._take_back_unreturned()
+                if is_first:
+                    self._take_dropped()
+                    is_first = False
+                now = time.monotonic()
+                self._do_what_is_due(now)
+                batch = self._next(max_records, max_bytes)
+                self._take_dropped(add=True)
+            if batch is not None or now >= deadline or self._stopping.is_set():
+                return batch
+            self._stopping.wait(min(POLL_INTERVAL_SECONDS, deadline - now))
+
+    def _take_back_unreturned(self) -> None:
+        if self._unreturned is not None:
+            log, position = self._unreturned
+            log.go_back(position)
+            self._unreturned = None
+
+    def _restore(self) -> None:
+        """Take what the group is done with from the disk where a change was cut short."""
+        known = self._checkpoints.load()
+        for name in list(self._unsure):
+            log = self._logs.get(name)
+            if log is not None:
+                state = known.get((log.place.identity.incarnation, self.group))
+                self._logs[name] = log.restored(state)
+            self._unsure.discard(name)
+
+    def _write(self) -> None:
+        """Put what has changed on the disk."""
+        changed = [each for each in self._logs.values() if each.group.changed]
+        if changed:
+            self._checkpoints.write([each.snapshot() for each in changed])
+        for each in changed:
+            each.group.changed = False
+        self._synced_at = time.monotonic()
+        self._sync_due_at = self._synced_at + self._sync_interval_seconds
+
     def _next(self, max_records: int, max_bytes: int) -> ConsumedBatch | None:
         logs = list(self._logs.values())
         for step in range(len(logs)):
             log = logs[(self._turn + step) % len(logs)]
+            self._unreturned = (log, log.position)
             batch = log.read(max_records, max_bytes)
             if batch is None:
                 log.look()
@@ -403,16 +492,17 @@ class Consumer:
                 claims.append((place, claim))
             # Behind the claims: from now on nobody else moves these groups.
             known = self._checkpoints.load()
-            while claims:
-                place, claim = claims[0]
+            for place, claim in claims:
                 state = known.get((place.identity.incarnation, self.group))
                 begin = self._begin_in(place.name, start)
-                log = ConsumedLog(place, self.group, claim, state, begin, self._filesystem)
-                self._logs[place.name] = log
-                claims.pop(0)
-        finally:
-            for _, claim in claims:
-                claim.release()
+                self._logs[place.name] = ConsumedLog(
+                    place, self.group, claim, state, begin, self._filesystem, self._unsure
+                )
+        except BaseException:
+            for place, claim in claims:
+                if place.name not in self._logs:
+                    claim.release()
+            raise
 
     def _begin_in(self, log: str, start: Position) -> Position:
         """Return where the group begins in a log in which it has no place.
@@ -422,10 +512,21 @@ class Consumer:
         is_later = self._known is not None and self._known.reads(log)
         return FIRST_RECORD if is_later and start is Position.EARLIEST else start
 
+    def _close(self) -> None:
+        with self._lock:
+            if not self._is_closing:
+                if self._unsure:
+                    self._restore()
+                self._write()
+            self._release()
+
     def _release(self) -> None:
-        self._is_closed = True
-        for each in self._logs.values():
+        if self._is_closed:
+            return
+        self._is_closing = True
+        for each in list(self._logs.values()):
             each.close()
         self._logs.clear()
         self._checkpoints.close()
         self._claim.release()
+        self._is_closed = True

@@ -159,13 +159,19 @@ class Process:
         options, consumer = self._options, self._consumer
         try:
             while not consumer.is_stopping:
-                batch = consumer.poll(options.batch_size)
+                batch = consumer.offer(options.batch_size)
                 if batch is None:
                     if options.until_idle:
                         break
                     consumer.pause(options.poll_interval_seconds)
-                elif not self._hand_over(batch):
+                    continue
+                goes_on = self._hand_over(batch)
+                consumer.accept()
+                if not goes_on:
                     break
+        except BaseException:
+            consumer.take_back_offer()
+            raise
         finally:
             consumer.sync()
         return self._statistics

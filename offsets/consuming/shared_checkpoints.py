@@ -32,6 +32,7 @@ class SharedCheckpoints:
         self._directory: Final = root / "offsets"
         self._filesystem: Final = filesystem or FileSystem()
         self._store: CheckpointStore | None = None
+        self._claim = Claim()
 
     def load(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
         """Return what is known of every group, by incarnation of the log and name of the group.
@@ -55,9 +56,23 @@ class SharedCheckpoints:
             StorageLockedError: Another process is in the middle of a round, and stays there.
             StorageUnavailableError: The directory or its lock cannot be made.
         """
-        with Claim.for_a_round(self._directory):
+        # Still held if an exception of a signal handler came while it was taken or given up.
+        self._claim.release()
+        self._claim = Claim()
+        try:
+            self._claim.wait_for_round(self._directory)
             store = self._newest()
-            store.write_round((), groups=groups, removed_groups=removed)
+            # A round that an exception has cut short may be on the disk or not: what comes next
+            # must not be appended to it.
+            self._store = None
+            try:
+                store.write_round((), groups=groups, removed_groups=removed)
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
+        finally:
+            self._claim.release()
 
     def close(self) -> None:
         """Close the file; writes nothing."""

@@ -1,13 +1,18 @@
 """Exceptions that come out of nowhere, as a signal handler's do: at a place that a test chooses."""
 
-import itertools
 import os
+import random
+import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
+from typing import Self
 
+from tests.faults.power_cuts import STRIDE
 from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 REPOSITORY = Path(__file__).parents[2]
@@ -23,7 +28,8 @@ class Countdown:
     """Raises at the call number `at` of the library; counts them all.
 
     The interpreter looks for signals where a function begins and behind each call, and so does
-    this.
+    this. But for the return to the test: between that and what the test does with the value there
+    is no such place, and a test could not tell.
 
     Args:
         at: 0-based; None raises nowhere.
@@ -36,13 +42,21 @@ class Countdown:
         self._count = count
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if event not in _PLACES or not frame.f_code.co_filename.startswith(_ROOMS):
+        if event not in _PLACES or not _is_ours(frame) or (event == "return" and _is_last(frame)):
             return
         number = self.seen
         self.seen += 1
         if self._at is not None and self._at <= number < self._at + self._count:
             # The interpreter takes the profiler away when it raises.
             raise Interrupt(f"{frame.f_code.co_qualname} {event}")
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_ROOMS)
+
+
+def _is_last(frame: FrameType) -> bool:
+    return frame.f_back is None or not _is_ours(frame.f_back)
 
 
 @contextmanager
@@ -57,17 +71,75 @@ def interrupted(countdown: Countdown) -> Iterator[None]:
         sys.setprofile(None)
 
 
-def every_place(tell: Callable[[Countdown], None], step: int = 1) -> int:
-    """Tell a story again and again, interrupted some places later each time; return the last.
+def every_place(tell: Callable[[Countdown], None], tries: int) -> int:
+    """Tell a story again and again, each time interrupted at a later place; return the last.
 
     Not where its first call begins: nothing was done there.
+
+    Args:
+        tell: Tells it, the same each time.
+        tries: How many places, spread over the story; `FAULT_STRIDE=1` takes 24 times as many.
     """
-    for at in itertools.count(1, step):
+    whole = Countdown(None)
+    tell(whole)
+    step = max(1, whole.seen * STRIDE // (24 * tries))
+    at = 1
+    while True:
         countdown = Countdown(at)
         tell(countdown)
         if countdown.seen <= at:
             return at
-    raise AssertionError
+        at += step
+
+
+class Signals:
+    """Real signals to the main thread, at any time, whose handler raises while they are wanted."""
+
+    def __init__(self) -> None:
+        self._armed: list[bool] = []
+        self._is_over = threading.Event()
+        self._chance = random.Random(1)
+        self._sender = threading.Thread(target=self._send)
+
+    @property
+    def are_wanted(self) -> bool:
+        """Whether the handler has still to raise: in a callback it raises to nobody."""
+        return bool(self._armed)
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """Have one signal raise in the block, and swallow what it raises."""
+        with suppress(Interrupt):
+            self._armed.append(True)
+            yield
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGUSR1, self._handle)
+        self._sender.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._armed.clear()
+        self._is_over.set()
+        self._sender.join()
+        signal.signal(signal.SIGUSR1, self._before)
+
+    def _send(self) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        while not self._is_over.is_set():
+            time.sleep(self._chance.random() * 0.0005)
+            signal.pthread_kill(main, signal.SIGUSR1)
+
+    def _handle(self, *_: object) -> None:
+        if self._armed:
+            self._armed.clear()
+            raise Interrupt
 
 
 class InterruptingFileSystem(UnsyncedFileSystem):

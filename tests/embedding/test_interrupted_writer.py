@@ -4,10 +4,7 @@ Or the log has failed and says so. It is never that an offset is told and the re
 """
 
 import itertools
-import random
-import signal
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,12 +17,12 @@ from tests.embedding.interruptions import (
     Countdown,
     Interrupt,
     InterruptingFileSystem,
+    Signals,
     every_place,
     interrupted,
 )
 from tests.embedding.logs import BY_HAND, open_writer, payloads
 from tests.faults.faulty_filesystem import FaultyFileSystem
-from tests.faults.power_cuts import STRIDE
 from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
 SMALL = replace(BY_HAND, batch_bytes=100, chunk_bytes=120, segment_bytes=450)
@@ -120,7 +117,7 @@ def test_an_exception_anywhere_loses_no_record(tmp_path: Path, options: object) 
         appender.interrupt()
         go_on(appender, directory)
 
-    assert every_place(tell, STRIDE) > 1_000
+    assert every_place(tell, 80) > 1_000
 
 
 @pytest.mark.crash
@@ -228,7 +225,7 @@ def test_a_close_that_is_interrupted_closes_all_the_same(tmp_path: Path) -> None
         with LogRoot.open(path, SMALL) as again:
             assert [again.log(name).end_offset for name in ("a", "b")] == [2, 2]
 
-    assert every_place(tell, max(1, STRIDE // 2)) > 100
+    assert every_place(tell, 40) > 100
 
 
 def appending(writers: list[LogWriter], told: dict[int, bytes], begun: threading.Event) -> None:
@@ -283,46 +280,18 @@ def test_what_was_appended_beside_the_close_of_a_root_is_in_its_logs(tmp_path: P
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_signals_at_any_time_lose_no_record(tmp_path: Path) -> None:
-    """Real signals, whose handler raises, into a thousand rounds of appends and syncs."""
-    chance = random.Random(1)
-    main = threading.main_thread().ident
-    assert main is not None
-    is_wanted, is_over = threading.Event(), threading.Event()
-
-    def interrupt() -> None:
-        while is_wanted.wait() and not is_over.is_set():
-            time.sleep(chance.random() * 0.0005)
-            signal.pthread_kill(main, signal.SIGUSR1)
-
-    def handle(*_: object) -> None:
-        if armed:
-            armed.clear()
-            raise Interrupt
-
-    armed: list[bool] = []
-    before = signal.signal(signal.SIGUSR1, handle)
-    sender = threading.Thread(target=interrupt)
-    sender.start()
+    """A thousand rounds of appends and syncs, each ended by a signal."""
     writer = open_writer(tmp_path, replace(SMALL, segment_bytes=4_000), UnsyncedFileSystem())
     told: dict[int, bytes] = {}
     numbers = itertools.count()
-    try:
-        is_wanted.set()
+    with Signals() as signals:
         for _ in range(1_000):
-            with suppress(Interrupt):
-                armed.append(True)
-                # What is raised in a callback of the collector comes out nowhere.
-                while armed:
+            with signals.raised():
+                while signals.are_wanted:
                     payload = b"%d" % next(numbers)
                     told[writer.append(payload)] = payload
                     if payload.endswith(b"7"):
                         assert writer.sync() == writer.end_offset
-    finally:
-        armed.clear()
-        is_over.set()
-        is_wanted.set()
-        sender.join()
-        signal.signal(signal.SIGUSR1, before)
     assert writer.sync() == writer.end_offset
     writer.close()
     found = payloads(tmp_path)

@@ -16,7 +16,7 @@ def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
 ) -> None:
     """Between the opening of a file and its locking the holder removes it, and another comes."""
     path = tmp_path / "lock"
-    first = FileLock(path)
+    first = FileLock(path).acquire()
     others: list[FileLock] = []
     real_open = os.open
 
@@ -24,15 +24,15 @@ def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
         descriptor = real_open(file, flags, mode)
         monkeypatch.undo()
         first.remove()
-        others.append(FileLock(path))
+        others.append(FileLock(path).acquire())
         return descriptor
 
     monkeypatch.setattr(os, "open", open_and_be_overtaken)
     with pytest.raises(StorageLockedError):
-        FileLock(path)
+        FileLock(path).acquire()
     assert path.exists()
     others[0].release()
-    FileLock(path).release()
+    FileLock(path).acquire().release()
 
 
 def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Pa
     def work(name: int) -> None:
         while taken[name] < 100:
             with suppress(StorageLockedError):
-                lock = FileLock(path)
+                lock = FileLock(path).acquire()
                 holders.append(name)
                 assert holders == [name]
                 holders.clear()
@@ -65,10 +65,10 @@ def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Pa
 
 def test_a_lock_ends_with_its_object(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = FileLock(path)
+    lock = FileLock(path).acquire()
     with pytest.raises(StorageLockedError):
-        FileLock(path)
+        FileLock(path).acquire()
     # As when an exception comes before anybody has it.
     with pytest.warns(ResourceWarning):
         del lock
-    FileLock(path).release()
+    FileLock(path).acquire().release()
