@@ -65,3 +65,6 @@ def sync_all(writers: Iterable[Syncing]) -> None:
         except LogError as error:
             # Nobody's stack but the appender's is of use, and it gets the same error.
             logger.warning("periodic sync failed error=%s", error)
+        except Exception:
+            # The other logs are synced all the same.
+            logger.exception("periodic sync failed")

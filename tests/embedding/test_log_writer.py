@@ -20,6 +20,7 @@ from appendlog import (
 )
 from appendlog.embedding import log_writer
 from appendlog.embedding.batch import Batch
+from appendlog.embedding.periodic import sync_all
 from appendlog.embedding.records import message_prefix
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.segments.chunk_walk import walk
@@ -291,3 +292,17 @@ def test_an_append_is_on_the_disk_soon_though_nobody_asks_for_it(tmp_path: Path)
             writer.append(b"%d" % number)
             until(lambda: len(payloads(tmp_path)) == number + 1)  # noqa: B023 - at once
     assert writer.statistics().syncs == 3
+
+
+def test_a_log_that_cannot_be_synced_holds_up_no_other(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path, error=RuntimeError("a bug"), failing_operations=1)
+    bad = open_writer(tmp_path / "bad", filesystem=filesystem)
+    good = open_writer(tmp_path / "good")
+    for writer in (bad, good):
+        writer.append(b"0")
+    filesystem.fail_at = len(filesystem.operations)
+    sync_all([bad, good])
+    assert (bad.recovery_point, good.recovery_point) == (0, 1)
+    # It was no error of the disk: the next round tries again.
+    sync_all([bad, good])
+    assert bad.recovery_point == 1
