@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from amqp_server.broker.binding_source import SourceSearch
+from amqp_server.broker.definition_values import InvalidDefinitionError
 from amqp_server.broker.definitions import (
     BINDINGS,
     EXCHANGES,
@@ -19,19 +21,20 @@ from amqp_server.broker.definitions import (
     exchange_from,
     has_delay_queue,
     in_binding_order,
+    is_binding_name,
     queue_from,
 )
 from amqp_server.broker.stand_in import make_stand_in
-from amqp_server.protocol.errors import AmqpError
 from amqp_server.queue_recovery import open_queue
-from amqp_server.start_report import QueueReport
+from amqp_server.start_report import MalformedDefinition, QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
 from metadata.errors import MetadataError
 from metadata.names import encode_name
+from metadata.paths import document_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
     from uuid import UUID
 
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EntityT = TypeVar("EntityT")
-
 WORKERS = 4
 """Logs that are opened at a time."""
 
@@ -63,14 +64,14 @@ class Recovered:
         queues: Queues that work again.
         ready: Messages ready in them.
         damaged: Queues and exchanges that could not be brought back; their files are left alone.
-        malformed: Of these, the exchanges whose definitions do not hold together.
+        malformed: Of these, the exchanges and bindings whose definitions hold wrong values.
         reports: What was found of each queue, of those too that could not be brought back.
     """
 
     queues: int = 0
     ready: int = 0
     damaged: list[str] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
+    malformed: list[MalformedDefinition] = field(default_factory=list)
     reports: list[QueueReport] = field(default_factory=list)
 
 
@@ -100,14 +101,12 @@ async def recover(
         by_kind.setdefault(document.kind, []).append(document)
     recovered = Recovered()
     for document in by_kind[EXCHANGES]:
-        exchange = _rebuilt(document, exchange_from)
-        if exchange is None:
-            recovered.damaged.append(document.name)
-            recovered.malformed.append(document.name)
-            damaged = _vhost(broker, document).damaged
-            damaged.exchanges[encode_name(document.name)] = "its definition does not hold together"
-        else:
-            _vhost(broker, document).add_exchange(exchange)
+        vhost = _vhost(broker, document)
+        try:
+            vhost.add_exchange(exchange_from(document))
+        except InvalidDefinitionError as error:
+            reason = _note_malformed(broker, document, error, recovered)
+            vhost.damaged.exchanges[encode_name(document.name)] = reason
     delayed = [each for each in by_kind[EXCHANGES] if has_delay_queue(each, broker.vhosts)]
     await _recover_queues(
         broker, delayed + by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
@@ -116,26 +115,35 @@ async def recover(
     for vhost in broker.vhosts.values():
         vhost.damaged.make_stand_in = partial(make_stand_in, vhost, broker.storage, broker.turn)
     may_remove = not report.unreadable and not recovered.damaged
-    await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
+    await _recover_bindings(broker, by_kind[BINDINGS], recovered, may_remove=may_remove)
     for queue in broker.queues():
         # Not sooner: what has expired meanwhile may go to any exchange.
         queue.wake()
     return recovered
 
 
-def _rebuilt(document: Document, rebuild: Callable[[Document], EntityT]) -> EntityT | None:
-    """Return what a document describes, or None if its body does not hold together."""
-    try:
-        return rebuild(document)
-    except (AmqpError, AttributeError, KeyError, TypeError, ValueError) as error:
-        logger.error(  # noqa: TRY400 - one line says it all
-            "metadata malformed kind=%s vhost=%s name=%s error=%r",
-            document.kind,
-            document.vhost,
-            document.name,
-            error,
-        )
-        return None
+def _log_invalid(document: Document, error: InvalidDefinitionError) -> str:
+    """Log that a document holds a wrong value; return the reason that clients are told."""
+    logger.error(
+        "metadata malformed kind=%s vhost=%s name=%s reason=%s",
+        document.kind,
+        document.vhost,
+        document.name,
+        error,
+    )
+    return f"its definition is invalid: {error}"
+
+
+def _note_malformed(
+    broker: Broker, document: Document, error: InvalidDefinitionError, recovered: Recovered
+) -> str:
+    """Take note of an exchange or binding with a wrong value; return the reason."""
+    reason = _log_invalid(document, error)
+    root = broker.config.storage_path / "metadata"
+    path = document_path(root, document.kind, document.vhost, document.name)
+    recovered.damaged.append(document.name)
+    recovered.malformed.append(MalformedDefinition(path, document.name, reason))
+    return reason
 
 
 def _note_unreadable(broker: Broker, report: LoadReport) -> None:
@@ -146,19 +154,50 @@ def _note_unreadable(broker: Broker, report: LoadReport) -> None:
         for each in report.unreadable:
             if each.kind in names and each.encoded_vhost in ("", encode_name(vhost.name)):
                 names[each.kind][each.encoded_name] = each.reason
+    _note_damaged_bindings(broker, report)
 
 
-async def _recover_bindings(broker: Broker, documents: list[Document], *, may_remove: bool) -> None:
+def _note_damaged_bindings(broker: Broker, report: LoadReport) -> None:
+    """Let the exchanges that damaged bindings leave refuse publishes."""
+    search = SourceSearch()
+    for vhost in broker.vhosts.values():
+        for each in report.unreadable:
+            if each.kind not in (BINDINGS, "") or each.encoded_vhost not in (
+                "",
+                encode_name(vhost.name),
+            ):
+                continue
+            name = each.encoded_name
+            if name and not is_binding_name(name):
+                # A stranger's file: no binding ever had this name.
+                continue
+            body = (each.fields or {}).get("body")
+            source = search.source_of(name, body, vhost.exchanges)
+            vhost.damaged.damaged_bindings.add(name, source)
+
+
+async def _recover_bindings(
+    broker: Broker, documents: list[Document], recovered: Recovered, *, may_remove: bool
+) -> None:
     """Bind again; a binding without ends goes, or a later queue of that name would have it.
 
     Args:
         broker: Its exchanges and queues are there.
         documents: Of all bindings.
+        recovered: Gets those that hold a wrong value.
         may_remove: Whether an end that is not there cannot be one that was not readable.
     """
+    search = SourceSearch()
     for document in in_binding_order(documents):
         vhost = _vhost(broker, document)
-        if _rebuilt(document, partial(bind_from, vhost=vhost)) is not False:
+        try:
+            if bind_from(document, vhost):
+                continue
+        except InvalidDefinitionError as error:
+            _note_malformed(broker, document, error, recovered)
+            name = encode_name(document.name)
+            source = search.source_of(name, document.body, vhost.exchanges)
+            vhost.damaged.damaged_bindings.add(name, source)
             continue
         logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
         if not may_remove:
@@ -187,9 +226,10 @@ async def _recover_queues(
     with ThreadPoolExecutor(WORKERS, "recovery") as workers:
         pending: list[tuple[Document, QueueDefinition, asyncio.Future[_Opened]]] = []
         for document in documents:
-            definition = _rebuilt(document, queue_from)
-            if definition is None:
-                _note_damaged(broker, document, recovered, "its definition does not hold together")
+            try:
+                definition = queue_from(document)
+            except InvalidDefinitionError as error:
+                _note_damaged(broker, document, recovered, _log_invalid(document, error))
                 continue
             open_it = partial(
                 open_queue,

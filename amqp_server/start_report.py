@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amqp_server import __version__
 from amqp_server.lost_checkpoint import tell_of_lost_checkpoint
@@ -43,6 +43,20 @@ class Outcome(StrEnum):
     """Something that was once on the disk cannot be read."""
     UNOPENED = "unopened"
     """A queue or exchange could not be brought back; its files are left alone."""
+
+
+class MalformedDefinition(NamedTuple):
+    """A definition with a checksum that fits, and a value that its kind cannot have.
+
+    Attributes:
+        path: Of its document.
+        name: Its name.
+        reason: Which value, and what is wrong with it.
+    """
+
+    path: Path
+    name: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +125,7 @@ class StartReport:
         queues: Every queue.
         documents: Metadata documents that were read.
         unreadable: Path and reason of each that was not.
-        malformed: Names of exchanges whose definitions do not hold together.
+        malformed: Exchanges and bindings whose definitions hold wrong values.
         checkpoint: What reading the checkpoint files found.
         redo_torn_bytes: Bytes of the redo journal that a crash cut short.
         redo_damaged: Files of it in which something cannot be read.
@@ -126,7 +140,7 @@ class StartReport:
     queues: list[QueueReport] = field(default_factory=list)
     documents: int = 0
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
+    malformed: list[MalformedDefinition] = field(default_factory=list)
     checkpoint: CheckpointRecovery | None = None
     redo_torn_bytes: int = 0
     redo_damaged: list[Path] = field(default_factory=list)
@@ -158,7 +172,7 @@ class StartReport:
     def note_queues(
         self,
         queues: list[QueueReport],
-        malformed: list[str],
+        malformed: list[MalformedDefinition],
         *,
         redo_left: int,
         removed_logs: int,
@@ -166,6 +180,7 @@ class StartReport:
     ) -> None:
         """Take over what became of the queues, and log the summary."""
         self.queues, self.malformed = queues, malformed
+        self.unreadable += [(each.path, each.reason) for each in malformed]
         self.redo_left, self.removed_logs = redo_left, removed_logs
         self.seconds = seconds
         if not self.queues and self.outcome is Outcome.CLEAN:
@@ -194,7 +209,7 @@ class StartReport:
     def outcome(self) -> Outcome:
         """The worst that was found."""
         found = {queue.outcome for queue in self.queues}
-        if Outcome.UNOPENED in found or self.malformed or self.unreadable:
+        if Outcome.UNOPENED in found or self.unreadable:
             return Outcome.UNOPENED
         checkpoint = self.checkpoint
         damaged_files = self.redo_damaged + (checkpoint.damaged_files if checkpoint else [])
@@ -239,7 +254,7 @@ class StartReport:
                     {"path": _text(str(path)), "reason": _text(reason)}
                     for path, reason in self.unreadable[:FILES_MAX]
                 ],
-                "malformed": [_text(name) for name in self.malformed[:FILES_MAX]],
+                "malformed": [_text(each.name) for each in self.malformed[:FILES_MAX]],
             },
             "checkpoint": self._checkpoint_json(),
             "redo": self._redo_json(),

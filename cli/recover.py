@@ -95,8 +95,6 @@ def _print(report: dict[str, Any]) -> None:
     click.echo(f"metadata: {metadata['documents']} documents")
     for unreadable in metadata["unreadable"]:
         click.echo(f"  unreadable {shown(unreadable['path'])}: {shown(unreadable['reason'])}")
-    for name in metadata["malformed"]:
-        click.echo(f"  exchange {shown(name)}: its definition does not hold together")
     if report["removed_logs"]:
         click.echo(f"logs of unknown queues: {report['removed_logs']} removed")
     _print_queues(report)

@@ -15,6 +15,7 @@ from amqp_server.missing_definitions import missing_definitions
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.checking.problem import Level, Problem
+from metadata.paths import document_path
 from offsets import (
     GroupCheckpoint,
     QueueCheckpoint,
@@ -128,9 +129,10 @@ def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
         check.problems.append(
             Problem(Level.UNREADABLE, "unreadable-definition", unreadable.path, unreadable.reason)
         )
-    for document in stored.malformed:
-        path = stored.storage_path / "metadata" / document.kind
-        text = f"{document.kind} {document.name!r} in {document.vhost!r} does not hold together"
+    root = stored.storage_path / "metadata"
+    for document, reason in stored.malformed:
+        path = document_path(root, document.kind, document.vhost, document.name)
+        text = f"{document.kind} {document.name!r} in {document.vhost!r} is invalid: {reason}"
         check.problems.append(Problem(Level.UNREADABLE, "unreadable-definition", path, text))
 
 

@@ -55,3 +55,23 @@ class Quarantine:
         self._filesystem.sync_directory(path.parent)
         self.moved.append(target)
         return target
+
+    def keep_copy(self, path: Path) -> Path:
+        """Copy a file of the data directory here; durable when this returns.
+
+        Args:
+            path: A file that fits in memory.
+
+        Returns:
+            The copy.
+
+        Raises:
+            OSError: The copy was not made.
+        """
+        target = self.path / path.relative_to(self._storage_path)
+        self._directories.make(self._filesystem, target.parent)
+        self._directories.sync(self._filesystem, target.parent)
+        content = self._filesystem.read_file(path, self._filesystem.file_size(path))
+        self._filesystem.write_file(target, content)
+        self._filesystem.sync_directory(target.parent)
+        return target

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,18 @@ def test_a_directory_of_an_earlier_version_is_upgraded_by_whoever_claims_it(
         assert not lock.is_upgrade
         assert (tmp_path / "FORMAT").read_text() == "2\n"
     assert read_format(tmp_path) is DataFormat.CURRENT
+
+
+def test_a_flipped_bit_of_the_format_never_makes_it_an_earlier_one(tmp_path: Path) -> None:
+    """Documents without a checksum would be valid then."""
+    path = tmp_path / "FORMAT"
+    content = f"{FORMAT_VERSION}\n".encode()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with suppress(StorageFormatError):
+            assert read_format(tmp_path) is DataFormat.CURRENT
 
 
 @pytest.mark.parametrize("name", ["metadata", "logs", "offsets", "transactions"])
