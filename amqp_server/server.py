@@ -30,6 +30,7 @@ from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
+from amqp_server.gate import Handshakes
 from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
@@ -39,7 +40,6 @@ from amqp_server.reclaimer import Reclaimer
 from amqp_server.recovery import recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
-from amqp_server.server_properties import server_properties
 from amqp_server.start_report import StartReport
 from amqp_server.start_report_file import store_report
 from amqp_server.storage_lock import lock_storage
@@ -108,7 +108,7 @@ class Server:
         self.connections: set[ClientConnection] = set()
         self.address: tuple[str, int] = (config.host, config.port)
         self.started_seconds = 0.0
-        self.server_properties = server_properties(config)
+        self.handshakes = Handshakes(self)
         self.broker: Broker
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
