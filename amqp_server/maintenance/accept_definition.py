@@ -48,7 +48,7 @@ def accept_definition(storage_path: Path, path: Path) -> Path | None:
         if _is_signed(content):
             return None
         quarantine = Quarantine(storage_path, filesystem)
-        kept = quarantine.keep_copy(_place(storage_path, document))
+        kept = quarantine.copy(_place(storage_path, document))
         write_document(storage_path / "metadata", document, DocumentFiles(filesystem))
         return kept
 

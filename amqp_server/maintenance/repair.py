@@ -6,6 +6,7 @@ hidden before. At the end stands the recovery that a start of the server does.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,9 +21,9 @@ from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
 from appendlog.recovery.generations import newest_generations
 from appendlog.repairing.index_rebuild import rebuild_index
-from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment
+from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
-from appendlog.segments.segment import SegmentName, segment_names
+from appendlog.segments.segment import SegmentName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,10 @@ class RepairOptions:
 
 
 def repair_directory(
-    storage_path: Path, options: RepairOptions, say: Callable[[str], None]
+    storage_path: Path,
+    options: RepairOptions,
+    say: Callable[[str], None],
+    filesystem: FileSystem | None = None,
 ) -> Repair:
     """Mend a data directory.
 
@@ -82,6 +86,7 @@ def repair_directory(
         storage_path: A data directory on which no server runs.
         options: What may be given up.
         say: Told each step in a line, before it is done.
+        filesystem: Of what is mended; the operating system's by default.
 
     Raises:
         StartupError: A server runs on it, or it cannot be used.
@@ -91,7 +96,12 @@ def repair_directory(
     """
     repair = Repair()
     for _ in range(ROUNDS_MAX):
-        _mend(storage_path, options, repair, say)
+        lock = lock_storage(storage_path, FileSystem())
+        try:
+            _Mending(storage_path, options, repair, say, filesystem or FileSystem()).run()
+        finally:
+            lock.release()
+        _recover(storage_path, say)
         repair.check = check_directory(load_stored_queues(storage_path))
         plan = options.plan(repair.check)
         repair.left = [step for step in plan if step.remedy is Remedy.NONE]
@@ -101,15 +111,7 @@ def repair_directory(
     return repair
 
 
-def _mend(
-    storage_path: Path, options: RepairOptions, repair: Repair, say: Callable[[str], None]
-) -> None:
-    """Mend what can be, then recover."""
-    lock = lock_storage(storage_path, FileSystem())
-    try:
-        _Mending(storage_path, options, repair, say).run()
-    finally:
-        lock.release()
+def _recover(storage_path: Path, say: Callable[[str], None]) -> None:
     say("recover as a start does")
     try:
         recover_directory(storage_path, is_dry_run=False)
@@ -124,16 +126,26 @@ class _Mending:
         options: RepairOptions,
         repair: Repair,
         say: Callable[[str], None],
+        filesystem: FileSystem,
     ) -> None:
         self._storage_path = storage_path
         self._options = options
         self._repair = repair
         self._say = say
-        self._filesystem = FileSystem()
+        self._filesystem = filesystem
         self._quarantine = Quarantine(storage_path, self._filesystem)
         self._lost: dict[UUID, list[tuple[int, int]]] = {}
 
     def run(self) -> None:
+        try:
+            self._mend()
+        finally:
+            # What fails half-way does not take back what was done before it.
+            self._settle_lost()
+            if self._quarantine.moved:
+                self._repair.quarantine.append(self._quarantine.path)
+
+    def _mend(self) -> None:
         for _ in range(PASSES_MAX):
             stored = load_stored_queues(self._storage_path)
             # The lock is ours: nobody writes.
@@ -152,9 +164,6 @@ class _Mending:
                 queue_check = checks[step.queue.incarnation] if step.queue else None
                 self._do(step, queue_check)
                 self._repair.done.append(step)
-        self._settle_lost()
-        if self._quarantine.moved:
-            self._repair.quarantine.append(self._quarantine.path)
 
     def _do(self, step: Step, check: QueueCheck | None) -> None:
         if check is not None and step.remedy is Remedy.REBUILD_INDEX:
@@ -182,8 +191,6 @@ class _Mending:
         if is_last and end is not None:
             # No offset that was given out is given out again, and `end` speaks of the old file.
             end_offset = end.recovery_point
-        if end is not None and end.segment_base_offset == names[at].base_offset:
-            self._quarantine.take(directory / END_FILE_NAME)
         before = check.log.segments[at - 1].segment.summary if at else None
         rewritten = rewrite_segment(
             directory,
@@ -193,13 +200,20 @@ class _Mending:
             end_offset=end_offset,
             previous_timestamp_ns=before.last_timestamp_ns if before else 0,
         )
-        self._quarantine.take(path)
-        index = path.with_suffix(".index")
-        if filesystem.exists(index):
-            self._quarantine.take(index)
-        (name,) = segment_names([rewritten.path.name])
-        rebuild_index(directory, name, queue.identity, filesystem)
+        try:
+            for old in (path, path.with_suffix(".index")):
+                if filesystem.exists(old):
+                    self._quarantine.copy(old)
+            swap_in(directory, names[at], rewritten, filesystem)
+        except OSError:
+            with suppress(OSError):
+                filesystem.unlink(rewritten.path)
+            raise
         self._note_lost(queue, rewritten)
+        if end is not None and end.segment_base_offset == names[at].base_offset:
+            # It speaks of the old file. Not before: what it said is in the new one now.
+            self._quarantine.take(directory / END_FILE_NAME)
+        rebuild_index(directory, rewritten.name, queue.identity, filesystem)
 
     def _note_lost(self, queue: StoredQueue, rewritten: RewrittenSegment) -> None:
         for start, end in rewritten.lost:
