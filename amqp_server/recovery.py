@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from amqp_server.broker.binding_source import SourceSearch
 from amqp_server.broker.definition_values import InvalidDefinitionError
@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     _Opened = tuple[OpenedLog, RecoveryReport]
 
 logger = logging.getLogger(__name__)
+
+FILES_LOGGED_MAX: Final = 20
+"""Files that are no segments: so many of a queue are named in the log, the rest in the report."""
 
 WORKERS = 4
 """Logs that are opened at a time."""
@@ -304,7 +307,7 @@ def _log_report(document: Document, report: RecoveryReport) -> None:
         return
     logger.warning(
         "recovered vhost=%s queue=%s records=%d scanned_bytes=%d cut_bytes=%d damaged_chunks=%d "
-        "lost_ranges=%s seconds=%.3f",
+        "lost_ranges=%s foreign_files=%s seconds=%.3f",
         document.vhost,
         document.name,
         report.record_count,
@@ -312,6 +315,7 @@ def _log_report(document: Document, report: RecoveryReport) -> None:
         report.cut_bytes,
         report.damaged_chunks,
         report.lost,
+        report.strangers[:FILES_LOGGED_MAX],
         report.seconds,
     )
 

@@ -110,6 +110,7 @@ class QueueReport:
             "cut_bytes": found.cut_bytes,
             "damaged_chunks": found.damaged_chunks,
             "damaged_bytes": found.damaged_bytes,
+            "foreign_files": [_text(each) for each in found.strangers[:FILES_MAX]],
             "lost_offsets": _lost_offsets(found),
             "lost": [list(each) for each in found.lost[:RANGES_MAX]],
             "seconds": round(found.seconds, 6),

@@ -67,6 +67,7 @@ class LogState:
             None if last is None or last.is_sealed else last,
             recovered.end_offset,
             last.summary.last_timestamp_ns if last else 0,
+            recovered.strangers,
         )
         self.indexes: Final = SegmentIndexes(
             filesystem,

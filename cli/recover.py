@@ -137,6 +137,7 @@ def _told(queue: dict[str, Any]) -> str:
         told.append(f"cut {shown_bytes(queue['cut_bytes'])}")
     if queue["damaged_chunks"]:
         told.append(f"{queue['damaged_chunks']} damaged, {shown_bytes(queue['damaged_bytes'])}")
+    told += [f"not of this log: {name}" for name in queue.get("foreign_files", ())]
     if queue["lost"]:
         ranges = ", ".join(f"[{start}, {end})" for start, end in queue["lost"][:RANGES_SHOWN])
         more = ", ..." if len(queue["lost"]) > RANGES_SHOWN else ""

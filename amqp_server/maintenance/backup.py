@@ -28,8 +28,11 @@ from uuid import UUID
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from appendlog import FileSystem
+from appendlog.files.descriptors import Descriptors
+from appendlog.recovery.log_owner import read_segment_header
 from appendlog.segments.durable_end import END_FILE_NAME
-from appendlog.segments.segment import segment_names
+from appendlog.segments.sealed import read_footer
+from appendlog.segments.segment import SegmentName, segment_names
 from metadata.reading_lock import check_data_directory
 
 if TYPE_CHECKING:
@@ -225,7 +228,9 @@ class _Copy:
         if END_FILE_NAME in _names(source):
             self._copy(source / END_FILE_NAME, target / END_FILE_NAME)
         # After `end`: a segment that it speaks of is in the list.
-        segments = segment_names(_names(source))
+        segments = [
+            name for name in segment_names(_names(source)) if (source / name.file_name).is_file()
+        ]
         listed = {name.file_name for name in segments}
         for name in segment_names(_names(target)):
             # Removed since: all before it is settled too. Or it was the last one, and has grown.
@@ -239,7 +244,8 @@ class _Copy:
             path = source / name.file_name
             if (target / name.file_name).exists():
                 continue
-            is_sealed = name is not segments[-1]
+            # Behind the segment that is appended to may lie a file that is none.
+            is_sealed = name is not segments[-1] and _is_sealed(path, name)
             if not (is_sealed and self._link(path, target / name.file_name)):
                 self._copy(path, target / name.file_name)
             index = source / name.index_name
@@ -302,6 +308,20 @@ class _Copy:
     def _copy(self, source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         self.done.copied_bytes += target.stat().st_size
+
+
+def _is_sealed(path: Path, name: SegmentName) -> bool:
+    """Tell whether a segment has its footer, so that nothing is appended to it any more."""
+    filesystem, descriptors = FileSystem(), Descriptors(1)
+    try:
+        header = read_segment_header(path.parent, name, filesystem, descriptors)
+        if header is None:
+            return False
+        with descriptors.borrow(filesystem, path, os.O_RDONLY) as descriptor:
+            salt = header.identity.salt
+            return read_footer(filesystem, descriptor, salt, name.base_offset) is not None
+    finally:
+        descriptors.close()
 
 
 def _copy_descriptor(source: int, target: int) -> int:

@@ -212,6 +212,7 @@ def _look(
         FileSystem(),
         is_live=stored.is_live,
         on_segment=on_bytes,
+        settled_floor=known.queue.ack_floor if known is not None and known.queue else 0,
     )
     check = QueueCheck(queue, log, problems=list(log.problems.kept))
     check.left_out = log.problems.left_out

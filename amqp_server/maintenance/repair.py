@@ -19,7 +19,7 @@ from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queue
 from amqp_server.offline_recovery import recover_directory
 from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
-from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.own_segments import own_segments
 from appendlog.repairing.index_rebuild import rebuild_index
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
@@ -158,6 +158,8 @@ class _Mending:
             ]
             if not steps:
                 break
+            # What the others are about may be in its place then.
+            steps = [step for step in steps if step.remedy is Remedy.RENAME] or steps
             checks = {each.queue.incarnation: each for each in check.queues}
             for step in steps:
                 self._say(f"{step.remedy.value} {step.path}: {step.reason}")
@@ -173,6 +175,8 @@ class _Mending:
             return
         elif check is not None and step.remedy is Remedy.REWRITE:
             self._rewrite(step.path, check)
+        elif check is not None and step.remedy is Remedy.RENAME:
+            self._put_in_place(step.path, check)
         elif step.path.suffix == ".json":
             self._drop_definition(step.path)
         elif step.path.name == "offsets":
@@ -183,7 +187,7 @@ class _Mending:
 
     def _rewrite(self, path: Path, check: QueueCheck) -> None:
         directory, filesystem, queue = check.queue.directory, self._filesystem, check.queue
-        names = newest_generations(directory, filesystem)
+        names = own_segments(directory, queue.identity, filesystem).names
         at = [name.file_name for name in names].index(path.name)
         is_last = at + 1 == len(names)
         end_offset = 0 if is_last else names[at + 1].base_offset
@@ -215,14 +219,25 @@ class _Mending:
             self._quarantine.take(directory / END_FILE_NAME)
         rebuild_index(directory, rewritten.name, queue.identity, filesystem)
 
+    def _put_in_place(self, path: Path, check: QueueCheck) -> None:
+        """Give a segment the name that its header says; what has that name goes to quarantine."""
+        queue, filesystem = check.queue, self._filesystem
+        for stranger in own_segments(queue.directory, queue.identity, filesystem).strangers:
+            if stranger.said is not None and stranger.name.file_name == path.name:
+                target = path.with_name(stranger.said.file_name)
+                if filesystem.exists(target):
+                    self._quarantine.take(target)
+                filesystem.rename(path, target)
+                filesystem.sync_directory(path.parent)
+
     def _note_lost(self, queue: StoredQueue, rewritten: RewrittenSegment) -> None:
         for start, end in rewritten.lost:
             self._repair.lost.append((queue, start, end))
             self._lost.setdefault(queue.incarnation, []).append((start, end))
 
     def _rebuild_index(self, path: Path, check: QueueCheck) -> None:
-        directory = check.queue.directory
-        names = newest_generations(directory, self._filesystem)
+        directory, identity = check.queue.directory, check.queue.identity
+        names = own_segments(directory, identity, self._filesystem).names
         by_index: dict[str, SegmentName] = {name.index_name: name for name in names}
         if self._filesystem.exists(path):
             self._quarantine.take(path)

@@ -146,8 +146,9 @@ class SegmentCheck:
         header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
         self._facts.header = header
         if header is None:
-            is_torn = place.is_last and not place.durable_position and size < segment.header_bytes
-            if is_torn:
+            # A start finds no more in it than a crash could have left.
+            is_torn = place.is_last and not place.durable_position
+            if is_torn and not self._has_chunks(scan, size):
                 self._add("torn-tail", "a header cut short", 0, level=Level.HARMLESS)
                 return size
             self._add("damaged-header", "no valid segment header", 0)
@@ -161,6 +162,11 @@ class SegmentCheck:
             summary = segment.summary
             summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
         return min(segment.header_bytes, size)
+
+    def _has_chunks(self, scan: SegmentScan, size: int) -> bool:
+        base = self._place.name.base_offset
+        found = walk_segment(scan, min(self._segment.header_bytes, size), size, base)
+        return any(isinstance(each, FoundChunk) for each in found)
 
     def _note_fault(self, found: FoundFault, size: int) -> None:
         place = self._place

@@ -21,6 +21,8 @@ class RecoveryReport:
             as its segment is scanned.
         noted: Those of `lost` that a note in the log speaks of: an earlier start or a repair has
             told of them, and nothing is wrong with the log any more.
+        strangers: Files with a segment's name that are no segments of this log, each with why. They
+            are left alone, and cost nothing but a look at each start.
         seconds: How long it took.
     """
 
@@ -33,12 +35,13 @@ class RecoveryReport:
     damaged_bytes: int = 0
     lost: list[tuple[int, int]] = field(default_factory=list)
     noted: list[tuple[int, int]] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
     def is_damaged(self) -> bool:
-        """Tell whether something was damaged, or lost without a note that says so."""
-        return bool(self.damaged_chunks) or len(self.lost) > len(self.noted)
+        """Tell whether something is damaged, lost without a note of it, or not of this log."""
+        return bool(self.damaged_chunks or self.strangers) or len(self.lost) > len(self.noted)
 
     @property
     def is_clean(self) -> bool:

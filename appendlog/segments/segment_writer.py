@@ -13,7 +13,7 @@ What must be on the disk before what:
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -48,6 +48,7 @@ class SegmentWriter:
         active: Segment to go on with; None when the next append is to make one.
         end_offset: Log end offset.
         last_timestamp_ns: Last append time.
+        strangers: Files that are no segments of the log: their names are not free.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class SegmentWriter:
         active: Segment | None,
         end_offset: int,
         last_timestamp_ns: int,
+        strangers: Collection[SegmentName] = (),
     ) -> None:
         self._directory = directory
         self._identity = identity
@@ -81,6 +83,7 @@ class SegmentWriter:
         self._new_header = b""
         self._age_ns = int(options.segment_age_seconds * 1e9)
         self._segments_end = end_offset
+        self._strangers = strangers
         self._pages = WrittenPages()
         self.active = active
         self.created: list[Segment] = []
@@ -172,6 +175,7 @@ class SegmentWriter:
             known,
             self._end_before,
             self._active_before,
+            self._strangers,
         )
 
     def sync(self) -> None:
@@ -188,7 +192,7 @@ class SegmentWriter:
             self._filesystem,
             self._descriptors,
             segment.end_offset,
-            segment.base_offset,
+            segment.name,
             segment.size_bytes,
             segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
@@ -273,10 +277,14 @@ class SegmentWriter:
     def _create(self) -> Segment:
         """Return a new segment; its file is made by the write that fills it."""
         base_offset = self._segments_end
-        header = SegmentHeader(self._identity, base_offset, time.time_ns(), self.last_timestamp_ns)
+        name = SegmentName(base_offset, 0)
+        while name in self._strangers:
+            name = SegmentName(base_offset, name.generation + 1)
+        header = SegmentHeader(
+            self._identity, base_offset, time.time_ns(), self.last_timestamp_ns, name.generation
+        )
         self._new_header = encode_segment_header(header)
         summary = SegmentSummary(base_offset, base_offset, self.last_timestamp_ns)
-        name = SegmentName(base_offset, 0)
         segment = Segment(self._directory, name, len(self._new_header), summary)
         segment.index = ActiveIndex(base_offset, self._options.index_interval_bytes)
         self._pages.begin()
@@ -295,7 +303,7 @@ class SegmentWriter:
             if not sync and not self._end_file.is_written:
                 # Or readers would take what they find for durable, and show its offsets.
                 self._end_file.write(
-                    self._filesystem, self._descriptors, segment.base_offset, segment.base_offset, 0
+                    self._filesystem, self._descriptors, segment.base_offset, segment.name, 0
                 )
             buffers.insert(0, self._new_header)
             position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
