@@ -13,7 +13,8 @@ A message that is settled while the copy is made may come again from it, unless 
 its segment meanwhile: then the copy's checkpoint is made to say that it is settled.
 
 Sealed segments never change, so they are linked where the file system can do that, and cost no
-space.
+space. The copy is for its user alone, whatever the umask is: directories are 0700, files 0600. A
+linked segment has the rights of the original, in a directory that nobody else can enter.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from uuid import UUID
 
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
-from appendlog import FileSystem
+from appendlog import DurableDirectories, FileSystem
 from appendlog.files.descriptors import Descriptors
+from appendlog.files.durable_directories import existing_root
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE
 from appendlog.recovery.log_owner import read_segment_header
 from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.sealed import read_footer
@@ -112,7 +115,8 @@ def _make_target(storage_path: Path, target: Path) -> None:
     inside = storage_path.resolve()
     if inside in (target.resolve(), *target.resolve().parents):
         raise StartupError(f"{target} lies in the data directory {storage_path}")
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    filesystem = FileSystem()
+    DurableDirectories(existing_root(filesystem, target)).make(filesystem, target)
     if any(target.iterdir()):
         raise StartupError(f"{target} is not empty")
 
@@ -129,6 +133,7 @@ class _Copy:
         self.done = Backup()
         self._source = storage_path
         self._target = target
+        self._directories = DurableDirectories(target)
         self._may_link = may_link
         self._redo_number = redo_number
         self._on_log = on_log
@@ -171,7 +176,7 @@ class _Copy:
         source, target = self._source / "offsets", self._target / "offsets"
         for _ in range(ATTEMPTS_MAX):
             shutil.rmtree(target, ignore_errors=True)
-            target.mkdir(mode=0o750)
+            target.mkdir(DIRECTORY_MODE)
             try:
                 for name in filter(_CHECKPOINT.fullmatch, _names(source)):
                     self._copy(source / name, target / name)
@@ -187,7 +192,7 @@ class _Copy:
         for kind in _names(root):
             for vhost in _names(root / kind):
                 directory = self._target / "metadata" / kind / vhost
-                directory.mkdir(mode=0o700, parents=True)
+                self._make_directory(directory)
                 for name in _names(root / kind / vhost):
                     if not name.endswith(_DOCUMENT):
                         continue
@@ -199,7 +204,7 @@ class _Copy:
 
     def _copy_logs(self) -> None:
         logs = sorted(path for path in (self._source / "logs").glob("*/*/*") if path.is_dir())
-        (self._target / "logs").mkdir(mode=0o750)
+        self._make_directory(self._target / "logs")
         for number, log in enumerate(logs, 1):
             self._copy_log(log, self._target / log.relative_to(self._source))
             # A commit in this log may be written and forgotten before all logs are copied.
@@ -208,7 +213,7 @@ class _Copy:
                 self._on_log(number, len(logs))
 
     def _copy_log(self, source: Path, target: Path) -> None:
-        target.mkdir(mode=0o750, parents=True)
+        self._make_directory(target)
         for _ in range(ATTEMPTS_MAX):
             try:
                 self._copy_segments(source, target)
@@ -299,13 +304,22 @@ class _Copy:
                     "try again when there is less to do"
                 )
         directory = self._target / "transactions"
-        directory.mkdir(mode=0o750)
+        self._make_directory(directory)
         for number in numbers:
-            with (directory / f"redo-{number:020}.log").open("xb") as out:
+            path = directory / f"redo-{number:020}.log"
+            path.touch(FILE_MODE, exist_ok=False)
+            with path.open("wb") as out:
                 self.done.copied_bytes += _copy_descriptor(self._redo[number], out.fileno())
             self.done.redo_files += 1
 
+    def _make_directory(self, path: Path) -> None:
+        """Make a directory of the copy with its parents, for this user alone."""
+        # Not `Path.mkdir(parents=True)`: that makes the parents with the umask's rights.
+        self._directories.make(FileSystem(), path)
+
     def _copy(self, source: Path, target: Path) -> None:
+        # Before the first byte: with the umask's rights others could read it.
+        target.touch(FILE_MODE)
         shutil.copyfile(source, target)
         self.done.copied_bytes += target.stat().st_size
 

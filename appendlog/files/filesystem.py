@@ -14,6 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+FILE_MODE: Final = 0o600
+"""Messages are their owner's: nobody else reads them, wherever the data directory lies."""
+DIRECTORY_MODE: Final = 0o700
+"""Of each directory that the storage rooms make, the data directory too."""
+
 _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
 _NO_DSYNC: Final = frozenset({errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS})
@@ -26,7 +31,7 @@ class FileSystem:
     has_dsync: bool = _DSYNC != 0
     """Whether a write can carry its own sync; false after the kernel has refused it."""
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open a file, not for child processes; do not wait for the other end of a pipe."""
         return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
 
@@ -111,7 +116,7 @@ class FileSystem:
         """Remove a file."""
         path.unlink()
 
-    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
         """Make one directory."""
         path.mkdir(mode)
 

@@ -17,7 +17,7 @@ from typing import Final, Self
 from uuid import UUID
 
 from appendlog.files.durable_directories import DurableDirectories, existing_root
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import DIRECTORY_MODE, FileSystem
 from metadata.data_format import DataFormat
 from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
@@ -100,7 +100,8 @@ class Claim:
         path = root / "locks" / encode_name(group) / str(incarnation)
         claim = cls()
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for directory in (path.parent.parent, path.parent):
+                directory.mkdir(DIRECTORY_MODE, exist_ok=True)
             claim._lock(path)
         except StorageLockedError as error:
             raise GroupLockedError(group, log, error.pid) from None
@@ -123,7 +124,7 @@ class Claim:
         claim = cls()
         deadline = time.monotonic() + _ROUND_WAIT_SECONDS
         try:
-            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.mkdir(DIRECTORY_MODE, exist_ok=True)
             while True:
                 try:
                     claim._lock(path)

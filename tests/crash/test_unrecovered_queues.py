@@ -12,7 +12,7 @@ from pamqp.commands import Exchange, Queue
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
 from amqp_server.server import Server
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import FILE_MODE, FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
 from tests.threaded_server import ThreadedServer
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.crash
 class UnreadableLogs(FileSystem):
     """A disk that has trouble with the logs for a while."""
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Refuse log files."""
         if path.suffix == ".log" and "logs" in path.parts:
             raise OSError(5, "Input/output error")
