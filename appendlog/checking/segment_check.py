@@ -1,5 +1,6 @@
 """One segment against itself: header, every chunk and record, footer, index."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -268,7 +269,7 @@ def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
     return [], False
 
 
-def missing_offsets(start: int, offsets: list[int]) -> list[tuple[int, int]]:
+def missing_offsets(start: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
     """Return the gaps between ascending offsets, the first of which may be behind `start`."""
     missing = []
     for offset in offsets:
