@@ -17,7 +17,7 @@ from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
@@ -61,6 +61,8 @@ class Checkpointer:
         reserve: Gives room for it on a full disk.
         reclaimer: Gives back disk space, behind each round.
         committer: Is told what reached the disk, and says which segments it needs.
+        keep_lock: Called in a worker before each round; raises an OffsetsError if nothing may
+            be written.
         interval_seconds: Time from the beginning of a round to that of the next; 0 means only
             when asked for.
 
@@ -76,6 +78,7 @@ class Checkpointer:
         reserve: DiskReserve,
         reclaimer: Reclaimer,
         committer: Committer,
+        keep_lock: Callable[[], None],
         interval_seconds: float,
     ) -> None:
         """Begin without having written."""
@@ -85,6 +88,7 @@ class Checkpointer:
         self._reserve = reserve
         self._reclaimer = reclaimer
         self._committer = committer
+        self._keep_lock = keep_lock
         self._interval_seconds = interval_seconds
         self._round = asyncio.Lock()
         self._next: asyncio.Task[CheckpointReport] | None = None
@@ -159,11 +163,13 @@ class Checkpointer:
             # Begun behind this one, it would revoke the clean stop.
             await asyncio.wait([self._next])
         async with self._round:
+            await asyncio.to_thread(self._keep_lock)
             await self._write(list(self._broker.queues()), is_last=True)
 
     async def _begin_round(self) -> CheckpointReport:
         async with self._round:
             self._next = None
+            await asyncio.to_thread(self._keep_lock)
             return await self._write(self._moved.take(), is_last=False)
 
     async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:

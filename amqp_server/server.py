@@ -42,7 +42,7 @@ from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.start_report import StartReport
 from amqp_server.start_report_file import store_report
-from amqp_server.storage_lock import lock_storage
+from amqp_server.storage_lock import keep_lock, lock_storage
 from amqp_server.worker_reads import read_in_worker
 from appendlog import FileSystem, ThreadFlusher
 from appendlog.reclaim.leases import Leases
@@ -328,6 +328,7 @@ class Server:
             self._reserve,
             reclaimer,
             self._committer,
+            lambda: keep_lock(self._lock),
             self.config.offset_checkpoint_interval_seconds,
         )
         self.broker.write_checkpoint = self.checkpointer.write_round

@@ -1,8 +1,8 @@
 """Files that one process holds, and says so in.
 
 An flock: the kernel drops it however the process ends, so a crash never leaves a stale lock. The
-file itself is never unlinked (an unlinked one could be held by one process while a second locks
-its successor).
+file itself is never unlinked by us (an unlinked one could be held by one process while a second
+locks its successor); against others who unlink it there is `DoubleLock`.
 """
 
 from __future__ import annotations
@@ -78,26 +78,18 @@ def shared_lock(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_locked(path: Path) -> bool:
-    """Tell whether a process holds a file alone; it is not locked for longer than this."""
+def read_holder(path: Path) -> int | None:
+    """Return the process that the file names, whether or not it holds anything."""
     try:
-        with shared_lock(path):
-            return False
-    except StorageLockedError:
-        return True
-    except OSError:
-        return False
-
-
-def holder(path: Path) -> int | None:
-    """Return the process that holds a file alone, if one does and has written its number."""
-    try:
-        with shared_lock(path):
-            return None
-    except StorageLockedError as error:
-        return error.pid
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
+    try:
+        return _read_pid(descriptor)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _write_pid(descriptor: int) -> None:

@@ -5,7 +5,8 @@
     locks/<group>/<log>      the one process that consumes that log for that group
     offsets/LOCK             held for the time of one round of checkpoints
 
-All are locks of the kernel (flock), gone with the process however it ends.
+All are locks of the kernel (flock), gone with the process however it ends. With LOCK goes a lock on
+the data directory, and with WRITER one on `logs`: deleting the files lets nobody in.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from uuid import UUID
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import DIRECTORY_MODE, FileSystem
 from metadata.data_format import DataFormat
-from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
+from metadata.directory_lock import DirectoryLock
+from metadata.double_lock import LOCK_NAME, LOGS_NAME, WRITER_NAME, DoubleLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import lock_file, shared_lock, unlock_file
+from metadata.lock_file import lock_file, unlock_file
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
 from metadata.upgrade import upgrade_directory
@@ -62,7 +64,14 @@ class Claim:
             DirectoryLock.acquire(root).release()
         claim = cls.as_member(root)
         try:
-            claim._lock(root / WRITER_NAME)
+            # Safe from here on: logs take for safe what is there when they are opened.
+            logs = DurableDirectories(root)
+            logs.make(FileSystem(), root / LOGS_NAME)
+            logs.sync(FileSystem(), root / LOGS_NAME)
+            claim._held.callback(DoubleLock.of_writer(root).hold().release)
+        except OSError as cause:
+            claim.release()
+            raise StorageUnavailableError(root / WRITER_NAME, cause) from cause
         except BaseException:
             claim.release()
             raise
@@ -82,11 +91,11 @@ class Claim:
         if check_data_directory(root) is not DataFormat.CURRENT:
             upgrade_directory(root)
         claim = cls()
-        path = root / LOCK_NAME
+        lock = DoubleLock.of_server(root)
         try:
-            claim._held.enter_context(shared_lock(path))
+            claim._held.enter_context(lock.share())
         except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+            raise StorageUnavailableError(lock.file, cause) from cause
         return claim
 
     @classmethod

@@ -1,9 +1,12 @@
 """The claim on a data directory."""
 
 import errno
+import fcntl
 import os
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +15,9 @@ import pytest
 from metadata.data_format import FORMAT_VERSION, DataFormat, read_format
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from metadata.lock_file import lock_file, unlock_file
+from metadata.reading_lock import is_live, is_served, reading_lock
+from offsets.consuming.claims import Claim
 
 HOLD = """
 import sys
@@ -166,3 +172,98 @@ def test_a_disk_that_refuses_the_pid_is_unavailable_unless_it_is_only_full(
     DirectoryLock.acquire(tmp_path).release()
     monkeypatch.undo()
     DirectoryLock.acquire(tmp_path).release()
+
+
+def look(storage_path: Path) -> None:
+    with reading_lock(storage_path):
+        pass
+
+
+@pytest.mark.parametrize("claim", [DirectoryLock.acquire, Claim.as_writer, Claim.as_member, look])
+def test_a_deleted_lock_file_lets_nobody_in(
+    tmp_path: Path, claim: Callable[[Path], object]
+) -> None:
+    with start_holder(tmp_path) as holder:
+        (tmp_path / "LOCK").unlink()
+        with pytest.raises(StorageLockedError):
+            claim(tmp_path)
+        assert is_served(tmp_path)
+        assert is_live(tmp_path)
+        holder.kill()
+    assert not is_live(tmp_path)
+    DirectoryLock.acquire(tmp_path).release()
+
+
+def test_deleted_lock_files_of_a_program_that_embeds_logs_let_nobody_in(tmp_path: Path) -> None:
+    writer = Claim.as_writer(tmp_path)
+    for name in ("LOCK", "WRITER"):
+        (tmp_path / name).unlink()
+    for claim in (DirectoryLock.acquire, Claim.as_writer, look):
+        with pytest.raises(StorageLockedError):
+            claim(tmp_path)
+    assert is_live(tmp_path)
+    assert not is_served(tmp_path)
+    # Who reads and commits is let in beside a writer, as ever.
+    Claim.as_member(tmp_path).release()
+    writer.release()
+    DirectoryLock.acquire(tmp_path).release()
+
+
+def test_a_deleted_lock_file_is_made_again(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path) as lock:
+        assert not lock.renew()
+        (tmp_path / "LOCK").unlink()
+        assert lock.renew()
+        assert not lock.renew()
+        assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
+        # What knows of files only finds it locked.
+        with pytest.raises(StorageLockedError):
+            lock_file(tmp_path / "LOCK")
+        # Put into its place by an editor, or by a restored back-up.
+        (tmp_path / "other").touch()
+        (tmp_path / "other").rename(tmp_path / "LOCK")
+        assert lock.renew()
+        with pytest.raises(StorageLockedError):
+            lock_file(tmp_path / "LOCK")
+    assert (tmp_path / "LOCK").read_bytes() == b""
+    unlock_file(lock_file(tmp_path / "LOCK"))
+
+
+def test_a_server_that_locks_files_only_is_found_out(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path) as lock:
+        (tmp_path / "LOCK").unlink()
+        other = lock_file(tmp_path / "LOCK")
+        with pytest.raises(StorageLockedError):
+            lock.renew()
+        unlock_file(other)
+        assert lock.renew()
+
+
+def test_a_directory_that_was_moved_away_is_found_out(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path / "data") as lock:
+        (tmp_path / "data").rename(tmp_path / "elsewhere")
+        for _ in range(2):
+            with pytest.raises(StorageUnavailableError, match="moved or replaced"):
+                lock.renew()
+            # Nothing is made in what stands there now.
+            (tmp_path / "data").mkdir(exist_ok=True)
+        assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EBADF, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_that_locks_no_directories_locks_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    flock = fcntl.flock
+
+    def refuse_directories(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", refuse_directories)
+    with DirectoryLock.acquire(tmp_path), pytest.raises(StorageLockedError):
+        DirectoryLock.acquire(tmp_path)
+    look(tmp_path)
+    with DirectoryLock.acquire(tmp_path), pytest.raises(StorageLockedError):
+        look(tmp_path)
