@@ -25,6 +25,7 @@ from amqp_server.broker.definitions import (
     queue_from,
 )
 from amqp_server.broker.stand_in import make_stand_in
+from amqp_server.open_files import refuse_start_without_files
 from amqp_server.queue_recovery import open_queue
 from amqp_server.start_report import MalformedDefinition, QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
@@ -98,6 +99,7 @@ async def recover(
     """
     await recover_vhosts(broker, report)
     for unreadable in report.unreadable:
+        refuse_start_without_files(unreadable.reason, unreadable.cause)
         logger.error("metadata unreadable path=%s reason=%s", unreadable.path, unreadable.reason)
     by_kind: dict[str, list[Document]] = {EXCHANGES: [], QUEUES: [], BINDINGS: []}
     for document in report.documents:
@@ -248,6 +250,7 @@ async def _recover_queues(
             try:
                 opened, report = await opening
             except LogError as error:
+                refuse_start_without_files(error, getattr(error, "cause", None))
                 _note_damaged(broker, document, recovered, str(error))
                 logger.error(  # noqa: TRY400 - one line says it all
                     "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error

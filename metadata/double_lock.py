@@ -16,6 +16,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from appendlog.files.filesystem import FILE_MODE
+from appendlog.files.open_files import OPEN_FILES
 from metadata.errors import StorageLockedError
 from metadata.lock_file import lock_file, read_holder, shared_lock, unlock_file
 
@@ -107,7 +109,8 @@ class DoubleLock:
 
     def _lock_directory(self, operation: int) -> int:
         """Return a descriptor of the directory, locked where the file system can do that."""
-        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = OPEN_FILES.open(self.directory, flags, FILE_MODE)
         try:
             fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -29,6 +29,7 @@ class UnreadableDocument:
         fields: What it says, where it is JSON; not to be relied on.
         is_damage: Whether its content is wrong; otherwise the disk refused to read it, and it may
             be whole.
+        cause: What the operating system said then.
     """
 
     path: Path
@@ -38,6 +39,7 @@ class UnreadableDocument:
     reason: str
     is_damage: bool = True
     fields: dict[str, Any] | None = None
+    cause: OSError | None = None
 
 
 @dataclass(slots=True)
@@ -145,7 +147,7 @@ class _Loading:
                 self._report_unreadable(place, f"{cause.strerror}: a file is in its place")
             return []
         except OSError as cause:
-            self._report_unreadable(place, str(cause), is_damage=False)
+            self._report_unreadable(place, str(cause), is_damage=False, cause=cause)
             return []
 
     def _visit(self, place: _Place) -> None:
@@ -171,7 +173,7 @@ class _Loading:
         except OSError as cause:
             # A directory or a link to nowhere in its place hides nothing that may be whole.
             is_damage = isinstance(cause, IsADirectoryError | FileNotFoundError)
-            self._report_unreadable(place, str(cause), is_damage=is_damage)
+            self._report_unreadable(place, str(cause), is_damage=is_damage, cause=cause)
             return
         try:
             document, schema = decode_with_schema(content, accepts_unsigned=self._accepts_unsigned)
@@ -191,12 +193,15 @@ class _Loading:
         *,
         is_damage: bool = True,
         fields: dict[str, Any] | None = None,
+        cause: OSError | None = None,
     ) -> None:
         path = self._root.joinpath(*place)
         logger.error("unreadable metadata path=%s reason=%s", path, reason)
         name = place.file_name.removesuffix(DOCUMENT_SUFFIX)
         self.report.unreadable.append(
-            UnreadableDocument(path, place.kind, place.vhost, name, reason, is_damage, fields)
+            UnreadableDocument(
+                path, place.kind, place.vhost, name, reason, is_damage, fields, cause
+            )
         )
 
 

@@ -16,9 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from appendlog.files.filesystem import FILE_MODE
+from appendlog.files.open_files import OPEN_FILES
 from metadata.errors import StorageLockedError
 
 _PID_BYTES_MAX: Final = 32
+_LOOK_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def lock_file(path: Path) -> int:
@@ -28,7 +31,7 @@ def lock_file(path: Path) -> int:
         StorageLockedError: Another process, or this one, holds it, alone or with others.
         OSError: It cannot be opened or written.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = OPEN_FILES.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)
@@ -64,7 +67,7 @@ def shared_lock(path: Path) -> Iterator[None]:
         OSError: It cannot be opened.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = OPEN_FILES.open(path, _LOOK_FLAGS, FILE_MODE)
     except FileNotFoundError:
         yield
         return
@@ -81,7 +84,7 @@ def shared_lock(path: Path) -> Iterator[None]:
 def read_holder(path: Path) -> int | None:
     """Return the process that the file names, whether or not it holds anything."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = OPEN_FILES.open(path, _LOOK_FLAGS, FILE_MODE)
     except OSError:
         return None
     try:

@@ -11,8 +11,11 @@ import mmap
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+from appendlog.files.open_files import OPEN_FILES
 
 FILE_MODE: Final = 0o600
 """Messages are their owner's: nobody else reads them, wherever the data directory lies."""
@@ -33,7 +36,7 @@ class FileSystem:
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open a file, not for child processes; do not wait for the other end of a pipe."""
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+        return OPEN_FILES.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor."""
@@ -106,7 +109,10 @@ class FileSystem:
         Raises:
             ValueError: `size` is 0, or the file is shorter.
         """
-        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, offset=position)
+        # It keeps a descriptor of its own.
+        return OPEN_FILES.run(
+            partial(mmap.mmap, descriptor, size, access=mmap.ACCESS_READ, offset=position)
+        )
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, atomically replacing `target`."""
@@ -126,7 +132,7 @@ class FileSystem:
 
     def listdir(self, path: Path) -> list[str]:
         """Return the names in a directory."""
-        return os.listdir(path)  # noqa: PTH208 - names, not paths, and a list
+        return OPEN_FILES.run(partial(os.listdir, path))
 
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory is there."""
@@ -139,7 +145,7 @@ class FileSystem:
 
     def sync_directory(self, path: Path) -> None:
         """Put a directory's entries on the disk: new, renamed and removed names."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = OPEN_FILES.open(path, os.O_RDONLY | os.O_CLOEXEC, FILE_MODE)
         try:
             os.fsync(descriptor)
         finally:
