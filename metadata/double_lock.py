@@ -19,7 +19,7 @@ from typing import Final
 from appendlog.files.filesystem import FILE_MODE
 from appendlog.files.open_files import OPEN_FILES
 from metadata.errors import StorageLockedError
-from metadata.lock_file import lock_file, read_holder, shared_lock, unlock_file
+from metadata.lock_file import HeldFile, is_at, read_holder, shared_lock
 
 LOCK_NAME: Final = "LOCK"
 """The file that a running server holds."""
@@ -68,7 +68,7 @@ class DoubleLock:
         """
         directory = self._lock_directory(fcntl.LOCK_EX)
         try:
-            return HeldLock(self, directory, lock_file(self.file))
+            return HeldLock(self, directory, HeldFile(self.file))
         except BaseException:
             os.close(directory)
             raise
@@ -126,8 +126,8 @@ class DoubleLock:
 class HeldLock:
     """What `DoubleLock.hold` has locked, until `release` or the end of the process."""
 
-    def __init__(self, lock: DoubleLock, directory: int, file: int) -> None:
-        """Own two locked descriptors; use `DoubleLock.hold`."""
+    def __init__(self, lock: DoubleLock, directory: int, file: HeldFile) -> None:
+        """Own what is locked already; use `DoubleLock.hold`."""
         self._lock = lock
         self._directory = directory
         self._file = file
@@ -140,26 +140,13 @@ class HeldLock:
                 knows nothing of directory locks, or the file system has none.
             OSError: The directory was moved or replaced, or the file cannot be made.
         """
-        if not _is_at(self._directory, self._lock.directory):
+        if not is_at(self._directory, self._lock.directory):
             raise OSError(errno.ESTALE, "the directory was moved or replaced")
-        if _is_at(self._file, self._lock.file):
-            return False
-        file = lock_file(self._lock.file)
-        os.close(self._file)
-        self._file = file
-        return True
+        return self._file.renew()
 
     def release(self) -> None:
         """Give both up; a second call does nothing."""
-        if self._file >= 0:
-            unlock_file(self._file)
-            os.close(self._directory)
-            self._file = self._directory = -1
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Tell whether a path names what is open."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=True))
-    except FileNotFoundError:
-        return False
+        self._file.release()
+        directory, self._directory = self._directory, -1
+        if directory >= 0:
+            os.close(directory)

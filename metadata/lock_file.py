@@ -55,6 +55,51 @@ def unlock_file(descriptor: int) -> None:
     os.close(descriptor)
 
 
+class HeldFile:
+    """A file that this process has locked alone, until `release` or the end of the process.
+
+    Args:
+        path: Made where it is missing.
+
+    Raises:
+        StorageLockedError: Another process, or this one, holds it.
+        OSError: It cannot be opened or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Lock it."""
+        self._path = path
+        self._descriptor = lock_file(path)
+
+    def renew(self) -> bool:
+        """Make and lock the file again if it was deleted or replaced; return whether it was.
+
+        Raises:
+            StorageLockedError: Another process has locked the file that stands there now.
+            OSError: It cannot be made.
+        """
+        if is_at(self._descriptor, self._path):
+            return False
+        descriptor = lock_file(self._path)
+        os.close(self._descriptor)
+        self._descriptor = descriptor
+        return True
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            unlock_file(descriptor)
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Tell whether a path names what is open."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 @contextmanager
 def shared_lock(path: Path) -> Iterator[None]:
     """Keep others from locking a file for themselves; nothing in it is changed.

@@ -6,7 +6,8 @@
     offsets/LOCK             held for the time of one round of checkpoints
 
 All are locks of the kernel (flock), gone with the process however it ends. With LOCK goes a lock on
-the data directory, and with WRITER one on `logs`: deleting the files lets nobody in.
+the data directory, with WRITER one on `logs`, with offsets/LOCK one on `offsets`: deleting these
+files lets nobody in. Those of groups are looked at before each commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from metadata.data_format import DataFormat
 from metadata.directory_lock import DirectoryLock
 from metadata.double_lock import LOCK_NAME, LOGS_NAME, WRITER_NAME, DoubleLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import lock_file, unlock_file
+from metadata.lock_file import HeldFile
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
 from metadata.upgrade import upgrade_directory
@@ -98,24 +99,16 @@ class Claim:
             raise StorageUnavailableError(lock.file, cause) from cause
         return claim
 
-    @classmethod
-    def as_consumer(cls, root: Path, group: str, log: str, incarnation: UUID) -> Self:
+    @staticmethod
+    def as_consumer(root: Path, group: str, log: str, incarnation: UUID) -> GroupClaim:
         """Claim one log for one group.
 
         Raises:
             GroupLockedError: Another process, or this one, consumes it for that group.
             StorageUnavailableError: The lock cannot be made or opened.
         """
-        path = root / "locks" / encode_name(group) / str(incarnation)
-        claim = cls()
-        try:
-            for directory in (path.parent.parent, path.parent):
-                directory.mkdir(DIRECTORY_MODE, exist_ok=True)
-            claim._lock(path)
-        except StorageLockedError as error:
-            raise GroupLockedError(group, log, error.pid) from None
-        except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+        claim = GroupClaim(root / "locks" / encode_name(group) / str(incarnation), group, log)
+        claim.renew()
         return claim
 
     @classmethod
@@ -129,14 +122,14 @@ class Claim:
             StorageLockedError: A process held it all the time; it must have been stopped.
             StorageUnavailableError: The lock cannot be made or opened.
         """
-        path = directory / LOCK_NAME
+        lock = DoubleLock(directory / LOCK_NAME, directory)
         claim = cls()
         deadline = time.monotonic() + _ROUND_WAIT_SECONDS
         try:
             directory.mkdir(DIRECTORY_MODE, exist_ok=True)
             while True:
                 try:
-                    claim._lock(path)
+                    claim._held.callback(lock.hold().release)
                 except StorageLockedError:
                     if time.monotonic() > deadline:
                         raise
@@ -144,7 +137,7 @@ class Claim:
                 else:
                     return claim
         except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+            raise StorageUnavailableError(lock.file, cause) from cause
 
     def __enter__(self) -> Self:
         return self
@@ -152,11 +145,37 @@ class Claim:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _lock(self, path: Path) -> None:
+
+class GroupClaim(Claim):
+    """One log, claimed for one group."""
+
+    def __init__(self, path: Path, group: str, log: str) -> None:
+        """Hold nothing yet; use `Claim.as_consumer`."""
+        super().__init__()
+        self._path = path
+        self._group = group
+        self._log = log
+        self._file: HeldFile | None = None
+
+    def renew(self) -> None:
+        """Claim it, or claim it again where somebody has deleted the file.
+
+        Raises:
+            GroupLockedError: Another process, or this one, consumes it for that group.
+            StorageUnavailableError: The lock cannot be made or opened.
+        """
         try:
-            self._held.callback(unlock_file, lock_file(path))
+            for directory in (self._path.parent.parent, self._path.parent):
+                directory.mkdir(DIRECTORY_MODE, exist_ok=True)
+            if self._file is None:
+                self._file = HeldFile(self._path)
+                self._held.callback(self._file.release)
+            else:
+                self._file.renew()
+        except StorageLockedError as error:
+            raise GroupLockedError(self._group, self._log, error.pid) from None
         except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+            raise StorageUnavailableError(self._path, cause) from cause
 
 
 def _is_data_directory(root: Path) -> bool:

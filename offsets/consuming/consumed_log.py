@@ -9,7 +9,7 @@ from appendlog import FileSystem, LogFollower
 from appendlog.segments.read_result import ReadResult
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import LogPlace
-from offsets.consuming.claims import Claim
+from offsets.consuming.claims import GroupClaim
 from offsets.consuming.position import Position
 from offsets.errors import GroupOffsetOutOfRangeError
 from offsets.group_checkpoint import GroupCheckpoint, GroupSnapshot
@@ -43,14 +43,14 @@ class ConsumedLog:
         self,
         place: LogPlace,
         group: str,
-        claim: Claim,
+        claim: GroupClaim,
         known: GroupCheckpoint | None,
         start: Position,
         filesystem: FileSystem,
     ) -> None:
         self.place: Final = place
         self.follower: Final = LogFollower(place.directory, filesystem)
-        self._claim = claim
+        self.claim: Final = claim
         # The file `end` may have lost its newest content with the power: what was acked was on the
         # disk, so it is in the log, and its writer gives no other record those offsets.
         self._known_end = 0 if known is None else known.settled_end
@@ -160,7 +160,7 @@ class ConsumedLog:
     def close(self) -> None:
         """Close the files and give the log up to other consumers of the group."""
         self.follower.close()
-        self._claim.release()
+        self.claim.release()
 
     @property
     def _settled_end(self) -> int:

@@ -17,7 +17,7 @@ from appendlog import FileSystem, LogClosedError
 from appendlog.embedding.forks import abandon_in_children
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
-from offsets.consuming.claims import Claim
+from offsets.consuming.claims import Claim, GroupClaim
 from offsets.consuming.consumed_log import ConsumedLog
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
 from offsets.consuming.position import Position, check_position
@@ -247,11 +247,14 @@ class Consumer:
 
         Raises:
             CheckpointFailedError: The disk refused; nothing is lost in memory, try again.
+            GroupLockedError: Somebody has deleted the lock of a log, and another process has it.
             StorageLockedError: Another process is in the middle of a round, and stays there.
             LogClosedError: The consumer is closed.
         """
         self._check()
         changed = [each for each in self._logs.values() if each.group.changed]
+        for each in changed:
+            each.claim.renew()
         if changed:
             self._checkpoints.write([each.snapshot() for each in changed])
         for each in changed:
@@ -380,7 +383,7 @@ class Consumer:
         self._discovery_due_at = time.monotonic() + self._discovery_interval_seconds
 
     def _take_up(self, places: list[LogPlace], start: Position) -> None:
-        claims: list[tuple[LogPlace, Claim]] = []
+        claims: list[tuple[LogPlace, GroupClaim]] = []
         try:
             for place in places:
                 incarnation = place.identity.incarnation

@@ -209,6 +209,18 @@ def test_deleted_lock_files_of_a_program_that_embeds_logs_let_nobody_in(tmp_path
     DirectoryLock.acquire(tmp_path).release()
 
 
+def test_a_deleted_lock_file_of_a_round_lets_no_other_round_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offsets.consuming.claims._ROUND_WAIT_SECONDS", 0)
+    offsets = tmp_path / "offsets"
+    with Claim.for_a_round(offsets):
+        (offsets / "LOCK").unlink()
+        with pytest.raises(StorageLockedError):
+            Claim.for_a_round(offsets)
+    Claim.for_a_round(offsets).release()
+
+
 def test_a_deleted_lock_file_is_made_again(tmp_path: Path) -> None:
     with DirectoryLock.acquire(tmp_path) as lock:
         assert not lock.renew()
