@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.files.open_files import OPEN_FILES, share_of_limit
+from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_limit
 
 OPEN_FILES_MAX: Final = 512
 """Kept open by all logs of the process together, where its limit is large enough."""
@@ -102,9 +102,9 @@ class Descriptors:
     def shed(self) -> int:
         """Close half of the files that nobody uses, those used last longest ago; return how many.
 
-        None while another thread is at work here.
+        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
             return 0
         try:
             unused = [key for key, entry in self._open.items() if not entry.users]

@@ -38,7 +38,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.files.open_files import OPEN_FILES, is_for_want_of_files, share_of_limit
+from appendlog.files.open_files import (
+    OPEN_FILES,
+    SHED_SECONDS_MAX,
+    is_for_want_of_files,
+    share_of_limit,
+)
 
 MAPPINGS_MAX: Final = 128
 """Mapped parts of all logs of the process together, where its limit is large enough."""
@@ -191,9 +196,9 @@ class Mappings:
     def shed(self) -> int:
         """Unmap half of what nobody uses, what was asked for longest ago; return how many parts.
 
-        None while another thread is at work here.
+        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
             return 0
         try:
             self._note_unmapped()

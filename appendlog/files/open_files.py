@@ -24,6 +24,9 @@ ResultT = TypeVar("ResultT")
 OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 """How the operating system says that no more files can be open, in this process or at all."""
 
+SHED_SECONDS_MAX: Final = 0.05
+"""Two threads that work on a cache each, and need a file, wait for each other no longer."""
+
 CACHES_FILES_MAX: Final = 896
 """What all shared caches of the process keep open where its limit is large enough."""
 
@@ -64,7 +67,8 @@ class FilesCache(Protocol):
     def shed(self) -> int:
         """Close about half of what it keeps and nobody uses; return how many those were.
 
-        Called in any thread that needs a file, so it must not wait for a lock.
+        Called in any thread that needs a file, perhaps while it works on another cache: it waits
+        for its own lock no longer than `SHED_SECONDS_MAX`.
         """
 
 

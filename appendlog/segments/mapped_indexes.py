@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.files.open_files import OPEN_FILES, share_of_limit
+from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_limit
 from appendlog.segments.index import IndexTable
 
 MAPPED_INDEXES_MAX: Final = 256
@@ -59,9 +59,9 @@ class MappedIndexes:
     def shed(self) -> int:
         """Let go of half of the tables of files, those used longest ago; return how many.
 
-        None while another thread is at work here.
+        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
         """
-        if not self._lock.acquire(blocking=False):
+        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
             return 0
         try:
             of_files = [key for key, table in self._tables.items() if table.is_of_file]
