@@ -103,12 +103,12 @@ class QueueRules:
         due = deadlines.take_due(now_ms)
         for start, stop in due:
             if stop > end:
-                # Not offered yet, or not even at hand because the disk is behind.
+                # Not offered yet.
                 deadlines.rearm(max(start, end), stop)
             if start < end:
                 for taken in queue.ready.take_range(start, min(stop, end)):
                     queue.drop(taken.start, taken.end, EXPIRED)
-        # What is not at hand would be looked at again and again.
+        # What is not offered yet would be looked at again and again.
         return len(due) == DUE_RUNS_MAX and due[0][0] < end
 
     def _keep_length(self) -> None:
