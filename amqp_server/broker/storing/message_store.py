@@ -218,7 +218,8 @@ class MessageStore:
         if ack_floor >= self._cold.end_offset:
             # Nobody will ask for it again, and it may keep a removed segment on the disk.
             self._cold.clear()
-        if self._unclaimed:
+        # In a durable queue only the flusher makes room.
+        if self._unclaimed and not self._is_durable:
             if self.gating_sequence > self.ring.cursor:
                 # What is settled already passes through the ring from the next turn on.
                 self._owner.store_moved()
