@@ -175,7 +175,7 @@ class Reclaimer:
             if policy.keeps_settled and log.has_settled_segment(floor):
                 end = removal_end(log.segments, floor, policy, now_ns)
                 kept[queue] = kept_settled(log.segments, floor, end, policy)
-        for queue, end in ends_within_total(kept, self._total_bytes).items():
+        for queue, end in ends_within_total(kept, self._total_bytes, now_ns).items():
             if not queue.is_deleted:
                 self._flusher.submit(RemoveSettledRequest(queue.store.log, end))
 

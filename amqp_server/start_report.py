@@ -113,6 +113,7 @@ class QueueReport:
             "foreign_files": [_text(each) for each in found.strangers[:FILES_MAX]],
             "lost_offsets": _lost_offsets(found),
             "lost": [list(each) for each in found.lost[:RANGES_MAX]],
+            "ahead_seconds": round(found.ahead_ns / 1e9, 3),
             "seconds": round(found.seconds, 6),
         }
 

@@ -119,7 +119,7 @@ class Log:
 
     @property
     def last_timestamp_ns(self) -> int:
-        """Return the greatest append time in the log; 0 when it never held a record."""
+        """Return the append time of the last record; 0 when the log never held one."""
         return self._state.writer.last_timestamp_ns
 
     @property
@@ -235,9 +235,10 @@ class Log:
         return state.reads.read_window(offset, state.log_end_offset, max_records, max_bytes)
 
     def first_offset_at(self, timestamp_ns: int) -> int:
-        """Return the offset of the first record appended at or after a time.
+        """Return the lowest offset that was appended at or after a time.
 
-        Nanoseconds since 1970 UTC. `log_end_offset` when there is none. Costs the reading of
+        Nanoseconds since 1970 UTC. `log_end_offset` when there is none. What follows may be from
+        before that time: where a clock was set back, append times step back. Costs the reading of
         one interval of the sparse index.
 
         Raises:

@@ -33,7 +33,7 @@ from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_reader import SegmentReader
-from appendlog.segments.time_search import first_offset_at
+from appendlog.segments.time_search import TimeSearch
 from appendlog.split_reader import BATCH_BYTES, BATCH_RECORDS, Split, SplitReader
 
 SPLIT_BYTES: Final = 16 << 20
@@ -189,21 +189,31 @@ class LogReader:
             yield from self.read_split(split)
 
     def first_offset_at(self, timestamp_ns: int) -> int:
-        """Return the offset of the first record appended at or after a time.
+        """Return the lowest offset that was appended at or after a time.
 
-        Nanoseconds since 1970 UTC. The log end offset when there is none.
+        Nanoseconds since 1970 UTC. The log end offset when there is none. What follows may be
+        from before that time: where a clock was set back, append times step back.
         """
         if not self._segments:
             return self.log_end_offset
-        return self._without_doubts(
-            lambda: first_offset_at(
-                self._segments,
-                timestamp_ns,
-                self.log_end_offset,
-                self._places,
-                self._segment_reader(),
-            )
-        )
+        return self._without_doubts(lambda: self._time_search().first_offset_at(timestamp_ns))
+
+    def end_offset_before(self, timestamp_ns: int) -> int:
+        """Return the offset from which on nothing was appended before a time.
+
+        Nanoseconds since 1970 UTC. The log start offset when nothing was. What precedes it may be
+        from that time or after it; where append times ascend it is `first_offset_at`.
+        """
+        if not self._segments:
+            return self.log_start_offset
+        return self._without_doubts(lambda: self._time_search().end_offset_before(timestamp_ns))
+
+    def segment_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Cut `[start, end)` where segments begin: append times ascend within each piece."""
+        bases = [name.base_offset for name in self._names[1:]]
+        for low, high in zip([start, *bases], [*bases, end], strict=True):
+            if max(low, start) < min(high, end):
+                yield max(low, start), min(high, end)
 
     def _list(self) -> list[SegmentName]:
         """Return the segments that are there now.
@@ -410,6 +420,9 @@ class LogReader:
             known_end,
             self.identity.salt,
         )
+
+    def _time_search(self) -> TimeSearch:
+        return TimeSearch(self._segments, self.log_end_offset, self._places, self._segment_reader())
 
     def _segment_reader(self) -> SegmentReader:
         assert self.identity is not None

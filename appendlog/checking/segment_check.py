@@ -1,7 +1,7 @@
 """One segment against itself: header, every chunk and record, footer, index."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from appendlog.checking.chunk_records import chunk_records, contradiction
@@ -160,8 +160,7 @@ class SegmentCheck:
             said = SegmentName(header.base_offset, header.generation).file_name
             self._add("damaged-header", f"its header says {said}", 0)
         else:
-            summary = segment.summary
-            summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
+            segment.summary.last_timestamp_ns = header.previous_timestamp_ns
         return min(segment.header_bytes, size)
 
     def _has_chunks(self, scan: SegmentScan, size: int) -> bool:
@@ -189,8 +188,10 @@ class SegmentCheck:
         if is_footer:
             facts.footer = decode_footer(found.data[CHUNK_HEADER_BYTES:])
         elif not header.is_control:
-            index.note(found.position, header, summary.last_timestamp_ns)
+            index.note(found.position, header, summary.time_before(header.first_timestamp_ns))
             self._note_records(found)
+            if summary.record_count and header.first_timestamp_ns < summary.last_timestamp_ns:
+                self._note_step_back(found)
         if header.base_offset > expected and not is_footer:
             facts.gaps.append((expected, header.base_offset))
         if facts.footer is None:
@@ -207,6 +208,15 @@ class SegmentCheck:
         if records is not None and header.record_count <= header.last_offset_delta:
             self._facts.gaps += missing_offsets(header.base_offset, records.offsets)
 
+    def _note_step_back(self, found: FoundChunk) -> None:
+        """Complain of times that step back: they may do so where a segment begins, nowhere else."""
+        last_ns, first_ns = self._segment.summary.last_timestamp_ns, found.header.first_timestamp_ns
+        text = (
+            f"its append time {first_ns} is less than {last_ns} before it in the same segment: "
+            "the messages are whole, but searches by time may miss some of them"
+        )
+        self._add("times-step-back", text, found.position)
+
     def _check_footer(self) -> None:
         footer, summary, segment = self._facts.footer, self._segment.summary, self._segment
         segment.is_sealed = footer is not None
@@ -220,14 +230,18 @@ class SegmentCheck:
                 summary,
                 first_offset=summary.first_offset if summary.record_count else footer.end_offset,
                 end_offset=max(summary.end_offset, footer.end_offset),
-                last_timestamp_ns=max(summary.last_timestamp_ns, footer.last_timestamp_ns),
+                last_timestamp_ns=(
+                    max(summary.last_timestamp_ns, footer.last_timestamp_ns)
+                    if summary.record_count
+                    else footer.last_timestamp_ns
+                ),
             )
         has_faults = any(each.path == segment.path for each in self._problems.kept)
         if footer != summary and not has_faults:
             wrong = [
-                f"{name} is {getattr(footer, name)}, found {getattr(summary, name)}"
-                for name in SegmentSummary.__slots__
-                if getattr(footer, name) != getattr(summary, name)
+                f"{each.name} is {getattr(footer, each.name)}, found {getattr(summary, each.name)}"
+                for each in fields(SegmentSummary)
+                if each.compare and getattr(footer, each.name) != getattr(summary, each.name)
             ]
             self._add("footer-wrong", "; ".join(wrong), segment.data_bytes)
 

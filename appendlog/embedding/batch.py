@@ -48,11 +48,11 @@ class Batch:
         self._chunk_bytes = 0
 
     def add(self, message: bytes, timestamp_ns: int) -> None:
-        """Take one message in; times never decrease."""
+        """Take one message in; a chunk begins where times step back."""
         messages = self._messages
         if not messages:
             self._chunk_time_ns = timestamp_ns
-        elif timestamp_ns - self._chunk_time_ns > U32_MAX:
+        elif not 0 <= timestamp_ns - self._chunk_time_ns <= U32_MAX:
             # A record's time has 4.29 seconds of room in its chunk.
             self._close_chunk()
             messages = self._messages
@@ -75,7 +75,7 @@ class Batch:
         """
         if self._chunk_bytes + size_bytes > self._chunk_bytes_max:
             self._close_chunk()
-        if self._messages and timestamp_ns - self._chunk_time_ns > U32_MAX:
+        if self._messages and not 0 <= timestamp_ns - self._chunk_time_ns <= U32_MAX:
             self._close_chunk()
         for start, stop, part_bytes in self._parts(messages, 0, size_bytes):
             self._fill(messages[start:stop], part_bytes, timestamp_ns)

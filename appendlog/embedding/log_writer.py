@@ -14,7 +14,6 @@ threads that sync each append share the syncs.
 """
 
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +31,7 @@ from appendlog.identity import LogIdentity
 from appendlog.log import Log
 from appendlog.log_statistics import LogStatistics, log_statistics
 from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.append_clock import AppendClock
 
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """As long as a server's longest message by default: a server may read this log one day."""
@@ -59,7 +59,7 @@ class LogWriter:
         self._batch_bytes: Final = min(options.batch_bytes, options.sync_bytes or BATCH_BYTES_MAX)
         self._batch = Batch(log.identity.salt, log.log_end_offset, options.chunk_bytes)
         self._make_locks()
-        self._last_ns = log.last_timestamp_ns
+        self._clock: Final = AppendClock(log.directory, log.last_timestamp_ns)
         self._is_closed = False
         self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
         self._unsynced_bytes = self._appended_bytes = 0
@@ -142,7 +142,7 @@ class LogWriter:
             self._check()
             batch = self._batch
             offset = batch.next_offset
-            batch.add(message, self._now_ns())
+            batch.add(message, self._clock.now_ns())
             self._count(size)
         if batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
             self._work(offset + 1)
@@ -175,7 +175,7 @@ class LogWriter:
             self._check()
             batch = self._batch
             base = batch.next_offset
-            batch.extend_payloads(payloads, prefix, size, self._now_ns())
+            batch.extend_payloads(payloads, prefix, size, self._clock.now_ns())
             self._count(size)
         return self._appended(base, len(payloads))
 
@@ -188,7 +188,7 @@ class LogWriter:
             self._check()
             batch = self._batch
             base = batch.next_offset
-            batch.extend(messages, size, self._now_ns())
+            batch.extend(messages, size, self._clock.now_ns())
             self._count(size)
         return self._appended(base, len(messages))
 
@@ -336,14 +336,6 @@ class LogWriter:
             raise LogClosedError(self.log.directory)
         if self.log.failed is not None:
             raise self.log.failed
-
-    def _now_ns(self) -> int:
-        now = time.time_ns()
-        if now < self._last_ns:
-            # The clock was set back; times in a log never decrease.
-            return self._last_ns
-        self._last_ns = now
-        return now
 
     def _count(self, size: int) -> None:
         self._appended_bytes += size

@@ -73,6 +73,8 @@ REMOVED_RANGE: Final = Struct("<QQ")  # start, end
 REMOVED_RANGE_BYTES: Final = 16
 REMOVED_JOINED: Final = 1
 """Flag of a footer: there are records within its removed ranges too."""
+TIMES_STEP_BACK: Final = 2
+"""Flag of a footer: append times step back where this segment begins, or one before it."""
 REMOVED_RANGES_MAX: Final = 4096
 """A footer lists no more ranges: 64 KiB."""
 FOOTER_TRAILER: Final = Struct("<II")  # footer_bytes, magic

@@ -18,6 +18,7 @@ from appendlog.errors import MisplacedSegmentError
 from appendlog.recovery.generations import remove_leftovers
 from appendlog.recovery.own_segments import OwnSegments, Stranger, own_segments
 from appendlog.recovery.segment_recovery import RecoveryContext, SegmentRecovery
+from appendlog.segments.append_clock import ahead_ns
 from appendlog.segments.durable_end import DurableEnd, read_durable_end
 from appendlog.segments.segment import Segment, SegmentName
 
@@ -77,6 +78,7 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     _compare_with_durable_end(recovered, context)
     report.segment_count = len(segments)
     report.record_count = sum(segment.summary.record_count for segment in segments)
+    report.ahead_ns = ahead_ns(context.directory, _last_time_ns(segments))
     report.seconds = time.perf_counter() - started
     return recovered
 
@@ -89,6 +91,13 @@ def _leave_alone(context: RecoveryContext, strangers: Sequence[Stranger]) -> Non
             path = context.directory / stranger.name.file_name
             raise MisplacedSegmentError(path, said.file_name, missing)
         context.report.strangers.append(f"{stranger.name.file_name}: {stranger.reason}")
+
+
+def _last_time_ns(segments: Sequence[Segment]) -> int:
+    """Return the append time of the last record; 0 when there is none."""
+    summaries = (each.summary for each in reversed(segments) if each.summary.record_count)
+    last = next(summaries, None)
+    return 0 if last is None else last.last_timestamp_ns
 
 
 def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext) -> None:

@@ -23,6 +23,8 @@ class RecoveryReport:
             told of them, and nothing is wrong with the log any more.
         strangers: Files with a segment's name that are no segments of this log, each with why. They
             are left alone, and cost nothing but a look at each start.
+        ahead_ns: How far the last append time lies ahead of the clock; 0 where that is at most
+            a minute. The next record begins a segment, with the time of the clock.
         seconds: How long it took.
     """
 
@@ -36,6 +38,7 @@ class RecoveryReport:
     lost: list[tuple[int, int]] = field(default_factory=list)
     noted: list[tuple[int, int]] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
+    ahead_ns: int = 0
     seconds: float = 0.0
 
     @property

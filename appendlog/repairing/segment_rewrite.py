@@ -100,6 +100,8 @@ def rewrite_segment(
             footer = read_footer(filesystem, descriptor, identity.salt, name.base_offset)
             if footer is not None:
                 writer.note_removed(footer[1])
+            # Without the footer nobody knows; that costs time searches, never their answers.
+            writer.steps_back = footer is None or footer[0].steps_back
             size = filesystem.size(descriptor)
             start = min(segment_header_bytes(identity), size)
             for found in walk_segment(scan, start, size, name.base_offset):
@@ -172,6 +174,7 @@ class _Writer:
         self._gaps: list[tuple[int, int]] = []
         self._removed: list[tuple[int, int]] = []
         self._are_joined = False
+        self.steps_back = False
         self._result = RewrittenSegment(name, target)
         created_ns = old.created_ns if old is not None else time.time_ns()
         header = SegmentHeader(identity, base, created_ns, previous_timestamp_ns, name.generation)
@@ -210,6 +213,7 @@ class _Writer:
         self._go_on_at(end_offset)
         removed, are_joined = _bounded(sorted(self._removed))
         are_joined |= self._are_joined
+        self._summary.steps_back = self.steps_back
         self._write(encode_footer(self._summary, self._salt, removed, are_joined=are_joined))
         result = self._result
         result.lost = uncovered(self._gaps, self._explained)

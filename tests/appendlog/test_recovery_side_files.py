@@ -128,7 +128,7 @@ def test_a_body_that_holds_an_old_piece_of_the_log_is_not_taken_for_it(tmp_path:
     from appendlog.layout.message import encode_message
 
     stored = encode_message(1, b"", b"q", b"\0\0", body)
-    log.append([encode_chunk([stored], 9, None, 1, None, SALT)], 10, sync=True)
+    log.append([encode_chunk([stored], 9, None, 1_009, None, SALT)], 10, sync=True)
     log.append([chunk(10, 12)], 12, sync=True)
     log.close()
     flip(segment, segment.stat().st_size - len(chunk(10, 12)) - 10)
