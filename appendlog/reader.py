@@ -188,15 +188,31 @@ class LogReader:
         for split in self.plan_splits(start, end):
             yield from self.read_split(split)
 
-    def first_offset_at(self, timestamp_ns: int) -> int:
+    def first_offset_at(self, timestamp_ns: int, within: tuple[int, int] | None = None) -> int:
         """Return the lowest offset that was appended at or after a time.
 
-        Nanoseconds since 1970 UTC. The log end offset when there is none. What follows may be
-        from before that time: where a clock was set back, append times step back.
+        What follows may be from before it: where a clock was set back, append times step back.
+
+        Args:
+            timestamp_ns: Nanoseconds since 1970 UTC.
+            within: A piece of `segment_ranges`, to look at its segment alone; by default all.
+
+        Returns:
+            The log end offset, or the end of the piece, when there is none.
         """
         if not self._segments:
             return self.log_end_offset
-        return self._without_doubts(lambda: self._time_search().first_offset_at(timestamp_ns))
+
+        def search() -> int:
+            segments, start, end = self._segments, 0, self.log_end_offset
+            if within is not None:
+                start, end = within
+                at = bisect_right(self._names, start, key=lambda name: name.base_offset) - 1
+                segments = [segments[at]]
+            found = self._time_search(segments, end).first_offset_at(timestamp_ns)
+            return min(max(found, start), end)
+
+        return self._without_doubts(search)
 
     def end_offset_before(self, timestamp_ns: int) -> int:
         """Return the offset from which on nothing was appended before a time.
@@ -206,7 +222,11 @@ class LogReader:
         """
         if not self._segments:
             return self.log_start_offset
-        return self._without_doubts(lambda: self._time_search().end_offset_before(timestamp_ns))
+        return self._without_doubts(
+            lambda: self._time_search(self._segments, self.log_end_offset).end_offset_before(
+                timestamp_ns
+            )
+        )
 
     def segment_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Cut `[start, end)` where segments begin: append times ascend within each piece."""
@@ -421,8 +441,8 @@ class LogReader:
             self.identity.salt,
         )
 
-    def _time_search(self) -> TimeSearch:
-        return TimeSearch(self._segments, self.log_end_offset, self._places, self._segment_reader())
+    def _time_search(self, segments: Sequence[Segment], end: int) -> TimeSearch:
+        return TimeSearch(segments, end, self._places, self._segment_reader())
 
     def _segment_reader(self) -> SegmentReader:
         assert self.identity is not None
