@@ -83,7 +83,7 @@ class Reclaimer:
             share: Of the loop.
         """
         now_ns = time.time_ns()
-        kept_from = await self._kept_from(now_ns)
+        kept_from = await self._kept_from()
         settled = {**self._held_back, **settled}
         queues = dict.fromkeys([*moved, *self._held_back, *self._next_unswept()])
         self._held_back = {}
@@ -99,9 +99,9 @@ class Reclaimer:
             await self._keep_within_total(now_ns, kept_from, share)
         await self._compactor.run_round()
 
-    async def _kept_from(self, now_ns: int) -> dict[Queue, int]:
+    async def _kept_from(self) -> dict[Queue, int]:
         """Return from which offset on a queue's segments stay as they are, whatever is settled."""
-        leased = await asyncio.to_thread(self._leases.low_offsets, now_ns)
+        leased = await asyncio.to_thread(self._leases.low_offsets)
         kept = dict(self._committer.kept_from())
         if leased:
             for queue in self._broker.queues():

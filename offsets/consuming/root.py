@@ -197,7 +197,7 @@ class LogRoot:
             total = self.options.retain_total_bytes
             wanted = removal_ends(logs, policy, total, now_ns, ignores_groups=True)
             ends = removal_ends(logs, policy, total, now_ns, ignores_groups=force)
-            leased = self._leases.low_offsets(now_ns)
+            leased = self._leases.low_offsets()
             done = {}
             for name, log in logs.items():
                 held = held_back(name, log, ends[name], wanted[name])
