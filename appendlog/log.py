@@ -16,6 +16,7 @@ from appendlog.options import Compression, LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.reclaim.removal import remove_directory
 from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.append_clock import is_ahead
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import IndexStatistics
@@ -319,7 +320,10 @@ class Log:
             return False
         if not last.is_sealed and state.writer.is_old(last, now_ns):
             return True
-        is_kept = keep_since_ns is not None and last.summary.last_timestamp_ns >= keep_since_ns
+        last_ns = last.summary.last_timestamp_ns
+        is_kept = keep_since_ns is not None and last_ns >= keep_since_ns
+        # Or it would be kept for as long as the clock was wrong: sealed, its age is known.
+        is_kept = is_kept and not is_ahead(last_ns, now_ns)
         emptied_bytes = min(EMPTIED_BYTES, state.options.segment_bytes)
         return last.end_offset <= floor and last.size_bytes >= emptied_bytes and not is_kept
 

@@ -142,7 +142,7 @@ def _told(queue: dict[str, Any]) -> str:
         ranges = ", ".join(f"[{start}, {end})" for start, end in queue["lost"][:RANGES_SHOWN])
         more = ", ..." if len(queue["lost"]) > RANGES_SHOWN else ""
         told.append(f"lost {queue['lost_offsets']} offsets: {ranges}{more}")
-    if queue["ahead_seconds"]:
+    if queue.get("ahead_seconds"):  # reports of older versions have none
         told.append(f"last append time {queue['ahead_seconds']:.0f} s ahead of the clock")
     return f": {'; '.join(told)}" if told else ""
 

@@ -237,9 +237,10 @@ class SegmentRecovery:
         segment.is_sealed = False
         if chunk.is_control:
             payload = scan.payload(position, chunk)
-            if decode_footer(payload) is not None:
+            if (footer := decode_footer(payload)) is not None:
                 segment.is_sealed = True
                 segment.data_bytes = position
+                segment.summary.steps_back = footer.steps_back
             elif len(payload) == ADVANCE_BYTES:
                 control, _, reason, start = ADVANCE.unpack(payload)
                 if control == CONTROL_ADVANCE and reason == ADVANCE_LOST:

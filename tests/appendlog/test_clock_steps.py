@@ -200,8 +200,11 @@ def stepping_log(directory: Path, chance: random.Random) -> Log:
     return log
 
 
+KINDS = ["as written", "opened again", "compacted", "cut", "sealed"]
+
+
 @settings(max_examples=max(settings().max_examples // 4, 20))
-@given(st.integers(0, 1 << 32), st.sampled_from(["as written", "opened again", "compacted", "cut"]))
+@given(st.integers(0, 1 << 32), st.sampled_from(KINDS))
 def test_both_places_of_a_moment_are_those_that_a_scan_finds(
     tmp_path_factory: pytest.TempPathFactory, seed: int, kind: str
 ) -> None:
@@ -215,6 +218,15 @@ def test_both_places_of_a_moment_are_those_that_a_scan_finds(
     elif kind == "compacted":
         settlement = random_settlement(chance, log.log_end_offset)
         compact_all(log, settlement.ack_floor, settlement.ranges())
+    elif kind == "sealed":
+        # A crash before the next segment had its header: the last one is sealed.
+        log.roll()
+        log.close()
+        if log.segments[-1].base_offset:
+            log.segments[-1].path.unlink()
+        (directory / "end").unlink()
+        log, _ = open_log(directory)
+        append_at(log, 2_000)
     elif kind == "cut":
         log.remove_settled(chance.randrange(log.log_end_offset + 1))
     times = {offset: time_ns for offset, (time_ns, _) in records(log).items()}
@@ -356,3 +368,17 @@ def test_an_idle_segment_ahead_of_the_clock_is_sealed_if_segments_have_an_age(
     ageless = aged_log(tmp_path / "ageless", 0)
     append_at(ageless, NOW_NS + YEAR_NS)
     assert not ageless.is_roll_due(NOW_NS, 0)
+
+
+def test_an_emptied_segment_ahead_of_the_clock_is_sealed_though_it_is_kept_for_its_age(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path, segment_bytes=200)
+    append_at(log, NOW_NS + YEAR_NS, NOW_NS + YEAR_NS + 1)
+    keep_since_ns = NOW_NS - SECOND_NS
+    assert log.is_roll_due(NOW_NS, 2, keep_since_ns)
+    assert not log.is_roll_due(NOW_NS + YEAR_NS, 2, keep_since_ns)
+    log.roll()
+    keeps = RetentionPolicy(retain_for_ns=SECOND_NS)
+    assert removal_end(log.segments, 2, keeps, NOW_NS) == 0
+    assert removal_end(log.segments, 2, keeps, NOW_NS + SECOND_NS + 1) == 2
