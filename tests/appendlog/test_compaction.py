@@ -73,7 +73,7 @@ def a_random_log(directory: Path, seed: random.Random) -> tuple[Log, dict[int, b
     )
     OPENED.append(options.descriptors)
     log, _ = Log.open(directory, IDENTITY, options)
-    offset, now_ns, steps = seed.choice([0, 7]), 1_000, seed.random() < 0.5
+    offset, now_ns, steps = seed.choice([0, 7]), 1_000, seed.random() < 0.3
     owners: dict[int, bytes] = {}
     for number in range(seed.randint(20, 60)):
         count = seed.randint(1, 12)
