@@ -243,6 +243,39 @@ def test_both_places_of_a_moment_are_those_that_a_scan_finds(
             assert last is None or last < behind
 
 
+@pytest.mark.parametrize("is_rewritten", [False, True])
+def test_a_compacted_segment_still_says_that_times_step_back(
+    tmp_path: Path, is_rewritten: bool
+) -> None:
+    log, _ = open_log(tmp_path)
+    for times_ns in ((1_000, 1_001), (5, 6), (6, 7)):
+        append_at(log, *times_ns)
+        log.roll()
+    append_at(log, 8)
+    if is_rewritten:
+        for segment in log.segments[:-1]:
+            log.reclaim.compact(segment, [(segment.base_offset, segment.base_offset + 1)], 1 << 20)
+        assert [segment.name.generation for segment in log.segments] == [1, 1, 1, 0]
+    with LogReader(tmp_path) as reader:
+        for find in (log.first_offset_at, reader.first_offset_at):
+            assert find(900) == 0
+            assert find(6) == 0
+            assert find(2_000) == 7
+    log.close()
+    assert kinds(tmp_path) == []
+
+
+def test_a_segment_of_which_nothing_is_left_is_as_it_should_be(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path)
+    append_at(log, 1_000, 5, 6, 3, 4)
+    log.roll()
+    for segment in log.segments[1:-1]:
+        log.reclaim.compact(segment, [], 1 << 20)
+    assert [each.last_timestamp_ns for each in log.summaries()] == [1_000, 6, 4, 4]
+    log.close()
+    assert kinds(tmp_path) == []
+
+
 def test_each_piece_of_a_log_has_times_that_ascend(tmp_path: Path) -> None:
     log, _ = open_log(tmp_path)
     append_at(log, 100, 101, 102, 50, 51, 200, 201, 20, 21, 300)

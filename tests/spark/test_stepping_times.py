@@ -8,6 +8,9 @@ import pytest
 from pyspark.sql.datasource import GreaterThanOrEqual, LessThan
 
 from appendlog.reader import LogReader
+from appendlog.spark.exporting.committing.files_destination import FilesDestination
+from appendlog.spark.exporting.export_plan import ExportRequest, plan_queue
+from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.time_partitions import FolderRange, PartitionBy, cut_by_time
 from appendlog.spark.planning.bounds import EARLIEST, LATEST, Bound, IfNoneLater, resolve_range
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
@@ -68,6 +71,15 @@ def test_a_range_between_two_times_has_all_that_was_appended_between_them(
     assert resolved(reader, EARLIEST, at(NOON)) == (0, 70)
     assert resolved(reader, at(NOON + HOUR), at(NOON + 2 * HOUR)) == (20, 80)
     assert resolved(reader, at(NOON + YEAR), at(NOON + 2 * YEAR)) == (20, 80)
+
+
+def test_an_export_up_to_a_time_has_all_that_was_appended_before_it(stored: StoredQueue) -> None:
+    since, until = (Bound.at_time(ns(moment)) for moment in (NOON - HOUR, NOON))
+    wanted = ExportRequest(since=since, until=until)
+    destination = FilesDestination(LocalStore(stored.storage_path / "out"), stored.location)
+    found = plan_queue(stored.storage_path, stored.location, destination, wanted)
+    splits = [split for piece in found.pieces for split in piece.splits]
+    assert (splits[0].start_offset, splits[-1].end_offset) == (0, 70)
 
 
 @pytest.mark.parametrize(
