@@ -103,6 +103,8 @@ class Checkpointer:
         """
         for queue in self._broker.queues():
             queue.is_checkpointed = queue.incarnation in incarnations
+            # The start's own round has named all that were other ones.
+            queue.checkpointed_recovery_point = queue.store.recovery_point
             self._moved.add(queue)
 
     async def run(self) -> None:
@@ -189,7 +191,7 @@ class Checkpointer:
                     continue
                 queue.store.request_sync()
                 # The last word names every queue: it also tells what was delivered.
-                if queue.is_journaled and (queue.is_checkpoint_due or is_last):
+                if queue.is_journaled and (_is_due(queue) or is_last):
                     dirty.append((queue, checkpoint_of(queue, is_last=is_last)))
                     self._note_taken(queue)
                 elif queue.is_journaled:
@@ -218,6 +220,7 @@ class Checkpointer:
         del self._broker.removed_incarnations[: len(removed)]
         for queue, state in dirty:
             queue.checkpointed_floor = state.settled.ack_floor
+            queue.checkpointed_recovery_point = state.recovery_point
             await share.breathe()
         await self._committer.end_round(committed)
         known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
@@ -232,6 +235,16 @@ class Checkpointer:
         queue.is_checkpoint_due = not (queue.is_durable or queue.store.is_failed)
         if queue.is_checkpoint_due:
             self._moved.add(queue)
+
+
+def _is_due(queue: Queue) -> bool:
+    """Tell whether a round has something to say of a queue.
+
+    Of one in which nothing was settled too, once more of it is on the disk: a log that vanishes
+    would be missed by nobody otherwise.
+    """
+    moved_on = queue.store.recovery_point != queue.checkpointed_recovery_point
+    return queue.is_checkpoint_due or moved_on
 
 
 def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
@@ -252,6 +265,7 @@ def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
         settled,
         queue.delivered_watermark,
         redeliveries,
+        durable_end,
     )
 
 

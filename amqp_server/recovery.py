@@ -33,6 +33,7 @@ from appendlog import LogError
 from metadata.errors import MetadataError
 from metadata.names import encode_name
 from metadata.paths import document_path
+from offsets import known_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.storage import OpenedLog
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.group_recovery import RecoveredGroups
     from amqp_server.redo import QueueRedo
     from appendlog import FileSystem, RecoveryReport
     from metadata.document import Document
@@ -58,6 +60,8 @@ FILES_LOGGED_MAX: Final = 20
 
 WORKERS = 4
 """Logs that are opened at a time."""
+GROUPS_TOLD_MAX = 10
+"""Groups of one stream that the server's log names when the stream has lost what they had."""
 
 
 @dataclass(slots=True)
@@ -66,6 +70,7 @@ class Recovered:
 
     Attributes:
         queues: Queues that work again.
+        lossy: Incarnations of those whose logs are damaged, or have lost something.
         ready: Messages ready in them.
         damaged: Queues and exchanges that could not be brought back; their files are left alone.
         malformed: Of these, the exchanges and bindings whose definitions hold wrong values.
@@ -73,6 +78,7 @@ class Recovered:
     """
 
     queues: int = 0
+    lossy: set[UUID] = field(default_factory=set)
     ready: int = 0
     damaged: list[str] = field(default_factory=list)
     malformed: list[MalformedDefinition] = field(default_factory=list)
@@ -84,6 +90,7 @@ async def recover(
     report: LoadReport,
     checkpoints: Mapping[UUID, QueueCheckpoint],
     redo: Mapping[UUID, QueueRedo],
+    groups: RecoveredGroups,
     *,
     was_clean: bool,
 ) -> Recovered:
@@ -94,6 +101,7 @@ async def recover(
         report: The metadata documents; what belongs to no virtual host is taken out of it.
         checkpoints: The last settlement known of each queue.
         redo: What each queue has to do of committed transactions; done when this returns.
+        groups: The last state known of each consumer group.
         was_clean: Whether the server stopped cleanly; if not, every recovered message is
             marked redelivered, for nobody knows which were delivered.
     """
@@ -114,7 +122,7 @@ async def recover(
             vhost.damaged.exchanges[encode_name(document.name)] = reason
     delayed = [each for each in by_kind[EXCHANGES] if has_delay_queue(each, broker.vhosts)]
     await _recover_queues(
-        broker, delayed + by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
+        broker, delayed + by_kind[QUEUES], checkpoints, redo, groups, recovered, was_clean=was_clean
     )
     _note_unreadable(broker, report)
     for vhost in broker.vhosts.values():
@@ -223,11 +231,13 @@ async def _recover_queues(
     documents: list[Document],
     checkpoints: Mapping[UUID, QueueCheckpoint],
     redo: Mapping[UUID, QueueRedo],
+    groups: RecoveredGroups,
     recovered: Recovered,
     *,
     was_clean: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
+    ends = known_ends([*checkpoints.values(), *groups.checkpoints()])
     with ThreadPoolExecutor(WORKERS, "recovery") as workers:
         pending: list[tuple[Document, QueueDefinition, asyncio.Future[_Opened]]] = []
         for document in documents:
@@ -243,6 +253,7 @@ async def _recover_queues(
                 definition,
                 checkpoints.get(definition.incarnation),
                 redo.get(definition.incarnation),
+                ends.get(definition.incarnation, 0),
                 was_clean=was_clean,
             )
             pending.append((document, definition, loop.run_in_executor(workers, open_it)))
@@ -256,7 +267,10 @@ async def _recover_queues(
                     "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error
                 )
                 continue
-            _log_report(document, report)
+            ahead = groups.ahead_of(definition.incarnation, report.end_offset)
+            _log_report(document, report, ahead)
+            if report.is_damaged:
+                recovered.lossy.add(definition.incarnation)
             queue = _add_queue(broker, document, definition, opened)
             recovered.queues += 1
             recovered.ready += queue.ready_count
@@ -267,6 +281,7 @@ async def _recover_queues(
                     definition.is_delay_queue,
                     report,
                     queue.ready_count,
+                    ahead,
                 )
             )
 
@@ -305,7 +320,15 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reas
         vhost.damaged.queues[encode_name(document.name)] = reason
 
 
-def _log_report(document: Document, report: RecoveryReport) -> None:
+def _log_report(
+    document: Document, report: RecoveryReport, groups_ahead: list[tuple[str, int]]
+) -> None:
+    for group, settled_end in groups_ahead[:GROUPS_TOLD_MAX]:
+        logger.error(
+            "group ahead of its log vhost=%s queue=%s group=%s settled_end=%d log_end=%d groups=%d",
+            *(document.vhost, document.name, group, settled_end, report.end_offset),
+            len(groups_ahead),
+        )
     if report.is_clean:
         return
     logger.warning(

@@ -265,7 +265,9 @@ class Server:
         transactions = self.journal.recovery.transactions
         redo = redo_by_queue(transactions)
         groups = RecoveredGroups(self._checkpoints.take_groups(), was_clean=was_clean)
-        recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
+        recovered = await recover(
+            self.broker, report, checkpoints, redo, groups, was_clean=was_clean
+        )
         knows_all = not report.unreadable and not recovered.damaged
         queues = groups.restore(self.broker.queues())
         known = {queue.incarnation for queue in queues}
@@ -273,7 +275,8 @@ class Server:
         removed = await asyncio.to_thread(
             remove_unknown_logs, logs, names, self._filesystem, may_remove=knows_all
         )
-        first = first_round(queues, checkpoints, groups, redo, knows_all=knows_all)
+        changed = {*redo, *recovered.lossy}
+        first = first_round(queues, checkpoints, groups, changed, knows_all=knows_all)
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         await self._revoke_clean_stop(first, left)
         start_report.note_queues(
@@ -283,7 +286,8 @@ class Server:
             removed_logs=removed,
             seconds=time.perf_counter() - started,
         )
-        self.checkpointer.take_over({*checkpoints, *redo, *groups.incarnations})
+        written = {state.incarnation for state in first.states}
+        self.checkpointer.take_over({*checkpoints, *written, *redo, *groups.incarnations})
         return start_report
 
     async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:

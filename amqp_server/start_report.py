@@ -29,6 +29,7 @@ VERSION: Final = 1
 """Of the JSON object."""
 QUEUES_MAX: Final = 1000
 RANGES_MAX: Final = 20
+GROUPS_MAX: Final = 20
 FILES_MAX: Final = 100
 
 
@@ -69,6 +70,8 @@ class QueueReport:
         is_delay_queue: Whether it is such a hidden queue.
         recovery: What opening its log found; None when that failed.
         ready: Messages ready in it.
+        groups_ahead: Consumer groups that are done with what its log has lost, by name: each
+            with the end of that, exclusive.
         error: Why it could not be opened; empty when it could.
     """
 
@@ -77,6 +80,7 @@ class QueueReport:
     is_delay_queue: bool = False
     recovery: RecoveryReport | None = None
     ready: int = 0
+    groups_ahead: list[tuple[str, int]] = field(default_factory=list)
     error: str = ""
 
     @property
@@ -113,6 +117,10 @@ class QueueReport:
             "foreign_files": [_text(each) for each in found.strangers[:FILES_MAX]],
             "lost_offsets": _lost_offsets(found),
             "lost": [list(each) for each in found.lost[:RANGES_MAX]],
+            "groups_ahead": [
+                {"group": _text(name), "settled_end": end}
+                for name, end in self.groups_ahead[:GROUPS_MAX]
+            ],
             "ahead_seconds": round(found.ahead_ns / 1e9, 3),
             "seconds": round(found.seconds, 6),
         }

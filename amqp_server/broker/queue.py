@@ -93,6 +93,7 @@ class Queue:
         self.is_stream = self.settings.type is QueueType.STREAM
         self.consumers = rotation_for(self.settings)
         self.checkpointed_floor = opened.ack_floor
+        self.checkpointed_recovery_point = 0
         self.is_deleted = self.is_checkpoint_due = self.is_checkpointed = False
         self.held_publishers = HeldPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()

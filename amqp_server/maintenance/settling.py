@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from offsets import QueueCheckpoint, Settlement
@@ -39,15 +40,8 @@ def settle_in_checkpoint(
         settlement = Settlement(state.ack_floor, state.acked_ranges)
         for start, end in gone:
             settlement.settle(start, end)
-        settled.append(
-            QueueCheckpoint(
-                incarnation,
-                settlement.ack_floor,
-                settlement.ranges(),
-                state.delivered_watermark,
-                state.redeliveries,
-            )
-        )
+        floor, acked_ranges = settlement.ack_floor, settlement.ranges()
+        settled.append(replace(state, ack_floor=floor, acked_ranges=acked_ranges))
     try:
         store.write_round(settled, clean=was_clean)
     finally:

@@ -33,7 +33,8 @@ class RecoveredLog:
         lost_end_offset: Where the log must go on; more than `end_offset` when the durable
             end says that records behind it were once on the disk.
         durable_end: Last valid slot of the `end` file, or None.
-        is_durable: The `end` file already covers every byte that was found.
+        is_durable: The `end` file already covers every byte that was found, and nothing behind it
+            is missing.
         strangers: Names in the directory that no segment of the log can have.
     """
 
@@ -74,7 +75,7 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     for before, after in pairwise(segments):
         # Retention removes files below the floor, and a power cut keeps any of them.
         report.add_lost(max(before.end_offset, context.settled_floor), after.base_offset)
-    recovered.end_offset = segments[-1].end_offset if segments else 0
+    recovered.end_offset = report.end_offset = segments[-1].end_offset if segments else 0
     _compare_with_durable_end(recovered, context)
     report.segment_count = len(segments)
     report.record_count = sum(segment.summary.record_count for segment in segments)
@@ -107,8 +108,12 @@ def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext)
     if once_end > recovered.end_offset:
         context.report.add_lost(max(recovered.end_offset, context.settled_floor), once_end)
         context.report.damaged_chunks = max(context.report.damaged_chunks, 1)
+        # A note of it is to be written, though `end` and the segments may agree: both can be of
+        # an earlier time.
+        recovered.is_durable = False
+        return
     if durable is None:
-        recovered.is_durable = not recovered.segments and not once_end
+        recovered.is_durable = not recovered.segments
         return
     last = recovered.segments[-1] if recovered.segments else None
     recovered.is_durable = last is not None and (

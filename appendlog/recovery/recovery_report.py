@@ -13,6 +13,7 @@ class RecoveryReport:
         segment_count: Segments found.
         scanned_bytes: Bytes read chunk by chunk; footers are not counted.
         record_count: Records in the log.
+        end_offset: Where its files end, exclusive. Behind it the log goes on over what was lost.
         cut_bytes: Bytes of torn tails, moved to `.torn` files.
         damaged_chunks: Damaged places; each may have held more than one chunk.
         damaged_bytes: Bytes of them, copied to `.damaged` files.
@@ -32,6 +33,7 @@ class RecoveryReport:
     segment_count: int = 0
     scanned_bytes: int = 0
     record_count: int = 0
+    end_offset: int = 0
     cut_bytes: int = 0
     damaged_chunks: int = 0
     damaged_bytes: int = 0

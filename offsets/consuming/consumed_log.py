@@ -53,7 +53,7 @@ class ConsumedLog:
         self.claim: Final = claim
         # The file `end` may have lost its newest content with the power: what was acked was on the
         # disk, so it is in the log, and its writer gives no other record those offsets.
-        self._known_end = 0 if known is None else known.settled_end
+        self._known_end = 0 if known is None else known.known_end
         self.group = GroupOffsets(group) if known is None else known.offsets(self._settled_end)
         if self.group.start is None:
             self.group.start_at(start.find(self.follower), time.time_ns())

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from offsets.consuming.root_statistics import RootLogStatistics, root_log_statis
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError
 from offsets.group_checkpoint import GroupCheckpoint
+from offsets.known_ends import known_ends
 
 
 class LogRoot:
@@ -65,6 +66,7 @@ class LogRoot:
         self.options: Final = options
         self._claim = claim
         self._catalog = catalog
+        # They stay true for a log until it is opened, since nobody else appends to it.
         self._known_ends = known_ends
         self._leases = Leases(path, filesystem)
         self._filesystem = filesystem
@@ -108,12 +110,12 @@ class LogRoot:
         filesystem = filesystem or FileSystem()
         claim = Claim.as_writer(root)
         try:
-            known_ends = _known_ends(SharedCheckpoints(root, filesystem).load().values())
+            known = known_ends(SharedCheckpoints(root, filesystem).load().values())
         except BaseException:
             claim.release()
             raise
         catalog = LogCatalog(root, vhost, filesystem)
-        return cls(root, options or EmbeddedOptions(), claim, catalog, known_ends, filesystem)
+        return cls(root, options or EmbeddedOptions(), claim, catalog, known, filesystem)
 
     def log(self, name: str) -> LogWriter:
         """Return the writer of a log; it is made, and recovered, when it is first asked for.
@@ -329,15 +331,3 @@ class LogRoot:
 
     def _sync_due(self) -> None:
         sync_all(self._open_writers())
-
-
-def _known_ends(groups: Iterable[GroupCheckpoint]) -> dict[UUID, int]:
-    """Return for each log the end of what a group is done with: that was on the disk.
-
-    It stays true for a log until it is opened, since nobody else appends to it. Offsets below it
-    are never given out again: the groups would take new records for those that they have had.
-    """
-    ends: dict[UUID, int] = {}
-    for group in groups:
-        ends[group.incarnation] = max(ends.get(group.incarnation, 0), group.settled_end)
-    return ends
