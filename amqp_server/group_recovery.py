@@ -42,8 +42,8 @@ class RecoveredGroups:
         """Streams that have groups, those too that are not there."""
         return self._by_queue.keys()
 
-    def checkpoints(self) -> Iterator[GroupCheckpoint]:
-        """Yield what was read of every group."""
+    def __iter__(self) -> Iterator[GroupCheckpoint]:
+        """Iterate over what was read of every group."""
         for states in self._by_queue.values():
             yield from states
 

@@ -237,7 +237,7 @@ async def _recover_queues(
     was_clean: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
-    ends = known_ends([*checkpoints.values(), *groups.checkpoints()])
+    ends = known_ends([*checkpoints.values(), *groups])
     with ThreadPoolExecutor(WORKERS, "recovery") as workers:
         pending: list[tuple[Document, QueueDefinition, asyncio.Future[_Opened]]] = []
         for document in documents:

@@ -17,8 +17,10 @@ from amqp_server import __version__
 from amqp_server.lost_checkpoint import tell_of_lost_checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from amqp_server.missing_parts import MissingPart
     from appendlog import RecoveryReport
     from metadata.loading import LoadReport
     from offsets import CheckpointRecovery, RedoRecovery
@@ -144,6 +146,7 @@ class StartReport:
         removed_logs: Log directories of unknown queues that were removed.
         seconds: How long it took.
         is_dry_run: Nothing was changed.
+        given_up: Parts of the directory that were missing, and that an operator has given up.
     """
 
     was_clean: bool = True
@@ -159,6 +162,7 @@ class StartReport:
     removed_logs: int = 0
     seconds: float = 0.0
     is_dry_run: bool = False
+    given_up: Sequence[MissingPart] = ()
 
     def note_files(
         self,
@@ -223,7 +227,7 @@ class StartReport:
             return Outcome.UNOPENED
         checkpoint = self.checkpoint
         damaged_files = self.redo_damaged + (checkpoint.damaged_files if checkpoint else [])
-        if Outcome.DAMAGED in found or damaged_files:
+        if Outcome.DAMAGED in found or damaged_files or self.given_up:
             return Outcome.DAMAGED
         torn_bytes = self.redo_torn_bytes + (checkpoint.torn_bytes if checkpoint else 0)
         return Outcome.TORN if Outcome.TORN in found or torn_bytes else Outcome.CLEAN
@@ -269,6 +273,10 @@ class StartReport:
             "checkpoint": self._checkpoint_json(),
             "redo": self._redo_json(),
             "removed_logs": self.removed_logs,
+            "given_up": [
+                {"part": each.part.value, "path": _text(str(each.path)), "text": _text(each.text)}
+                for each in self.given_up
+            ],
             "queues": [queue.as_json() for queue in queues[:QUEUES_MAX]],
             "queues_left_out": max(len(queues) - QUEUES_MAX, 0),
         }

@@ -16,6 +16,7 @@ from amqp_server.maintenance.quarantine import Quarantine
 from amqp_server.maintenance.repair_plan import Remedy, Step, plan_repair
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queues
+from amqp_server.missing_parts import Part
 from amqp_server.offline_recovery import recover_directory
 from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.maintenance.directory_check import QueueCheck
+    from amqp_server.start_report import StartReport
 
 ROUNDS_MAX: Final = 3
 """How often all of it is done: a recovery may bring to light what was hidden before."""
@@ -45,7 +47,10 @@ class Repair:
     Attributes:
         done: Steps, in order.
         left: What could not be mended.
-        lost: Offsets `[start, end)` that were given up, by queue.
+        lost: Offsets `[start, end)` that were given up, by queue: with what was taken out, or
+            because the recovery at the end missed them.
+        dropped: Parts of which something was set aside: where that leaves nothing of one, it is
+            given up.
         quarantine: Where the copies are, one directory for each round; empty when nothing was
             taken out.
         check: What the directory is like now.
@@ -54,6 +59,7 @@ class Repair:
     done: list[Step] = field(default_factory=list)
     left: list[Step] = field(default_factory=list)
     lost: list[tuple[StoredQueue, int, int]] = field(default_factory=list)
+    dropped: set[Part] = field(default_factory=set)
     quarantine: list[Path] = field(default_factory=list)
     check: DirectoryCheck | None = None
 
@@ -114,9 +120,27 @@ def repair_directory(
 def _recover(storage_path: Path, say: Callable[[str], None]) -> None:
     say("recover as a start does")
     try:
-        recover_directory(storage_path, is_dry_run=False)
+        report = recover_directory(storage_path, is_dry_run=False, accepted=repair.dropped)
     except StartupError as error:
         say(f"not recovered: {error.message}")
+    else:
+        repair.lost += _newly_lost(storage_path, report)
+
+
+def _newly_lost(storage_path: Path, report: StartReport) -> list[tuple[StoredQueue, int, int]]:
+    """Return what a recovery has missed, and noted in the logs: no later start tells it as new."""
+    queues = {
+        (queue.vhost, queue.name, queue.is_delay_queue): queue
+        for queue in load_stored_queues(storage_path).queues
+    }
+    lost: list[tuple[StoredQueue, int, int]] = []
+    for found in report.queues:
+        queue = queues.get((found.vhost, found.name, found.is_delay_queue))
+        if queue is None or found.recovery is None:
+            continue
+        noted = set(found.recovery.noted)
+        lost += [(queue, *each) for each in found.recovery.lost if each not in noted]
+    return lost
 
 
 class _Mending:
@@ -180,6 +204,7 @@ class _Mending:
         elif step.path.suffix == ".json":
             self._drop_definition(step.path)
         elif step.path.name == "offsets":
+            self._repair.dropped.add(Part.CHECKPOINTS)
             for path in sorted(step.path.glob("checkpoint-*.log")):
                 self._quarantine.take(path)
         else:
@@ -246,6 +271,7 @@ class _Mending:
 
     def _drop_definition(self, path: Path) -> None:
         """Set a definition aside, with the logs that a start would remove with it."""
+        self._repair.dropped.add(Part.DEFINITIONS)
         logs = self._storage_path / "logs" / path.parent.name / path.stem
         if path.parent.parent.name == "queues" and self._filesystem.exists(logs):
             self._quarantine.take(logs)

@@ -63,6 +63,7 @@ _OF_QUEUES: Final = {
     "index-wrong": Remedy.REBUILD_INDEX,
     "torn-tail": Remedy.RECOVER,
     "log-too-short": Remedy.RECOVER,
+    "end-missing": Remedy.RECOVER,
     "checkpoint-leads": Remedy.RECOVER,
     "segments-missing": Remedy.RECOVER,
     "old-generation": Remedy.SET_ASIDE,

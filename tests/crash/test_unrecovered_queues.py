@@ -15,6 +15,7 @@ from amqp_server.server import Server
 from appendlog.files.filesystem import FILE_MODE, FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
+from tests.data_directories import log_of
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
@@ -230,7 +231,7 @@ def test_a_log_that_is_gone_is_reported_and_its_offsets_are_not_used_again(tmp_p
         client.expect_confirmed()
         for _ in range(6):
             assert client.get("q") is not None
-    shutil.rmtree(tmp_path / "logs")
+    shutil.rmtree(log_of(tmp_path, "q"))
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
         assert client.ready_count("q") == 0
