@@ -3,11 +3,14 @@
 The order makes it one moment, as far as anybody can tell:
 
 1. the redo journal is opened, so that no commit from now on can slip away,
-2. checkpoints before logs: what they call settled is in the logs then (invariant I4),
+2. checkpoints before logs: what they call settled is in the logs then (invariant I4), and what they
+   say was on the disk,
 3. definitions before logs: a log without one would only be removed by the start,
 4. of each log `end` before the segments, so that it never speaks of bytes that are not there,
 5. the redo journal is read: commits that are in some of the copied logs come into all of them,
-6. FORMAT last: a copy that was interrupted is no data directory.
+6. the copied checkpoint forgets queues that were deleted meanwhile: their logs may be cut short, or
+   not in the copy, and a start on it would report that as lost,
+7. FORMAT last: a copy that was interrupted is no data directory.
 
 A message that is settled while the copy is made may come again from it, unless retention removed
 its segment meanwhile: then the copy's checkpoint is made to say that it is settled.
@@ -28,6 +31,7 @@ from uuid import UUID
 
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
+from amqp_server.maintenance.stored_queues import load_stored_queues
 from appendlog import DurableDirectories, FileSystem
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.durable_directories import existing_root
@@ -37,6 +41,7 @@ from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import SegmentName, segment_names
 from metadata.reading_lock import check_data_directory
+from offsets import read_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +144,7 @@ class _Copy:
         self._on_log = on_log
         self._redo: dict[int, int] = {}
         self._removed: dict[UUID, list[tuple[int, int]]] = {}
+        self._deleted: set[UUID] = set()
 
     def run(self) -> None:
         known = self._redo_number()
@@ -147,8 +153,9 @@ class _Copy:
         self._copy_documents()
         self._copy_logs()
         self._copy_redo(known)
-        if self._removed:
-            settle_in_checkpoint(self._target, FileSystem(), self._removed)
+        self._leave_deleted_out()
+        if self._removed or self._deleted:
+            settle_in_checkpoint(self._target, FileSystem(), self._removed, self._deleted)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
         # All of it before the name that makes it a data directory.
         os.sync()
@@ -256,6 +263,25 @@ class _Copy:
             index = source / name.index_name
             if is_sealed and index.exists():
                 self._copy(index, target / name.index_name)
+
+    def _leave_deleted_out(self) -> None:
+        """Leave out the logs of queues that have no definition any more: it goes before them.
+
+        Their definitions in the copy make empty queues, as they may after a crash.
+        """
+        stored = load_stored_queues(self._source)
+        if stored.report.unreadable or stored.malformed:
+            # Which of them a log belongs to cannot be told.
+            return
+        found = read_checkpoint(self._target / "offsets", FileSystem())
+        known = {UUID(bytes=key) for key in found.entries}
+        known |= {incarnation for incarnation, _ in found.group_checkpoints()}
+        self._deleted = known - {queue.incarnation for queue in stored.queues}
+        names = set(map(str, self._deleted))
+        for log in [*(self._target / "logs").glob("*/*/*")]:
+            if log.name in names:
+                shutil.rmtree(log)
+                self._removed.pop(UUID(log.name), None)
 
     @staticmethod
     def _is_whole(source: Path, target: Path) -> bool:
