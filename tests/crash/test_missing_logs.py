@@ -94,8 +94,8 @@ def test_it_is_told_once_though_the_server_is_killed_behind_that_start(storage: 
         assert (last_report(copy)["outcome"], of_queue(copy, "a")["ready"]) == ("clean", 0)
 
 
-@pytest.mark.parametrize("acked", [0, 4])
-def test_the_last_segment_and_the_end_file_are_missed(storage: Path, acked: int) -> None:
+def fill_segments(storage: Path, *, acked: int = 0) -> None:
+    """Publish twenty messages to `a`, three to a segment; stop cleanly."""
     with ThreadedServer(storage, segment_bytes=64 * 1024) as server, channel_to(server) as client:
         client.declare("a")
         for number in range(20):
@@ -103,6 +103,25 @@ def test_the_last_segment_and_the_end_file_are_missed(storage: Path, acked: int)
             client.expect_confirmed()
         for _ in range(acked):
             assert client.get("a") is not None
+
+
+def test_a_beginning_that_is_gone_is_told_once_too(storage: Path) -> None:
+    """No note in the log can speak of it: the first round has to."""
+    fill_segments(storage)
+    first, second = segments_of(storage, "a")[:2]
+    first.unlink()
+    copy = storage.with_name("copy")
+    with ThreadedServer(storage, offset_checkpoint_interval_seconds=0):
+        assert of_queue(storage, "a")["lost"] == [[0, int(second.stem)]]
+        shutil.copytree(storage, copy, ignore=shutil.ignore_patterns("control.sock"))
+    with ThreadedServer(copy):
+        found = of_queue(copy, "a")
+        assert (found["outcome"], found["lost"]) == ("clean", [])
+
+
+@pytest.mark.parametrize("acked", [0, 4])
+def test_the_last_segment_and_the_end_file_are_missed(storage: Path, acked: int) -> None:
+    fill_segments(storage, acked=acked)
     base = int(segments_of(storage, "a")[-1].stem)
     assert acked < base < 20
     lose_last_segment_and_end(storage, "a")
