@@ -25,6 +25,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -32,6 +33,7 @@ from uuid import UUID
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import load_stored_queues
+from amqp_server.start_report_file import REPORT_NAME
 from appendlog import DurableDirectories, FileSystem
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.durable_directories import existing_root
@@ -156,6 +158,9 @@ class _Copy:
         self._leave_deleted_out()
         if self._removed or self._deleted:
             settle_in_checkpoint(self._target, FileSystem(), self._removed, self._deleted)
+        with suppress(FileNotFoundError):
+            # Without it a copy of what has lost a part would look like one that never had it.
+            self._copy(self._source / REPORT_NAME, self._target / REPORT_NAME)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
         # All of it before the name that makes it a data directory.
         os.sync()

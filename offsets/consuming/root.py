@@ -41,7 +41,6 @@ from offsets.consuming.root_statistics import RootLogStatistics, root_log_statis
 from offsets.consuming.shared_checkpoints import SharedCheckpoints
 from offsets.errors import LogNotFoundError
 from offsets.group_checkpoint import GroupCheckpoint
-from offsets.known_ends import known_ends
 
 
 class LogRoot:
@@ -110,12 +109,12 @@ class LogRoot:
         filesystem = filesystem or FileSystem()
         claim = Claim.as_writer(root)
         try:
-            known = known_ends(SharedCheckpoints(root, filesystem).load().values())
+            known_ends = SharedCheckpoints(root, filesystem).known_ends()
         except BaseException:
             claim.release()
             raise
         catalog = LogCatalog(root, vhost, filesystem)
-        return cls(root, options or EmbeddedOptions(), claim, catalog, known, filesystem)
+        return cls(root, options or EmbeddedOptions(), claim, catalog, known_ends, filesystem)
 
     def log(self, name: str) -> LogWriter:
         """Return the writer of a log; it is made, and recovered, when it is first asked for.

@@ -336,3 +336,15 @@ def test_what_a_directory_has_lost_is_missed_in_its_copy_too(
     back_up(capsys, storage, target)
     assert main(["recover", "--storage-path", str(target)]) == 4
     assert "lost 1 offsets: [0, 1)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["logs", "metadata", "offsets"])
+def test_a_part_that_is_missing_is_missing_in_the_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    fill(storage, a=1)
+    shutil.rmtree(storage / part)
+    back_up(capsys, storage, target)
+    assert main(["recover", "--storage-path", str(target)]) == 2
+    assert f"{target / part} is empty or missing, but " in capsys.readouterr().err
