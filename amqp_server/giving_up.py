@@ -51,7 +51,8 @@ def give_up(
     report: LoadReport,
     checkpoints: Mapping[UUID, QueueCheckpoint],
     groups: RecoveredGroups,
-    checkpoint_generation: int,
+    *,
+    has_checkpoints: bool,
 ) -> GivenUp:
     """Look for parts that are missing, and go on without those that are accepted. Blocks.
 
@@ -65,13 +66,13 @@ def give_up(
         report: What was found of the definitions.
         checkpoints: The last settlement known of each queue.
         groups: The same of consumer groups.
-        checkpoint_generation: Of the newest checkpoint, readable or not; 0 when there is none.
+        has_checkpoints: Whether there is a checkpoint file, readable or not.
 
     Raises:
         StartupError: A part is missing that is not accepted, or the disk refused.
     """
     ends = known_ends([*checkpoints.values(), *groups])
-    missing = missing_parts(storage_path, report, ends, checkpoint_generation)
+    missing = missing_parts(storage_path, report, ends, has_checkpoints=has_checkpoints)
     refused = [each for each in missing if each.part not in accepted]
     if refused:
         raise StartupError(refusal(storage_path, refused))

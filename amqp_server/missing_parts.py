@@ -66,7 +66,8 @@ def missing_parts(
     storage_path: Path,
     report: LoadReport,
     known_ends: Mapping[UUID, int],
-    checkpoint_generation: int,
+    *,
+    has_checkpoints: bool,
 ) -> list[MissingPart]:
     """Return the parts of a data directory that were lost as a whole. Changes nothing.
 
@@ -74,14 +75,14 @@ def missing_parts(
         storage_path: The data directory.
         report: What was found in its `metadata`.
         known_ends: Offset below which each log was on the disk, as the checkpoints know it.
-        checkpoint_generation: Of the newest checkpoint, readable or not; 0 when there is none.
+        has_checkpoints: Whether there is a checkpoint file, readable or not.
     """
     has_run = (storage_path / REPORT_NAME).exists()
     found = [
         _missing_logs(storage_path, report, known_ends),
         _missing_definitions(storage_path, report, has_run=has_run),
     ]
-    if has_run and not checkpoint_generation:
+    if has_run and not has_checkpoints:
         # A start writes its first round before it writes its report.
         text = f"but a server has run here ({REPORT_NAME} is its report)"
         found.append(_missing(storage_path, Part.CHECKPOINTS, text))
@@ -109,7 +110,7 @@ def _missing_logs(
         return None
     # Others are of queues that were deleted: their entries go with the next round.
     names = [
-        f"'{document.name}' in vhost '{document.vhost}'"
+        f"{document.name!r} in vhost {document.vhost!r}"
         for document, incarnation in _queues(report)
         if known_ends.get(incarnation)
     ]

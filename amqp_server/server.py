@@ -271,7 +271,7 @@ class Server:
             report,
             checkpoints,
             groups,
-            self._checkpoints.generation,
+            has_checkpoints=self._checkpoints.generation > 0,
         )
         if self._upgrade is not None:
             # Before anything is removed, which must not be written anew.

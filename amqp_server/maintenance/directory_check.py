@@ -122,11 +122,10 @@ def check_directory(
     # Before the logs: what it speaks of must be in them then.
     checkpoints = _read_checkpoints(stored, filesystem, check)
     if queues is None:
-        _check_parts(stored, checkpoints or {}, check, is_read=checkpoints is not None)
-    checkpoints = checkpoints or {}
+        _check_parts(stored, checkpoints, check)
     for queue in stored.queues if queues is None else queues:
         check.queues.append(
-            _check_queue(stored, queue, checkpoints.get(queue.incarnation), on_bytes)
+            _check_queue(stored, queue, (checkpoints or {}).get(queue.incarnation), on_bytes)
         )
     if queues is None and not stored.is_live:
         _check_orphans(stored, check)
@@ -147,19 +146,20 @@ def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
 
 
 def _check_parts(
-    stored: StoredQueues, known: Mapping[UUID, _Known], check: DirectoryCheck, *, is_read: bool
+    stored: StoredQueues, known: Mapping[UUID, _Known] | None, check: DirectoryCheck
 ) -> None:
     """Note the parts that are missing as a whole: a start is refused for each of them.
 
     Args:
         stored: The definitions.
-        known: What the checkpoints say.
+        known: What the checkpoints say; None: there are some that cannot be read.
         check: Gets the problems.
-        is_read: Whether the checkpoints could be read; else there are some.
     """
-    ends = {incarnation: each.known_end for incarnation, each in known.items()}
-    generation = check.checkpoint_generation if is_read else 1
-    for missing in missing_parts(stored.storage_path, stored.report, ends, generation):
+    ends = {incarnation: each.known_end for incarnation, each in (known or {}).items()}
+    has_checkpoints = known is None or check.checkpoint_generation > 0
+    for missing in missing_parts(
+        stored.storage_path, stored.report, ends, has_checkpoints=has_checkpoints
+    ):
         text = refusal(stored.storage_path, [missing])
         check.problems.append(Problem(Level.UNREADABLE, _MISSING[missing.part], missing.path, text))
 

@@ -228,6 +228,18 @@ def test_a_path_that_a_shell_would_split_is_quoted(
     assert f"--storage-path '{other}'" in capsys.readouterr().err
 
 
+def test_names_that_would_break_the_line_do_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage = tmp_path / "data"
+    fill(storage, **{"a\x0bb": 1})
+    remove_logs(storage)
+    assert main(["recover", "--storage-path", str(storage)]) == 2
+    complaint = capsys.readouterr().err
+    assert len(complaint.splitlines()) == 1
+    assert r"of queue 'a\x0bb' in vhost '/':" in complaint
+
+
 def test_one_log_of_several_is_reported_and_not_refused(
     storage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
