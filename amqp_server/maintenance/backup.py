@@ -25,7 +25,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -158,7 +157,7 @@ class _Copy:
         self._leave_deleted_out()
         if self._removed or self._deleted:
             settle_in_checkpoint(self._target, FileSystem(), self._removed, self._deleted)
-        with suppress(FileNotFoundError):
+        if (self._source / REPORT_NAME).exists():
             # Without it a copy of what has lost a part would look like one that never had it.
             self._copy(self._source / REPORT_NAME, self._target / REPORT_NAME)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")

@@ -107,7 +107,7 @@ def repair_directory(
             _Mending(storage_path, options, repair, say, filesystem or FileSystem()).run()
         finally:
             lock.release()
-        _recover(storage_path, say)
+        _recover(storage_path, repair, say)
         repair.check = check_directory(load_stored_queues(storage_path))
         plan = options.plan(repair.check)
         repair.left = [step for step in plan if step.remedy is Remedy.NONE]
@@ -117,7 +117,7 @@ def repair_directory(
     return repair
 
 
-def _recover(storage_path: Path, say: Callable[[str], None]) -> None:
+def _recover(storage_path: Path, repair: Repair, say: Callable[[str], None]) -> None:
     say("recover as a start does")
     try:
         report = recover_directory(storage_path, is_dry_run=False, accepted=repair.dropped)

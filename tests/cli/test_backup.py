@@ -12,6 +12,7 @@ from pamqp.commands import Basic, Queue, Tx
 from amqp_server.control.offsets_client import OffsetsClient
 from amqp_server.maintenance.backup import back_up as back_up_directory
 from cli.main import main
+from offsets import LogRoot
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.data_directories import fill, log_of, segments_of, snapshot, take
@@ -348,3 +349,15 @@ def test_a_part_that_is_missing_is_missing_in_the_copy(
     back_up(capsys, storage, target)
     assert main(["recover", "--storage-path", str(target)]) == 2
     assert f"{target / part} is empty or missing, but " in capsys.readouterr().err
+
+
+def test_a_copy_of_a_directory_without_a_server_has_no_report_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    with LogRoot.open(storage) as root:
+        root.append("events", b"one")
+    back_up(capsys, storage, target)
+    assert not (target / "recovery.json").exists()
+    assert main(["recover", "--storage-path", str(target)]) == 0
+    capsys.readouterr()
