@@ -35,6 +35,34 @@ def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = Fa
     return False
 
 
+class ProxyWarning:
+    """Warns once that clients of a proxy on this machine may log in as `guest`.
+
+    Such a proxy connects from loopback, wherever its client is, and nothing in a connection tells
+    it from a client on this machine. So the first login says it, and the operator has to decide.
+
+    Args:
+        from_anywhere: Whether `guest` may come from another machine anyway; nothing is logged then.
+    """
+
+    def __init__(self, *, from_anywhere: bool) -> None:
+        self._is_due = not from_anywhere
+
+    def guest_logged_in(self, peer: str) -> None:
+        """Log the warning, unless it was logged before.
+
+        Args:
+            peer: Address that the connection comes from.
+        """
+        if self._is_due and _is_loopback(peer):
+            self._is_due = False
+            logger.warning(
+                "guest logged in from this machine peer=%s note=the clients of a proxy on this "
+                "machine look the same: restrict at the proxy who may connect",
+                peer,
+            )
+
+
 def _is_loopback(peer: str) -> bool:
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])

@@ -17,7 +17,7 @@ from appendlog.layout.format import OFFSET_MAX
 from offsets import OffsetsError, QueueSnapshot, WrittenRound
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Callable, Container
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
@@ -61,6 +61,8 @@ class Checkpointer:
         reserve: Gives room for it on a full disk.
         reclaimer: Gives back disk space, behind each round.
         committer: Is told what reached the disk, and says which segments it needs.
+        keep_lock: Called in a worker before each round; raises an OffsetsError if nothing may
+            be written.
         interval_seconds: Time from the beginning of a round to that of the next; 0 means only
             when asked for.
 
@@ -76,6 +78,7 @@ class Checkpointer:
         reserve: DiskReserve,
         reclaimer: Reclaimer,
         committer: Committer,
+        keep_lock: Callable[[], None],
         interval_seconds: float,
     ) -> None:
         """Begin without having written."""
@@ -85,6 +88,7 @@ class Checkpointer:
         self._reserve = reserve
         self._reclaimer = reclaimer
         self._committer = committer
+        self._keep_lock = keep_lock
         self._interval_seconds = interval_seconds
         self._round = asyncio.Lock()
         self._next: asyncio.Task[CheckpointReport] | None = None
@@ -99,6 +103,8 @@ class Checkpointer:
         """
         for queue in self._broker.queues():
             queue.is_checkpointed = queue.incarnation in incarnations
+            # The start's own round has named all that were other ones.
+            queue.checkpointed_recovery_point = queue.store.recovery_point
             self._moved.add(queue)
 
     async def run(self) -> None:
@@ -159,11 +165,13 @@ class Checkpointer:
             # Begun behind this one, it would revoke the clean stop.
             await asyncio.wait([self._next])
         async with self._round:
+            await asyncio.to_thread(self._keep_lock)
             await self._write(list(self._broker.queues()), is_last=True)
 
     async def _begin_round(self) -> CheckpointReport:
         async with self._round:
             self._next = None
+            await asyncio.to_thread(self._keep_lock)
             return await self._write(self._moved.take(), is_last=False)
 
     async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:
@@ -183,7 +191,7 @@ class Checkpointer:
                     continue
                 queue.store.request_sync()
                 # The last word names every queue: it also tells what was delivered.
-                if queue.is_journaled and (queue.is_checkpoint_due or is_last):
+                if queue.is_journaled and (_is_due(queue) or is_last):
                     dirty.append((queue, checkpoint_of(queue, is_last=is_last)))
                     self._note_taken(queue)
                 elif queue.is_journaled:
@@ -212,6 +220,7 @@ class Checkpointer:
         del self._broker.removed_incarnations[: len(removed)]
         for queue, state in dirty:
             queue.checkpointed_floor = state.settled.ack_floor
+            queue.checkpointed_recovery_point = state.recovery_point
             await share.breathe()
         await self._committer.end_round(committed)
         known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
@@ -226,6 +235,16 @@ class Checkpointer:
         queue.is_checkpoint_due = not (queue.is_durable or queue.store.is_failed)
         if queue.is_checkpoint_due:
             self._moved.add(queue)
+
+
+def _is_due(queue: Queue) -> bool:
+    """Tell whether a round has something to say of a queue.
+
+    Of one in which nothing was settled too, once more of it is on the disk: a log that vanishes
+    would be missed by nobody otherwise.
+    """
+    moved_on = queue.store.recovery_point != queue.checkpointed_recovery_point
+    return queue.is_checkpoint_due or moved_on
 
 
 def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
@@ -246,6 +265,7 @@ def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
         settled,
         queue.delivered_watermark,
         redeliveries,
+        durable_end,
     )
 
 

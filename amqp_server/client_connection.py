@@ -11,7 +11,6 @@ import logging
 from typing import TYPE_CHECKING, cast
 
 from amqp_server.client_session import ClientSession
-from amqp_server.gate import new_machine
 
 if TYPE_CHECKING:
     from amqp_server.server import Server
@@ -259,7 +258,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
             return end
         self._session = ClientSession(
-            self._server, self, new_machine(self._server, _host(self._peer))
+            self._server, self, self._server.handshakes.start(_host(self._peer))
         )
         return 8
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from amqp_server.answer_line import AnswerLine
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
-from amqp_server.failed_methods import log_failed_method
+from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.frame_errors import (
     channel_close,
     check_opens_channel,
@@ -377,7 +377,7 @@ class ClientSession:
         """Answer a method that has waited, or tell what became of it."""
         if done.cancelled():
             return
-        error = done.exception()
+        error = as_refusal(done.exception())
         if error is None:
             reply = done.result()
             if reply is not None and not channel.is_closed:

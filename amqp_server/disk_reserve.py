@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 RESERVE_NAME: Final = "reserve"
 """Of the file in the data directory."""
 RESERVE_BYTES: Final = 1 << 20
-"""Size of the reserve: the checkpoint of 20,000 queues, and the footers of their last segments."""
+"""Size of the reserve: the checkpoint of 18,000 queues, and the footers of their last segments."""
 
 
 class DiskReserve:

@@ -52,7 +52,7 @@ def first_round(
     queues: Collection[Queue],
     checkpoints: Mapping[UUID, QueueCheckpoint],
     groups: RecoveredGroups,
-    redone: Collection[UUID],
+    changed: Collection[UUID],
     *,
     knows_all: bool,
 ) -> FirstRound:
@@ -62,14 +62,18 @@ def first_round(
         queues: All that were brought back.
         checkpoints: What was read at this start.
         groups: The same of groups, which are brought back, and whether the stop was clean.
-        redone: Incarnations that had something to do of committed transactions.
+        changed: Incarnations whose logs this start has changed, or has found damaged.
         knows_all: Whether an incarnation without a queue is one that was deleted.
     """
     known = {queue.incarnation for queue in queues}
     # New messages of a log that has lost its end would be hidden by its checkpoint (I4).
     leading = leading_incarnations(checkpoints, queues)
-    again = leading.union(redone)
-    states: list[QueueState] = [checkpoint_of(each) for each in queues if each.incarnation in again]
+    again = leading.union(changed)
+    states: list[QueueState] = [
+        checkpoint_of(each)
+        for each in queues
+        if each.incarnation in again or _has_moved(each, checkpoints.get(each.incarnation))
+    ]
     if not groups.was_clean and not knows_all:
         # Nobody will know at the next start that this one came after a crash.
         states += [all_delivered(checkpoints[each]) for each in checkpoints.keys() - known]
@@ -79,3 +83,9 @@ def first_round(
     gone = [*{*checkpoints, *groups.incarnations} - known] if knows_all else []
     supersedes = bool(leading) or any(groups.leads(queue) for queue in queues)
     return FirstRound(states, gone, supersedes, group_states)
+
+
+def _has_moved(queue: Queue, checkpoint: QueueCheckpoint | None) -> bool:
+    """Tell whether more, or less, of a queue is on the disk than the checkpoint says."""
+    known = checkpoint.recovery_point if checkpoint is not None else 0
+    return queue.store.recovery_point != known

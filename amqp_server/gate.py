@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.authentication import may_login
+from amqp_server.authentication import ProxyWarning, may_login
 from amqp_server.protocol.connection_machine import ConnectionMachine
+from amqp_server.server_properties import server_properties
 
 if TYPE_CHECKING:
     from amqp_server.server import Server
 
 
-def new_machine(server: Server, peer: str) -> ConnectionMachine:
-    """Return the handshake of a new connection to `server` from the address `peer`."""
-    limits = server.config.limits
-    return ConnectionMachine(
-        Gate(server, peer),
-        server.server_properties,
-        frame_max=limits.frame_bytes_max,
-        frame_min=limits.frame_bytes_min,
-        channel_max=limits.channels_per_connection_max,
-        heartbeat_seconds=limits.heartbeat_seconds,
-    )
+class Handshakes:
+    """Starts the handshake of each connection, with what all handshakes of a server share.
+
+    Args:
+        server: Whose virtual hosts and settings count.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._properties = server_properties(server.config)
+        self._warning = ProxyWarning(from_anywhere=server.config.guest_from_anywhere)
+
+    def start(self, peer: str) -> ConnectionMachine:
+        """Return the handshake of a new connection from the address `peer`."""
+        limits = self._server.config.limits
+        return ConnectionMachine(
+            Gate(self._server, peer, self._warning),
+            self._properties,
+            frame_max=limits.frame_bytes_max,
+            frame_min=limits.frame_bytes_min,
+            channel_max=limits.channels_per_connection_max,
+            heartbeat_seconds=limits.heartbeat_seconds,
+        )
 
 
 class Gate:
@@ -30,17 +43,22 @@ class Gate:
     Args:
         server: Whose virtual hosts and settings count.
         peer: Address that the connection comes from.
+        warning: Of the whole server: learns of each login.
     """
 
-    def __init__(self, server: Server, peer: str) -> None:
+    def __init__(self, server: Server, peer: str, warning: ProxyWarning) -> None:
         """Stand before one connection."""
         self._server = server
         self._peer = peer
+        self._warning = warning
 
     def may_login(self, user: str, password: bytes) -> bool:
         """Return whether this client may use this name and password from where it is."""
         anywhere = self._server.config.guest_from_anywhere
-        return may_login(user, password, self._peer, from_anywhere=anywhere)
+        if not may_login(user, password, self._peer, from_anywhere=anywhere):
+            return False
+        self._warning.guest_logged_in(self._peer)
+        return True
 
     def has_vhost(self, name: str) -> bool:
         """Return whether there is such a virtual host."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from uuid import UUID
 
     from amqp_server.broker.queue import Queue
@@ -41,6 +41,25 @@ class RecoveredGroups:
     def incarnations(self) -> Collection[UUID]:
         """Streams that have groups, those too that are not there."""
         return self._by_queue.keys()
+
+    def __iter__(self) -> Iterator[GroupCheckpoint]:
+        """Iterate over what was read of every group."""
+        for states in self._by_queue.values():
+            yield from states
+
+    def ahead_of(self, incarnation: UUID, log_end: int) -> list[tuple[str, int]]:
+        """Return the groups that are done with what their log has lost, by name.
+
+        Args:
+            incarnation: Of the stream.
+            log_end: Where the files of its log end, exclusive.
+
+        Returns:
+            The name of each, and the end of what it is done with.
+        """
+        states = self._by_queue.get(incarnation, ())
+        ahead = [(each.name, each.settled_end) for each in states if each.settled_end > log_end]
+        return sorted(ahead)
 
     def restore(self, queues: Iterable[Queue]) -> tuple[Queue, ...]:
         """Bring back the groups of those of the queues that are streams; return all of these."""

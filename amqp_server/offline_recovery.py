@@ -18,12 +18,16 @@ from metadata.errors import MetadataError
 from metadata.reading_lock import check_data_directory, reading_lock
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
+    from amqp_server.missing_parts import Part
     from amqp_server.start_report import StartReport
 
 
-def recover_directory(storage_path: Path, *, is_dry_run: bool) -> StartReport:
+def recover_directory(
+    storage_path: Path, *, is_dry_run: bool, accepted: Collection[Part] = ()
+) -> StartReport:
     """Recover a data directory as a start would, and stop cleanly.
 
     Blocks; runs an event loop of its own.
@@ -31,29 +35,32 @@ def recover_directory(storage_path: Path, *, is_dry_run: bool) -> StartReport:
     Args:
         storage_path: An existing data directory on which no server runs.
         is_dry_run: Change nothing, and keep servers from starting meanwhile.
+        accepted: Parts of the directory that are given up if they are missing.
 
     Returns:
         What was found; without `is_dry_run` also what was done, and it is in `recovery.json`.
 
     Raises:
         StartupError: A start would be refused too: the directory is locked, unreadable, of
-            another format, or inconsistent as a whole.
+            another format, or a part of it is missing that is not accepted as lost.
     """
     try:
         check_data_directory(storage_path)
         with ExitStack() as held:
             if is_dry_run:
                 held.enter_context(reading_lock(storage_path))
-            return asyncio.run(_recover(storage_path, is_dry_run=is_dry_run))
+            return asyncio.run(_recover(storage_path, accepted, is_dry_run=is_dry_run))
     except MetadataError as error:
         raise StartupError(str(error)) from error
 
 
-async def _recover(storage_path: Path, *, is_dry_run: bool) -> StartReport:
+async def _recover(
+    storage_path: Path, accepted: Collection[Part], *, is_dry_run: bool
+) -> StartReport:
     config = ServerConfig(storage_path=storage_path)
     if is_dry_run:
         with DryRunFileSystem() as filesystem:
-            report = await Server(config, filesystem).try_recovery()
+            report = await Server(config, filesystem).try_recovery(accepted)
         report.is_dry_run = True
         return report
-    return await Server(config).recover_and_stop()
+    return await Server(config).recover_and_stop(accepted)

@@ -32,6 +32,7 @@ def open_queue(
     definition: QueueDefinition,
     checkpoint: QueueCheckpoint | None,
     redo: QueueRedo | None,
+    known_end: int,
     *,
     was_clean: bool,
 ) -> tuple[OpenedLog, RecoveryReport]:
@@ -43,6 +44,8 @@ def open_queue(
         definition: What the document says.
         checkpoint: The last settlement known.
         redo: What is to be done of committed transactions; done when this returns.
+        known_end: Offset below which the log was on the disk, as checkpoints know it; what is
+            missing below it is lost, and the log goes on behind it.
         was_clean: Whether the server stopped cleanly.
 
     Raises:
@@ -51,14 +54,15 @@ def open_queue(
     identity = LogIdentity(document.vhost, definition.name, definition.incarnation)
     settings = storage.settings(definition.arguments)
     known_floor = checkpoint.ack_floor if checkpoint is not None else 0
-    known_end = _settled_end(checkpoint) if checkpoint is not None else 0
     log, report = storage.open_log(identity, settings, known_floor, known_end)
-    if known_end and not report.segment_count:
+    if known_end > report.end_offset:
         logger.error(
-            "log missing vhost=%s queue=%s path=%s known_end=%d lost_ranges=%s",
+            "%s vhost=%s queue=%s path=%s log_end=%d known_end=%d lost_ranges=%s",
+            "end of log missing" if report.segment_count else "log missing",
             document.vhost,
             document.name,
             report.directory,
+            report.end_offset,
             known_end,
             report.lost,
         )
@@ -116,11 +120,6 @@ def _redeliveries(
     ]
 
 
-def _settled_end(checkpoint: QueueCheckpoint) -> int:
-    """Return the offset below which all was on the disk once: a checkpoint lags behind it (I4)."""
-    return max([checkpoint.ack_floor, *(end for _, end in checkpoint.acked_ranges)])
-
-
 def leading_incarnations(
     checkpoints: Mapping[UUID, QueueCheckpoint], queues: Iterable[Queue]
 ) -> set[UUID]:
@@ -134,6 +133,6 @@ def leading_incarnations(
         state = checkpoints.get(queue.incarnation)
         if state is not None:
             returned = max((end for _, end, _ in state.redeliveries), default=0)
-            if max(_settled_end(state), returned) > queue.opened_end:
+            if max(state.settled_end, returned) > queue.opened_end:
                 leading.add(queue.incarnation)
     return leading

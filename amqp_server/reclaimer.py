@@ -83,7 +83,7 @@ class Reclaimer:
             share: Of the loop.
         """
         now_ns = time.time_ns()
-        kept_from = await self._kept_from(now_ns)
+        kept_from = await self._kept_from()
         settled = {**self._held_back, **settled}
         queues = dict.fromkeys([*moved, *self._held_back, *self._next_unswept()])
         self._held_back = {}
@@ -99,9 +99,9 @@ class Reclaimer:
             await self._keep_within_total(now_ns, kept_from, share)
         await self._compactor.run_round()
 
-    async def _kept_from(self, now_ns: int) -> dict[Queue, int]:
+    async def _kept_from(self) -> dict[Queue, int]:
         """Return from which offset on a queue's segments stay as they are, whatever is settled."""
-        leased = await asyncio.to_thread(self._leases.low_offsets, now_ns)
+        leased = await asyncio.to_thread(self._leases.low_offsets)
         kept = dict(self._committer.kept_from())
         if leased:
             for queue in self._broker.queues():
@@ -175,7 +175,7 @@ class Reclaimer:
             if policy.keeps_settled and log.has_settled_segment(floor):
                 end = removal_end(log.segments, floor, policy, now_ns)
                 kept[queue] = kept_settled(log.segments, floor, end, policy)
-        for queue, end in ends_within_total(kept, self._total_bytes).items():
+        for queue, end in ends_within_total(kept, self._total_bytes, now_ns).items():
             if not queue.is_deleted:
                 self._flusher.submit(RemoveSettledRequest(queue.store.log, end))
 

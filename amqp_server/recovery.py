@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.binding_source import SourceSearch
+from amqp_server.broker.definition_values import InvalidDefinitionError
 from amqp_server.broker.definitions import (
     BINDINGS,
     EXCHANGES,
@@ -19,19 +21,22 @@ from amqp_server.broker.definitions import (
     exchange_from,
     has_delay_queue,
     in_binding_order,
+    is_binding_name,
     queue_from,
 )
 from amqp_server.broker.stand_in import make_stand_in
-from amqp_server.protocol.errors import AmqpError
+from amqp_server.open_files import refuse_start_without_files
 from amqp_server.queue_recovery import open_queue
-from amqp_server.start_report import QueueReport
+from amqp_server.start_report import MalformedDefinition, QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
 from metadata.errors import MetadataError
 from metadata.names import encode_name
+from metadata.paths import document_path
+from offsets import known_ends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
     from uuid import UUID
 
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.storing.storage import OpenedLog
     from amqp_server.broker.virtual_host import VirtualHost
+    from amqp_server.group_recovery import RecoveredGroups
     from amqp_server.redo import QueueRedo
     from appendlog import FileSystem, RecoveryReport
     from metadata.document import Document
@@ -49,10 +55,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EntityT = TypeVar("EntityT")
+FILES_LOGGED_MAX: Final = 20
+"""Files that are no segments: so many of a queue are named in the log, the rest in the report."""
 
 WORKERS = 4
 """Logs that are opened at a time."""
+GROUPS_TOLD_MAX = 10
+"""Groups of one stream that the server's log names when the stream has lost what they had."""
 
 
 @dataclass(slots=True)
@@ -61,16 +70,18 @@ class Recovered:
 
     Attributes:
         queues: Queues that work again.
+        lossy: Incarnations of those whose logs are damaged, or have lost something.
         ready: Messages ready in them.
         damaged: Queues and exchanges that could not be brought back; their files are left alone.
-        malformed: Of these, the exchanges whose definitions do not hold together.
+        malformed: Of these, the exchanges and bindings whose definitions hold wrong values.
         reports: What was found of each queue, of those too that could not be brought back.
     """
 
     queues: int = 0
+    lossy: set[UUID] = field(default_factory=set)
     ready: int = 0
     damaged: list[str] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
+    malformed: list[MalformedDefinition] = field(default_factory=list)
     reports: list[QueueReport] = field(default_factory=list)
 
 
@@ -79,6 +90,7 @@ async def recover(
     report: LoadReport,
     checkpoints: Mapping[UUID, QueueCheckpoint],
     redo: Mapping[UUID, QueueRedo],
+    groups: RecoveredGroups,
     *,
     was_clean: bool,
 ) -> Recovered:
@@ -89,53 +101,62 @@ async def recover(
         report: The metadata documents; what belongs to no virtual host is taken out of it.
         checkpoints: The last settlement known of each queue.
         redo: What each queue has to do of committed transactions; done when this returns.
+        groups: The last state known of each consumer group.
         was_clean: Whether the server stopped cleanly; if not, every recovered message is
             marked redelivered, for nobody knows which were delivered.
     """
     await recover_vhosts(broker, report)
     for unreadable in report.unreadable:
+        refuse_start_without_files(unreadable.reason, unreadable.cause)
         logger.error("metadata unreadable path=%s reason=%s", unreadable.path, unreadable.reason)
     by_kind: dict[str, list[Document]] = {EXCHANGES: [], QUEUES: [], BINDINGS: []}
     for document in report.documents:
         by_kind.setdefault(document.kind, []).append(document)
     recovered = Recovered()
     for document in by_kind[EXCHANGES]:
-        exchange = _rebuilt(document, exchange_from)
-        if exchange is None:
-            recovered.damaged.append(document.name)
-            recovered.malformed.append(document.name)
-            damaged = _vhost(broker, document).damaged
-            damaged.exchanges[encode_name(document.name)] = "its definition does not hold together"
-        else:
-            _vhost(broker, document).add_exchange(exchange)
+        vhost = _vhost(broker, document)
+        try:
+            vhost.add_exchange(exchange_from(document))
+        except InvalidDefinitionError as error:
+            reason = _note_malformed(broker, document, error, recovered)
+            vhost.damaged.exchanges[encode_name(document.name)] = reason
     delayed = [each for each in by_kind[EXCHANGES] if has_delay_queue(each, broker.vhosts)]
     await _recover_queues(
-        broker, delayed + by_kind[QUEUES], checkpoints, redo, recovered, was_clean=was_clean
+        broker, delayed + by_kind[QUEUES], checkpoints, redo, groups, recovered, was_clean=was_clean
     )
     _note_unreadable(broker, report)
     for vhost in broker.vhosts.values():
         vhost.damaged.make_stand_in = partial(make_stand_in, vhost, broker.storage, broker.turn)
     may_remove = not report.unreadable and not recovered.damaged
-    await _recover_bindings(broker, by_kind[BINDINGS], may_remove=may_remove)
+    await _recover_bindings(broker, by_kind[BINDINGS], recovered, may_remove=may_remove)
     for queue in broker.queues():
         # Not sooner: what has expired meanwhile may go to any exchange.
         queue.wake()
     return recovered
 
 
-def _rebuilt(document: Document, rebuild: Callable[[Document], EntityT]) -> EntityT | None:
-    """Return what a document describes, or None if its body does not hold together."""
-    try:
-        return rebuild(document)
-    except (AmqpError, AttributeError, KeyError, TypeError, ValueError) as error:
-        logger.error(  # noqa: TRY400 - one line says it all
-            "metadata malformed kind=%s vhost=%s name=%s error=%r",
-            document.kind,
-            document.vhost,
-            document.name,
-            error,
-        )
-        return None
+def _log_invalid(document: Document, error: InvalidDefinitionError) -> str:
+    """Log that a document holds a wrong value; return the reason that clients are told."""
+    logger.error(
+        "metadata malformed kind=%s vhost=%s name=%s reason=%s",
+        document.kind,
+        document.vhost,
+        document.name,
+        error,
+    )
+    return f"its definition is invalid: {error}"
+
+
+def _note_malformed(
+    broker: Broker, document: Document, error: InvalidDefinitionError, recovered: Recovered
+) -> str:
+    """Take note of an exchange or binding with a wrong value; return the reason."""
+    reason = _log_invalid(document, error)
+    root = broker.config.storage_path / "metadata"
+    path = document_path(root, document.kind, document.vhost, document.name)
+    recovered.damaged.append(document.name)
+    recovered.malformed.append(MalformedDefinition(path, document.name, reason))
+    return reason
 
 
 def _note_unreadable(broker: Broker, report: LoadReport) -> None:
@@ -146,19 +167,50 @@ def _note_unreadable(broker: Broker, report: LoadReport) -> None:
         for each in report.unreadable:
             if each.kind in names and each.encoded_vhost in ("", encode_name(vhost.name)):
                 names[each.kind][each.encoded_name] = each.reason
+    _note_damaged_bindings(broker, report)
 
 
-async def _recover_bindings(broker: Broker, documents: list[Document], *, may_remove: bool) -> None:
+def _note_damaged_bindings(broker: Broker, report: LoadReport) -> None:
+    """Let the exchanges that damaged bindings leave refuse publishes."""
+    search = SourceSearch()
+    for vhost in broker.vhosts.values():
+        for each in report.unreadable:
+            if each.kind not in (BINDINGS, "") or each.encoded_vhost not in (
+                "",
+                encode_name(vhost.name),
+            ):
+                continue
+            name = each.encoded_name
+            if name and not is_binding_name(name):
+                # A stranger's file: no binding ever had this name.
+                continue
+            body = (each.fields or {}).get("body")
+            source = search.source_of(name, body, vhost.exchanges)
+            vhost.damaged.damaged_bindings.add(name, source)
+
+
+async def _recover_bindings(
+    broker: Broker, documents: list[Document], recovered: Recovered, *, may_remove: bool
+) -> None:
     """Bind again; a binding without ends goes, or a later queue of that name would have it.
 
     Args:
         broker: Its exchanges and queues are there.
         documents: Of all bindings.
+        recovered: Gets those that hold a wrong value.
         may_remove: Whether an end that is not there cannot be one that was not readable.
     """
+    search = SourceSearch()
     for document in in_binding_order(documents):
         vhost = _vhost(broker, document)
-        if _rebuilt(document, partial(bind_from, vhost=vhost)) is not False:
+        try:
+            if bind_from(document, vhost):
+                continue
+        except InvalidDefinitionError as error:
+            _note_malformed(broker, document, error, recovered)
+            name = encode_name(document.name)
+            source = search.source_of(name, document.body, vhost.exchanges)
+            vhost.damaged.damaged_bindings.add(name, source)
             continue
         logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
         if not may_remove:
@@ -179,17 +231,20 @@ async def _recover_queues(
     documents: list[Document],
     checkpoints: Mapping[UUID, QueueCheckpoint],
     redo: Mapping[UUID, QueueRedo],
+    groups: RecoveredGroups,
     recovered: Recovered,
     *,
     was_clean: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
+    ends = known_ends([*checkpoints.values(), *groups])
     with ThreadPoolExecutor(WORKERS, "recovery") as workers:
         pending: list[tuple[Document, QueueDefinition, asyncio.Future[_Opened]]] = []
         for document in documents:
-            definition = _rebuilt(document, queue_from)
-            if definition is None:
-                _note_damaged(broker, document, recovered, "its definition does not hold together")
+            try:
+                definition = queue_from(document)
+            except InvalidDefinitionError as error:
+                _note_damaged(broker, document, recovered, _log_invalid(document, error))
                 continue
             open_it = partial(
                 open_queue,
@@ -198,6 +253,7 @@ async def _recover_queues(
                 definition,
                 checkpoints.get(definition.incarnation),
                 redo.get(definition.incarnation),
+                ends.get(definition.incarnation, 0),
                 was_clean=was_clean,
             )
             pending.append((document, definition, loop.run_in_executor(workers, open_it)))
@@ -205,12 +261,16 @@ async def _recover_queues(
             try:
                 opened, report = await opening
             except LogError as error:
+                refuse_start_without_files(error, getattr(error, "cause", None))
                 _note_damaged(broker, document, recovered, str(error))
                 logger.error(  # noqa: TRY400 - one line says it all
                     "queue damaged vhost=%s queue=%s error=%s", document.vhost, document.name, error
                 )
                 continue
-            _log_report(document, report)
+            ahead = groups.ahead_of(definition.incarnation, report.end_offset)
+            _log_report(document, report, ahead)
+            if report.is_damaged:
+                recovered.lossy.add(definition.incarnation)
             queue = _add_queue(broker, document, definition, opened)
             recovered.queues += 1
             recovered.ready += queue.ready_count
@@ -221,6 +281,7 @@ async def _recover_queues(
                     definition.is_delay_queue,
                     report,
                     queue.ready_count,
+                    ahead,
                 )
             )
 
@@ -259,12 +320,20 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reas
         vhost.damaged.queues[encode_name(document.name)] = reason
 
 
-def _log_report(document: Document, report: RecoveryReport) -> None:
+def _log_report(
+    document: Document, report: RecoveryReport, groups_ahead: list[tuple[str, int]]
+) -> None:
+    for group, settled_end in groups_ahead[:GROUPS_TOLD_MAX]:
+        logger.error(
+            "group ahead of its log vhost=%s queue=%s group=%s settled_end=%d log_end=%d groups=%d",
+            *(document.vhost, document.name, group, settled_end, report.end_offset),
+            len(groups_ahead),
+        )
     if report.is_clean:
         return
     logger.warning(
         "recovered vhost=%s queue=%s records=%d scanned_bytes=%d cut_bytes=%d damaged_chunks=%d "
-        "lost_ranges=%s seconds=%.3f",
+        "lost_ranges=%s foreign_files=%s seconds=%.3f",
         document.vhost,
         document.name,
         report.record_count,
@@ -272,6 +341,7 @@ def _log_report(document: Document, report: RecoveryReport) -> None:
         report.cut_bytes,
         report.damaged_chunks,
         report.lost,
+        report.strangers[:FILES_LOGGED_MAX],
         report.seconds,
     )
 

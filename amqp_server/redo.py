@@ -9,11 +9,11 @@ Source: docs/redo-format.md, section 4.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from appendlog import encode_chunk
+from appendlog.segments.append_clock import AppendClock
 from offsets import RedoTransaction
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _skip_what_is_gone(log: Log, settlement: Settlement, publishes: Iterable[Red
 def _append(log: Log, transaction_id: bytes, messages: list[bytes]) -> None:
     if not messages:
         return
-    timestamp_ns = max(time.time_ns(), log.last_timestamp_ns)
+    timestamp_ns = AppendClock(log.directory, log.last_timestamp_ns).now_ns()
     start = size = 0
     for end, message in enumerate(messages):
         if end > start and size + len(message) > CHUNK_BYTES_MAX:

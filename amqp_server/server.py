@@ -30,6 +30,8 @@ from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
+from amqp_server.gate import Handshakes
+from amqp_server.giving_up import give_up
 from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
@@ -39,10 +41,9 @@ from amqp_server.reclaimer import Reclaimer
 from amqp_server.recovery import recover, remove_unknown_logs
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
-from amqp_server.server_properties import server_properties
 from amqp_server.start_report import StartReport
 from amqp_server.start_report_file import store_report
-from amqp_server.storage_lock import lock_storage
+from amqp_server.storage_lock import keep_lock, lock_storage
 from amqp_server.worker_reads import read_in_worker
 from appendlog import FileSystem, ThreadFlusher
 from appendlog.reclaim.leases import Leases
@@ -54,12 +55,13 @@ from offsets.errors import OffsetsError
 from offsets.redo_journal import RedoJournal
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Collection, Coroutine, Mapping, Sequence
     from uuid import UUID
 
     from amqp_server.alarms import Sensor
     from amqp_server.config import ServerConfig
     from amqp_server.first_round import FirstRound
+    from amqp_server.missing_parts import Part
     from appendlog import FlushResult
     from metadata.directory_lock import DirectoryLock
     from metadata.loading import LoadReport
@@ -108,7 +110,7 @@ class Server:
         self.connections: set[ClientConnection] = set()
         self.address: tuple[str, int] = (config.host, config.port)
         self.started_seconds = 0.0
-        self.server_properties = server_properties(config)
+        self.handshakes = Handshakes(self)
         self.broker: Broker
         self.vhost_changes: VhostChanges
         self.checkpointer: Checkpointer
@@ -162,36 +164,42 @@ class Server:
             ),
         ]
 
-    async def recover_and_stop(self) -> StartReport:
+    async def recover_and_stop(self, accepted: Collection[Part] = ()) -> StartReport:
         """Do what a start does with the data directory, and leave it as a clean stop does.
+
+        Args:
+            accepted: Parts of the directory that are given up if they are missing.
 
         Raises:
             StartupError: The data directory cannot be used.
         """
-        report = await self._lock_and_recover()
+        report = await self._lock_and_recover(accepted)
         if not await self.stop():
             raise StartupError("recovered, but the last checkpoint could not be written")
         return report
 
-    async def try_recovery(self) -> StartReport:
+    async def try_recovery(self, accepted: Collection[Part] = ()) -> StartReport:
         """Find out what a start would do, with file operations that change nothing; no lock.
+
+        Args:
+            accepted: As for `recover_and_stop`.
 
         Raises:
             StartupError: The data directory cannot be used.
         """
         try:
-            return await self._recover()
+            return await self._recover(accepted)
         finally:
             if hasattr(self, "_flusher"):
                 self._flusher.close()
 
-    async def _lock_and_recover(self) -> StartReport:
+    async def _lock_and_recover(self, accepted: Collection[Part] = ()) -> StartReport:
         self._lock = lock_storage(self.config.storage_path, self._filesystem)
         if self._lock.is_upgrade:
             self._upgrade = DirectoryUpgrade(self._lock)
         try:
             await asyncio.to_thread(self._reserve.open)
-            report = await self._recover()
+            report = await self._recover(accepted)
             if self._upgrade is not None:
                 await asyncio.to_thread(self._upgrade.finish)
             await asyncio.to_thread(self.imports.settle_all, tuple(self.broker.queues()))
@@ -251,39 +259,56 @@ class Server:
             self._lock.release()
         return True
 
-    async def _recover(self) -> StartReport:
+    async def _recover(self, accepted: Collection[Part]) -> StartReport:
         started = time.perf_counter()
         report, checkpoints, was_clean = await self._read_directory()
+        groups = RecoveredGroups(self._checkpoints.take_groups(), was_clean=was_clean)
+        given_up = await asyncio.to_thread(
+            give_up,
+            self.config.storage_path,
+            self._filesystem,
+            accepted,
+            report,
+            checkpoints,
+            groups,
+            has_checkpoints=self._checkpoints.generation > 0,
+        )
         if self._upgrade is not None:
             # Before anything is removed, which must not be written anew.
             await self._upgrade.write_documents(self._metadata, report)
         start_report = StartReport()
+        start_report.given_up = given_up.parts
         start_report.note_files(
             report, self._checkpoints.recovery, self.journal.recovery, was_clean=was_clean
         )
         self._assemble()
         transactions = self.journal.recovery.transactions
         redo = redo_by_queue(transactions)
-        groups = RecoveredGroups(self._checkpoints.take_groups(), was_clean=was_clean)
-        recovered = await recover(self.broker, report, checkpoints, redo, was_clean=was_clean)
+        recovered = await recover(
+            self.broker, report, checkpoints, redo, groups, was_clean=was_clean
+        )
         knows_all = not report.unreadable and not recovered.damaged
         queues = groups.restore(self.broker.queues())
         known = {queue.incarnation for queue in queues}
         logs, names = self.config.storage_path / "logs", {str(each) for each in known}
-        removed = await asyncio.to_thread(
-            remove_unknown_logs, logs, names, self._filesystem, may_remove=knows_all
-        )
-        first = first_round(queues, checkpoints, groups, redo, knows_all=knows_all)
+        removed = 0
+        if not given_up.has_definitions:
+            removed = await asyncio.to_thread(
+                remove_unknown_logs, logs, names, self._filesystem, may_remove=knows_all
+            )
+        changed = {*redo, *recovered.lossy}
+        first = first_round(queues, checkpoints, groups, changed, knows_all=knows_all)
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         await self._revoke_clean_stop(first, left)
         start_report.note_queues(
-            recovered.reports,
+            recovered.reports + given_up.logs,
             recovered.malformed,
             redo_left=len(left),
             removed_logs=removed,
             seconds=time.perf_counter() - started,
         )
-        self.checkpointer.take_over({*checkpoints, *redo, *groups.incarnations})
+        written = {state.incarnation for state in first.states}
+        self.checkpointer.take_over({*checkpoints, *written, *redo, *groups.incarnations})
         return start_report
 
     async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:
@@ -328,6 +353,7 @@ class Server:
             self._reserve,
             reclaimer,
             self._committer,
+            lambda: keep_lock(self._lock),
             self.config.offset_checkpoint_interval_seconds,
         )
         self.broker.write_checkpoint = self.checkpointer.write_round

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from amqp_server.checkpoint_signal import ignore_checkpoint_signal, obey_checkpoint_signal
-from amqp_server.open_files import claim_open_files
+from amqp_server.open_files import claim_open_files, refuse_start_without_files
 from amqp_server.server import Server
 
 if TYPE_CHECKING:
@@ -77,4 +77,8 @@ def run(config: ServerConfig) -> int:
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
     ignore_checkpoint_signal()
-    return 0 if uvloop.run(serve(claim_open_files(config))) else 1
+    try:
+        return 0 if uvloop.run(serve(claim_open_files(config))) else 1
+    except OSError as error:
+        refuse_start_without_files(error, error)
+        raise

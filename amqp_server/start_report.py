@@ -11,14 +11,16 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amqp_server import __version__
 from amqp_server.lost_checkpoint import tell_of_lost_checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from amqp_server.missing_parts import MissingPart
     from appendlog import RecoveryReport
     from metadata.loading import LoadReport
     from offsets import CheckpointRecovery, RedoRecovery
@@ -29,6 +31,7 @@ VERSION: Final = 1
 """Of the JSON object."""
 QUEUES_MAX: Final = 1000
 RANGES_MAX: Final = 20
+GROUPS_MAX: Final = 20
 FILES_MAX: Final = 100
 
 
@@ -45,6 +48,20 @@ class Outcome(StrEnum):
     """A queue or exchange could not be brought back; its files are left alone."""
 
 
+class MalformedDefinition(NamedTuple):
+    """A definition with a checksum that fits, and a value that its kind cannot have.
+
+    Attributes:
+        path: Of its document.
+        name: Its name.
+        reason: Which value, and what is wrong with it.
+    """
+
+    path: Path
+    name: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class QueueReport:
     """What a start found of one queue.
@@ -55,6 +72,8 @@ class QueueReport:
         is_delay_queue: Whether it is such a hidden queue.
         recovery: What opening its log found; None when that failed.
         ready: Messages ready in it.
+        groups_ahead: Consumer groups that are done with what its log has lost, by name: each
+            with the end of that, exclusive.
         error: Why it could not be opened; empty when it could.
     """
 
@@ -63,6 +82,7 @@ class QueueReport:
     is_delay_queue: bool = False
     recovery: RecoveryReport | None = None
     ready: int = 0
+    groups_ahead: list[tuple[str, int]] = field(default_factory=list)
     error: str = ""
 
     @property
@@ -96,8 +116,14 @@ class QueueReport:
             "cut_bytes": found.cut_bytes,
             "damaged_chunks": found.damaged_chunks,
             "damaged_bytes": found.damaged_bytes,
+            "foreign_files": [_text(each) for each in found.strangers[:FILES_MAX]],
             "lost_offsets": _lost_offsets(found),
             "lost": [list(each) for each in found.lost[:RANGES_MAX]],
+            "groups_ahead": [
+                {"group": _text(name), "settled_end": end}
+                for name, end in self.groups_ahead[:GROUPS_MAX]
+            ],
+            "ahead_seconds": round(found.ahead_ns / 1e9, 3),
             "seconds": round(found.seconds, 6),
         }
 
@@ -111,7 +137,7 @@ class StartReport:
         queues: Every queue.
         documents: Metadata documents that were read.
         unreadable: Path and reason of each that was not.
-        malformed: Names of exchanges whose definitions do not hold together.
+        malformed: Exchanges and bindings whose definitions hold wrong values.
         checkpoint: What reading the checkpoint files found.
         redo_torn_bytes: Bytes of the redo journal that a crash cut short.
         redo_damaged: Files of it in which something cannot be read.
@@ -120,13 +146,14 @@ class StartReport:
         removed_logs: Log directories of unknown queues that were removed.
         seconds: How long it took.
         is_dry_run: Nothing was changed.
+        given_up: Parts of the directory that were missing, and that an operator has given up.
     """
 
     was_clean: bool = True
     queues: list[QueueReport] = field(default_factory=list)
     documents: int = 0
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
+    malformed: list[MalformedDefinition] = field(default_factory=list)
     checkpoint: CheckpointRecovery | None = None
     redo_torn_bytes: int = 0
     redo_damaged: list[Path] = field(default_factory=list)
@@ -135,6 +162,7 @@ class StartReport:
     removed_logs: int = 0
     seconds: float = 0.0
     is_dry_run: bool = False
+    given_up: Sequence[MissingPart] = ()
 
     def note_files(
         self,
@@ -158,7 +186,7 @@ class StartReport:
     def note_queues(
         self,
         queues: list[QueueReport],
-        malformed: list[str],
+        malformed: list[MalformedDefinition],
         *,
         redo_left: int,
         removed_logs: int,
@@ -166,6 +194,7 @@ class StartReport:
     ) -> None:
         """Take over what became of the queues, and log the summary."""
         self.queues, self.malformed = queues, malformed
+        self.unreadable += [(each.path, each.reason) for each in malformed]
         self.redo_left, self.removed_logs = redo_left, removed_logs
         self.seconds = seconds
         if not self.queues and self.outcome is Outcome.CLEAN:
@@ -194,11 +223,11 @@ class StartReport:
     def outcome(self) -> Outcome:
         """The worst that was found."""
         found = {queue.outcome for queue in self.queues}
-        if Outcome.UNOPENED in found or self.malformed or self.unreadable:
+        if Outcome.UNOPENED in found or self.unreadable:
             return Outcome.UNOPENED
         checkpoint = self.checkpoint
         damaged_files = self.redo_damaged + (checkpoint.damaged_files if checkpoint else [])
-        if Outcome.DAMAGED in found or damaged_files:
+        if Outcome.DAMAGED in found or damaged_files or self.given_up:
             return Outcome.DAMAGED
         torn_bytes = self.redo_torn_bytes + (checkpoint.torn_bytes if checkpoint else 0)
         return Outcome.TORN if Outcome.TORN in found or torn_bytes else Outcome.CLEAN
@@ -239,11 +268,15 @@ class StartReport:
                     {"path": _text(str(path)), "reason": _text(reason)}
                     for path, reason in self.unreadable[:FILES_MAX]
                 ],
-                "malformed": [_text(name) for name in self.malformed[:FILES_MAX]],
+                "malformed": [_text(each.name) for each in self.malformed[:FILES_MAX]],
             },
             "checkpoint": self._checkpoint_json(),
             "redo": self._redo_json(),
             "removed_logs": self.removed_logs,
+            "given_up": [
+                {"part": each.part.value, "path": _text(str(each.path)), "text": _text(each.text)}
+                for each in self.given_up
+            ],
             "queues": [queue.as_json() for queue in queues[:QUEUES_MAX]],
             "queues_left_out": max(len(queues) - QUEUES_MAX, 0),
         }

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from amqp_server.broker.definitions import DEFAULT_VHOST, VHOSTS, is_deleted_vhost
 from amqp_server.broker.virtual_host import VirtualHost
 from amqp_server.errors import StartupError
-from amqp_server.missing_definitions import missing_definitions
 from metadata.errors import MetadataError
 from metadata.loading import UnreadableDocument
 from metadata.names import encode_name
@@ -32,11 +31,8 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
         report: The metadata documents; those of no virtual host are taken out.
 
     Raises:
-        StartupError: The disk refused, or there are logs and no definitions at all.
+        StartupError: The disk refused.
     """
-    missing = missing_definitions(broker.config.storage_path, report)
-    if missing is not None:
-        raise StartupError(missing)
     _note_missing_vhosts(broker, report)
     documents = {
         document.name: document for document in report.documents if document.kind == VHOSTS

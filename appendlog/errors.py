@@ -81,6 +81,26 @@ class RecordTooLargeError(LogError):
         self.bytes_max = bytes_max
 
 
+class MisplacedSegmentError(LogError):
+    """A segment's file has the name of another segment, and its own place is empty.
+
+    Attributes:
+        path: File.
+        file_name: The name that it should have, as its header says.
+        offsets: `[start, end)` of the log that are in no other file.
+    """
+
+    def __init__(self, path: Path, file_name: str, offsets: tuple[int, int]) -> None:
+        start, end = offsets
+        super().__init__(
+            f"{path}: its header says {file_name}, and no other file has offsets [{start}, {end}): "
+            "rename it while nothing uses the log, or let `amqp-server repair` do it"
+        )
+        self.path = path
+        self.file_name = file_name
+        self.offsets = offsets
+
+
 class UnsupportedFormatError(LogError):
     """A file is valid but of a format version that this program does not read.
 

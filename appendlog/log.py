@@ -16,6 +16,7 @@ from appendlog.options import Compression, LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.reclaim.removal import remove_directory
 from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.append_clock import is_ahead
 from appendlog.segments.read_result import ReadResult
 from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import IndexStatistics
@@ -119,7 +120,7 @@ class Log:
 
     @property
     def last_timestamp_ns(self) -> int:
-        """Return the greatest append time in the log; 0 when it never held a record."""
+        """Return the append time of the last record; 0 when the log never held one."""
         return self._state.writer.last_timestamp_ns
 
     @property
@@ -235,9 +236,10 @@ class Log:
         return state.reads.read_window(offset, state.log_end_offset, max_records, max_bytes)
 
     def first_offset_at(self, timestamp_ns: int) -> int:
-        """Return the offset of the first record appended at or after a time.
+        """Return the lowest offset that was appended at or after a time.
 
-        Nanoseconds since 1970 UTC. `log_end_offset` when there is none. Costs the reading of
+        Nanoseconds since 1970 UTC. `log_end_offset` when there is none. What follows may be from
+        before that time: where a clock was set back, append times step back. Costs the reading of
         one interval of the sparse index.
 
         Raises:
@@ -318,7 +320,10 @@ class Log:
             return False
         if not last.is_sealed and state.writer.is_old(last, now_ns):
             return True
-        is_kept = keep_since_ns is not None and last.summary.last_timestamp_ns >= keep_since_ns
+        last_ns = last.summary.last_timestamp_ns
+        is_kept = keep_since_ns is not None and last_ns >= keep_since_ns
+        # Or it would be kept for as long as the clock was wrong: sealed, its age is known.
+        is_kept = is_kept and not is_ahead(last_ns, now_ns)
         emptied_bytes = min(EMPTIED_BYTES, state.options.segment_bytes)
         return last.end_offset <= floor and last.size_bytes >= emptied_bytes and not is_kept
 

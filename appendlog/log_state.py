@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -58,6 +59,7 @@ class LogState:
         self.filesystem: Final = filesystem
         self.segments: Final = SegmentList(recovered.segments)
         last = recovered.segments[-1] if recovered.segments else None
+        filled = [each.summary for each in recovered.segments if each.summary.record_count]
         self.writer: Final = SegmentWriter(
             directory,
             identity,
@@ -67,6 +69,11 @@ class LogState:
             None if last is None or last.is_sealed else last,
             recovered.end_offset,
             last.summary.last_timestamp_ns if last else 0,
+            recovered.strangers,
+            steps_back=any(
+                after.first_timestamp_ns < before.last_timestamp_ns
+                for before, after in pairwise(filled)
+            ),
         )
         self.indexes: Final = SegmentIndexes(
             filesystem,

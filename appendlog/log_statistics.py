@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from appendlog.files.descriptors import Descriptors
-from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.own_segments import own_segments
 from appendlog.segments.durable_end import read_durable_end
 from appendlog.segments.sealed import read_footer
 
@@ -77,7 +77,7 @@ def stored_statistics(
     Raises:
         OSError: A file cannot be read.
     """
-    names = newest_generations(directory, filesystem)
+    names = own_segments(directory, identity, filesystem).names
     durable = read_durable_end(filesystem, directory, identity.incarnation)
     summaries: list[SegmentSummary | None] = []
     size_bytes = 0

@@ -6,25 +6,24 @@ exactly and can be read anywhere, in any order; a split is plain data and pickla
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from appendlog.errors import CorruptRecordError, LogError, OffsetOutOfRangeError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.format import SEGMENT_MAGIC
-from appendlog.layout.segment_header import (
-    SEGMENT_HEADER_BYTES_MAX,
-    SegmentHeader,
-    decode_segment_header,
-    segment_header_bytes,
-)
+from appendlog.layout.segment_header import segment_header_bytes
 from appendlog.layout.summary import SegmentSummary
 from appendlog.options import INDEX_INTERVAL_BYTES
 from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.log_owner import is_as_named, log_owner
+from appendlog.recovery.own_segments import is_fitting, own_segments
 from appendlog.segments.durable_end import DurableEnd, promises_nothing, read_durable_end
 from appendlog.segments.looked_up import LookedUpSegments
 from appendlog.segments.mapped_indexes import MappedIndexes
@@ -34,10 +33,12 @@ from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_reader import SegmentReader
-from appendlog.segments.time_search import first_offset_at
+from appendlog.segments.time_search import TimeSearch
 from appendlog.split_reader import BATCH_BYTES, BATCH_RECORDS, Split, SplitReader
 
 SPLIT_BYTES: Final = 16 << 20
+
+Found = TypeVar("Found")
 
 _MAGIC_OCTETS: Final = SEGMENT_MAGIC.to_bytes(4, "little")
 
@@ -53,7 +54,6 @@ class LogReader:
 
     Attributes:
         identity: Whose log it is; None when it is empty.
-        log_start_offset: Lowest offset, inclusive.
         log_end_offset: Durable end, exclusive.
 
     Raises:
@@ -70,7 +70,7 @@ class LogReader:
     ) -> None:
         self.directory: Final = directory
         self.identity: LogIdentity | None = None
-        self.log_start_offset = self.log_end_offset = 0
+        self.log_end_offset = 0
         self._filesystem = filesystem or FileSystem()
         self._descriptors = Descriptors(capacity=4)
         self._indexes = MappedIndexes(capacity=4)
@@ -81,7 +81,10 @@ class LogReader:
         # What the footers say, by segment: those without one are not in it.
         self._stated_ends: dict[SegmentName, int] = {}
         self._durable: DurableEnd | None = None
-        names = newest_generations(directory, self._filesystem)
+        # Something does not fit; and from then on headers are read, not only names.
+        self._has_doubts = self._has_strangers = False
+        self._known_first: SegmentName | None = None
+        names = self._list()
         if names:
             self._load(names)
 
@@ -101,9 +104,28 @@ class LogReader:
     ) -> None:
         self.close()
 
+    @property
+    def log_start_offset(self) -> int:
+        """Lowest offset, inclusive. Looks into the first segment, once.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        first = self._names[0] if self._names else None
+        if first is not None and first != self._known_first:
+            with suppress(FileNotFoundError):  # retention has removed it
+                if not self._is_own(first):
+                    self._load(self._list())
+            self._known_first = self._names[0] if self._names else None
+        return self._start
+
+    @property
+    def _start(self) -> int:
+        return self._names[0].base_offset if self._names else 0
+
     def summaries(self) -> list[SegmentSummary]:
         """Return the sums of each segment, oldest first; the last one's are not known."""
-        return [segment.summary for segment in self._segments]
+        return self._without_doubts(lambda: [segment.summary for segment in self._segments])
 
     def plan_splits(
         self, start: int | None = None, end: int | None = None, split_bytes: int = SPLIT_BYTES
@@ -122,11 +144,14 @@ class LogReader:
         Raises:
             OffsetOutOfRangeError: Part of the range is not, or not any more, in the log.
         """
+        return self._without_doubts(lambda: self._plan(start, end, split_bytes))
+
+    def _plan(self, start: int | None, end: int | None, split_bytes: int) -> list[Split]:
         first = self.log_start_offset if start is None else start
         last = self.log_end_offset if end is None else end
         for offset in (first, last):
-            if not self.log_start_offset <= offset <= self.log_end_offset:
-                raise OffsetOutOfRangeError(offset, self.log_start_offset, self.log_end_offset)
+            if not self._start <= offset <= self.log_end_offset:
+                raise OffsetOutOfRangeError(offset, self._start, self.log_end_offset)
         splits: list[Split] = []
         for at, name in enumerate(self._names):
             is_last = at + 1 == len(self._names)
@@ -163,26 +188,90 @@ class LogReader:
         for split in self.plan_splits(start, end):
             yield from self.read_split(split)
 
-    def first_offset_at(self, timestamp_ns: int) -> int:
-        """Return the offset of the first record appended at or after a time.
+    def first_offset_at(self, timestamp_ns: int, within: tuple[int, int] | None = None) -> int:
+        """Return the lowest offset that was appended at or after a time.
 
-        Nanoseconds since 1970 UTC. The log end offset when there is none.
+        What follows may be from before it: where a clock was set back, append times step back.
+
+        Args:
+            timestamp_ns: Nanoseconds since 1970 UTC.
+            within: A piece of `segment_ranges`, to look at its segment alone; by default all.
+
+        Returns:
+            The log end offset, or the end of the piece, when there is none.
         """
         if not self._segments:
             return self.log_end_offset
-        return first_offset_at(
-            self._segments,
-            timestamp_ns,
-            self.log_end_offset,
-            self._places,
-            self._segment_reader(),
+
+        def search() -> int:
+            segments, start, end = self._segments, 0, self.log_end_offset
+            if within is not None:
+                start, end = within
+                at = bisect_right(self._names, start, key=lambda name: name.base_offset) - 1
+                segments = [segments[at]]
+            found = self._time_search(segments, end).first_offset_at(timestamp_ns)
+            return min(max(found, start), end)
+
+        return self._without_doubts(search)
+
+    def end_offset_before(self, timestamp_ns: int) -> int:
+        """Return the offset from which on nothing was appended before a time.
+
+        Nanoseconds since 1970 UTC. The log start offset when nothing was. What precedes it may be
+        from that time or after it; where append times ascend it is `first_offset_at`.
+        """
+        if not self._segments:
+            return self.log_start_offset
+        return self._without_doubts(
+            lambda: self._time_search(self._segments, self.log_end_offset).end_offset_before(
+                timestamp_ns
+            )
         )
+
+    def segment_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Cut `[start, end)` where segments begin: append times ascend within each piece."""
+        bases = [name.base_offset for name in self._names[1:]]
+        for low, high in zip([start, *bases], [*bases, end], strict=True):
+            if max(low, start) < min(high, end):
+                yield max(low, start), min(high, end)
+
+    def _list(self) -> list[SegmentName]:
+        """Return the segments that are there now.
+
+        As long as all of them fit, by their names alone: see `own_segments` for the others.
+        """
+        if self._has_strangers and self.identity is not None:
+            return own_segments(self.directory, self.identity, self._filesystem).names
+        return newest_generations(self.directory, self._filesystem)
+
+    def _is_own(self, name: SegmentName) -> bool:
+        """Tell whether a file is what its name says; else no name is believed any more."""
+        if not self._has_strangers and self.identity is not None:
+            self._has_strangers = not is_as_named(
+                self.directory, name, self.identity, self._filesystem, self._descriptors
+            )
+            return not self._has_strangers
+        return True
+
+    def _without_doubts(self, look: Callable[[], Found]) -> Found:
+        """Return what a look at the segments finds, when all that it looked at are segments."""
+        try:
+            found = look()
+        except IsADirectoryError:
+            if self._has_strangers:
+                raise
+            self._has_doubts = True
+        if self._has_doubts:
+            self._has_doubts, self._has_strangers = False, True
+            self._load(self._list())
+            found = look()
+        return found
 
     def _load(self, names: list[SegmentName]) -> None:
         if self.identity is None:
-            header = self._first_header(names)
-            if header is not None:
-                self._begin(header.identity)
+            owner = log_owner(self.directory, names, self._filesystem, self._descriptors)
+            if owner is not None:
+                self._begin(owner)
             elif len(names) == 1 and self._is_beginning(names[0]):
                 return
             else:
@@ -193,14 +282,14 @@ class LogReader:
         self._durable = durable
         if durable is not None and names[-1].base_offset < durable.segment_base_offset:
             # A segment was begun since the listing, or one is gone.
-            names = newest_generations(self.directory, self._filesystem) or names
-        if durable is not None:
-            names = [name for name in names if name.base_offset <= durable.segment_base_offset]
+            names = self._list() or names
+        names = _below(names, durable)
+        if names and not self._is_own(names[-1]):
+            names = _below(self._list(), durable)
         self._names = names
         self._segments = LookedUpSegments(
             names, lambda name: self._look_newest(name, is_last=name is names[-1])
         )
-        self.log_start_offset = names[0].base_offset if names else 0
         if self._segments:
             self.log_end_offset = self._find_end(self._segments[-1], durable)
             if durable is not None and self._tells_of_lost_ends:
@@ -223,7 +312,7 @@ class LogReader:
         try:
             segment = self._look_at(name, is_last=is_last)
         except FileNotFoundError:
-            for newer in newest_generations(self.directory, self._filesystem):
+            for newer in self._list():
                 if newer.base_offset == name.base_offset and newer != name:
                     segment = self._look_at(newer, is_last=is_last)
                     break
@@ -231,6 +320,11 @@ class LogReader:
                 raise
         if segment.is_sealed:
             self._stated_ends.setdefault(segment.name, segment.end_offset)
+        if not is_last:
+            at = bisect_right(self._names, name.base_offset, key=_base_offset)
+            following = self._names[at].base_offset
+            if not (segment.is_sealed and is_fitting(segment, following)):
+                self._has_doubts = not self._has_strangers
         return segment
 
     def _known_end(self, segment: Segment, *, is_last: bool) -> int:
@@ -251,16 +345,6 @@ class LogReader:
         # Compacted ones are sealed too when an `end` from before speaks of them.
         segment = self._sealed(name) if not is_last or name.generation else None
         return segment or self._unsealed(name)
-
-    def _first_header(self, names: list[SegmentName]) -> SegmentHeader | None:
-        # The last one first: it is looked at in any case.
-        for name in reversed(names):
-            path = self.directory / name.file_name
-            data = self._filesystem.read_file(path, SEGMENT_HEADER_BYTES_MAX)
-            header = decode_segment_header(data, path)
-            if header is not None:
-                return header
-        return None
 
     def _is_beginning(self, name: SegmentName) -> bool:
         """Tell whether the writer has just begun, or was cut off in, its first segment.
@@ -357,6 +441,9 @@ class LogReader:
             self.identity.salt,
         )
 
+    def _time_search(self, segments: Sequence[Segment], end: int) -> TimeSearch:
+        return TimeSearch(segments, end, self._places, self._segment_reader())
+
     def _segment_reader(self) -> SegmentReader:
         assert self.identity is not None
         return SegmentReader(
@@ -370,3 +457,14 @@ class LogReader:
     def _on_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
         if not self._skip_damage:
             raise CorruptRecordError(path, position, offset, reason)
+
+
+def _below(names: list[SegmentName], durable: DurableEnd | None) -> list[SegmentName]:
+    """Return the segments that `end` promises, as far as it tells."""
+    if durable is None:
+        return names
+    return [name for name in names if name.base_offset <= durable.segment_base_offset]
+
+
+def _base_offset(name: SegmentName) -> int:
+    return name.base_offset

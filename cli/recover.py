@@ -28,19 +28,34 @@ RANGES_SHOWN: Final = 3
     epilog=f"Example: amqp-server recover --dry-run --storage-path /data. {EXIT_CODES_TEXT}",
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what a start would find; change nothing.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Go on though the logs, the definitions or the checkpoints are gone: give them up.",
+)
 @click.option("--last", is_flag=True, help="Show what the last start found; look at nothing else.")
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @data_directory_option
-def recover(storage_path: Path, *, dry_run: bool, last: bool, as_json: bool) -> int:
+def recover(
+    storage_path: Path, *, dry_run: bool, accept_loss: bool, last: bool, as_json: bool
+) -> int:
     """Recover a data directory as a start of the server does, and stop.
 
     Cuts torn tails, copies damage aside, carries out committed transactions, writes a checkpoint,
     and tells for each queue what was found. No server may run on the directory, except for --last.
+
+    A start is refused when a whole part of the directory is gone that a server has had there, such
+    as the logs on a disk that is not mounted. With --accept-loss that part is given up, once and
+    for all: what was in it is reported as lost, and the next start goes on without it.
     """
-    if dry_run and last:
-        raise click.UsageError("--dry-run and --last exclude each other")
+    if last and (dry_run or accept_loss):
+        other = "--dry-run" if dry_run else "--accept-loss"
+        raise click.UsageError(f"{other} and --last exclude each other")
     with refusals():
-        report = _last(storage_path) if last else _recover(storage_path, is_dry_run=dry_run)
+        if last:
+            report = _last(storage_path)
+        else:
+            report = _recover(storage_path, is_dry_run=dry_run, accepts_loss=accept_loss)
     if as_json:
         click.echo(orjson.dumps(report, option=orjson.OPT_INDENT_2))
     else:
@@ -48,11 +63,13 @@ def recover(storage_path: Path, *, dry_run: bool, last: bool, as_json: bool) -> 
     return EXIT_CODES[Outcome(report["outcome"])]
 
 
-def _recover(storage_path: Path, *, is_dry_run: bool) -> dict[str, Any]:
+def _recover(storage_path: Path, *, is_dry_run: bool, accepts_loss: bool) -> dict[str, Any]:
     # Imported here: --last and --help need no server.
+    from amqp_server.missing_parts import ALL_PARTS
     from amqp_server.offline_recovery import recover_directory
 
-    return recover_directory(storage_path, is_dry_run=is_dry_run).as_json()
+    accepted = ALL_PARTS if accepts_loss else ()
+    return recover_directory(storage_path, is_dry_run=is_dry_run, accepted=accepted).as_json()
 
 
 def _last(storage_path: Path) -> dict[str, Any]:
@@ -74,6 +91,9 @@ def _print(report: dict[str, Any]) -> None:
     checkpoint, redo = report["checkpoint"], report["redo"]
     would = " (dry run: nothing was changed)" if report["is_dry_run"] else ""
     click.echo(f"outcome: {report['outcome']}{would}, {report['written_at']}")
+    # A report of an earlier version does not have it.
+    for part in report.get("given_up", []):
+        click.echo(f"given up: {shown(part['text'])}")
     click.echo(f"last stop: {_last_stop(report)}")
     click.echo(
         f"queues: {totals['queues']} opened, {totals['unopened_queues']} not; "
@@ -95,8 +115,6 @@ def _print(report: dict[str, Any]) -> None:
     click.echo(f"metadata: {metadata['documents']} documents")
     for unreadable in metadata["unreadable"]:
         click.echo(f"  unreadable {shown(unreadable['path'])}: {shown(unreadable['reason'])}")
-    for name in metadata["malformed"]:
-        click.echo(f"  exchange {shown(name)}: its definition does not hold together")
     if report["removed_logs"]:
         click.echo(f"logs of unknown queues: {report['removed_logs']} removed")
     _print_queues(report)
@@ -139,10 +157,13 @@ def _told(queue: dict[str, Any]) -> str:
         told.append(f"cut {shown_bytes(queue['cut_bytes'])}")
     if queue["damaged_chunks"]:
         told.append(f"{queue['damaged_chunks']} damaged, {shown_bytes(queue['damaged_bytes'])}")
+    told += [f"not of this log: {name}" for name in queue.get("foreign_files", ())]
     if queue["lost"]:
         ranges = ", ".join(f"[{start}, {end})" for start, end in queue["lost"][:RANGES_SHOWN])
         more = ", ..." if len(queue["lost"]) > RANGES_SHOWN else ""
         told.append(f"lost {queue['lost_offsets']} offsets: {ranges}{more}")
+    if queue.get("ahead_seconds"):  # reports of older versions have none
+        told.append(f"last append time {queue['ahead_seconds']:.0f} s ahead of the clock")
     return f": {'; '.join(told)}" if told else ""
 
 

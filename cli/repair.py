@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 import orjson
 
+from amqp_server.maintenance.accept_definition import accept_definition
 from amqp_server.maintenance.directory_check import check_directory
 from amqp_server.maintenance.repair import Repair, RepairOptions, repair_directory
 from amqp_server.maintenance.repair_plan import Remedy, Step
@@ -51,6 +52,14 @@ EXIT_LEFT: Final = 4
     is_flag=True,
     help="Set an unreadable checkpoint aside: settled messages come again.",
 )
+@click.option(
+    "--accept-definition",
+    "accepted",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Sign a definition that you have edited, and mend nothing else. May be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object.")
 @data_directory_option
 def repair(
@@ -60,6 +69,7 @@ def repair(
     yes: bool,
     drop_definitions: bool,
     drop_checkpoints: bool,
+    accepted: tuple[Path, ...],
     as_json: bool,
 ) -> int:
     """Mend what `verify` finds, on a data directory on which no server runs.
@@ -68,6 +78,10 @@ def repair(
     again, and what is taken out goes to DATA/quarantine/<time>, at the same path. It ends with the
     recovery of a start, and says what it could not mend.
     """
+    if accepted:
+        if dry_run or drop_definitions or drop_checkpoints:
+            raise click.UsageError("--accept-definition goes with --json and --storage-path only")
+        return _accept(storage_path, accepted, as_json=as_json)
     options = RepairOptions(drop_definitions, drop_checkpoints)
     with refusals():
         with reading_lock(storage_path) if storage_path.is_dir() else nullcontext():
@@ -84,6 +98,24 @@ def repair(
     _tell_done(done, as_json=as_json)
     worst = done.check.worst
     return 0 if worst is Level.HARMLESS else EXIT_CODES[OUTCOMES[worst]]
+
+
+def _accept(storage_path: Path, paths: tuple[Path, ...], *, as_json: bool) -> int:
+    done = []
+    with refusals():
+        for path in paths:
+            kept = accept_definition(storage_path, path)
+            done.append((path, kept))
+            if not as_json:
+                was = "was signed already" if kept is None else f"accepted; as it was: {kept}"
+                click.echo(f"{shown(str(path))}: {shown(was)}")
+    if as_json:
+        found = [
+            {"path": as_text(str(path)), "copy": None if kept is None else as_text(str(kept))}
+            for path, kept in done
+        ]
+        click.echo(orjson.dumps({"accepted": found}, option=orjson.OPT_INDENT_2))
+    return 0
 
 
 def _say(text: str) -> None:

@@ -1,16 +1,15 @@
 """Claim a data directory for this process and check its format version.
 
 Two servers on one directory would each append to the other's segments, so the claim comes before
-anything else is read. It is an flock on the LOCK file: the kernel drops it however the process
-ends, so a crash never leaves a stale lock, and the file itself is never unlinked (an unlinked
-LOCK could be held by one process while a second locks its successor).
+anything else is read. It is an flock on the LOCK file and on the directory itself: the kernel drops
+it however the process ends, so a crash never leaves a stale lock, and deleting LOCK frees nothing.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from appendlog.files.filesystem import FileSystem
 from metadata.data_format import (
@@ -20,14 +19,8 @@ from metadata.data_format import (
     begin_format,
     write_format,
 )
+from metadata.double_lock import DoubleLock, HeldLock
 from metadata.errors import StorageLockedError, StorageUnavailableError
-from metadata.lock_file import holder, lock_file, unlock_file
-
-LOCK_NAME: Final = "LOCK"
-"""The file that a running server holds."""
-
-WRITER_NAME: Final = "WRITER"
-"""The file that the one embedding program holds that writes logs."""
 
 
 class DirectoryLock:
@@ -39,11 +32,11 @@ class DirectoryLock:
             without a checksum are valid until `finish_upgrade`.
     """
 
-    def __init__(self, storage_path: Path, descriptor: int, filesystem: FileSystem) -> None:
-        """Own an already locked descriptor; use `acquire`."""
+    def __init__(self, storage_path: Path, held: HeldLock, filesystem: FileSystem) -> None:
+        """Own what is locked already; use `acquire`."""
         self.storage_path = storage_path
         self.is_upgrade = False
-        self._descriptor = descriptor
+        self._held = held
         self._filesystem = filesystem
 
     @classmethod
@@ -68,14 +61,14 @@ class DirectoryLock:
         """
         try:
             storage_path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = lock_file(storage_path / LOCK_NAME)
+            held = DoubleLock.of_server(storage_path).hold()
         except StorageLockedError as error:
             # Programs that embed logs share LOCK; the one that writes says so in WRITER.
-            pid = error.pid or holder(storage_path / WRITER_NAME)
+            pid = error.pid or DoubleLock.of_writer(storage_path).holder()
             raise StorageLockedError(error.path, pid) from None
         except OSError as cause:
             raise StorageUnavailableError(storage_path, cause) from cause
-        lock = cls(storage_path, descriptor, filesystem or FileSystem())
+        lock = cls(storage_path, held, filesystem or FileSystem())
         try:
             data_format = begin_format(storage_path, lock._filesystem)
             lock.is_upgrade = data_format is DataFormat.UPGRADING
@@ -99,11 +92,23 @@ class DirectoryLock:
             raise StorageUnavailableError(self.storage_path / FORMAT_NAME, cause) from cause
         self.is_upgrade = False
 
+    def renew(self) -> bool:
+        """Make LOCK again if somebody has deleted or replaced it; return whether that was so.
+
+        Nobody could claim the directory meanwhile, unless by LOCK alone. Blocks on the disk.
+
+        Raises:
+            StorageLockedError: Another process has done that.
+            StorageUnavailableError: The directory is not where it was, or LOCK cannot be made.
+        """
+        try:
+            return self._held.renew()
+        except OSError as cause:
+            raise StorageUnavailableError(self.storage_path, cause) from cause
+
     def release(self) -> None:
         """Give the directory up; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            unlock_file(descriptor)
+        self._held.release()
 
     def __enter__(self) -> Self:
         """Return the held lock."""

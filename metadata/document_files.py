@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from appendlog.files.filesystem import FileSystem
 from metadata.document import DOCUMENT_BYTES_MAX
-
-DIRECTORY_MODE: Final = 0o700
 
 
 class DocumentFiles:
@@ -53,7 +50,7 @@ class DocumentFiles:
     def make_directory(self, path: Path) -> None:
         """Create one directory if it is missing; durable after its parent is synced."""
         with suppress(FileExistsError):
-            self._filesystem.mkdir(path, DIRECTORY_MODE)
+            self._filesystem.mkdir(path)
 
     def remove_directory(self, path: Path) -> None:
         """Remove a directory with its files if it exists; durable after its parent is synced."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from metadata.document import SCHEMA, Document, decode_with_schema, is_kind
+from metadata.document import SCHEMA, Document, decode_with_schema, is_kind, read_fields
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
 from metadata.file_workers import FileWorkers
@@ -26,8 +26,10 @@ class UnreadableDocument:
         encoded_vhost: Its vhost, as `encode_name` gives it; empty when a whole kind is unreadable.
         encoded_name: Its name, as `encode_name` gives it; empty when a whole vhost is unreadable.
         reason: What is wrong with it.
+        fields: What it says, where it is JSON; not to be relied on.
         is_damage: Whether its content is wrong; otherwise the disk refused to read it, and it may
             be whole.
+        cause: What the operating system said then.
     """
 
     path: Path
@@ -36,6 +38,8 @@ class UnreadableDocument:
     encoded_name: str
     reason: str
     is_damage: bool = True
+    fields: dict[str, Any] | None = None
+    cause: OSError | None = None
 
 
 @dataclass(slots=True)
@@ -143,7 +147,7 @@ class _Loading:
                 self._report_unreadable(place, f"{cause.strerror}: a file is in its place")
             return []
         except OSError as cause:
-            self._report_unreadable(place, str(cause), is_damage=False)
+            self._report_unreadable(place, str(cause), is_damage=False, cause=cause)
             return []
 
     def _visit(self, place: _Place) -> None:
@@ -165,12 +169,16 @@ class _Loading:
     def _read(self, place: _Place) -> None:
         path = self._root.joinpath(*place)
         try:
-            document, schema = decode_with_schema(
-                self._files.read(path), accepts_unsigned=self._accepts_unsigned
-            )
-        except (OSError, DocumentFormatError) as cause:
-            is_damage = not isinstance(cause, OSError)
-            self._report_unreadable(place, str(cause), is_damage=is_damage)
+            content = self._files.read(path)
+        except OSError as cause:
+            # A directory or a link to nowhere in its place hides nothing that may be whole.
+            is_damage = isinstance(cause, IsADirectoryError | FileNotFoundError)
+            self._report_unreadable(place, str(cause), is_damage=is_damage, cause=cause)
+            return
+        try:
+            document, schema = decode_with_schema(content, accepts_unsigned=self._accepts_unsigned)
+        except DocumentFormatError as cause:
+            self._report_unreadable(place, str(cause), fields=_readable_fields(content))
             return
         # A copy under another name must not come back as a second, older truth.
         if document_path(self._root, document.kind, document.vhost, document.name) != path:
@@ -178,10 +186,27 @@ class _Loading:
             return
         self._found[place] = (document, schema)
 
-    def _report_unreadable(self, place: _Place, reason: str, *, is_damage: bool = True) -> None:
+    def _report_unreadable(
+        self,
+        place: _Place,
+        reason: str,
+        *,
+        is_damage: bool = True,
+        fields: dict[str, Any] | None = None,
+        cause: OSError | None = None,
+    ) -> None:
         path = self._root.joinpath(*place)
         logger.error("unreadable metadata path=%s reason=%s", path, reason)
         name = place.file_name.removesuffix(DOCUMENT_SUFFIX)
         self.report.unreadable.append(
-            UnreadableDocument(path, place.kind, place.vhost, name, reason, is_damage)
+            UnreadableDocument(
+                path, place.kind, place.vhost, name, reason, is_damage, fields, cause
+            )
         )
+
+
+def _readable_fields(content: bytes) -> dict[str, Any] | None:
+    try:
+        return read_fields(content)
+    except DocumentFormatError:
+        return None

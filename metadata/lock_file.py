@@ -3,7 +3,11 @@
 An flock: the kernel drops it however the process ends, so a crash never leaves a stale lock.
 
 Who unlinks such a file holds it, and who has locked one looks whether it still has its name: else
-one process could hold an unlinked file while a second one holds its successor.
+one process could hold an unlinked file while a second one holds its successor. Against others who
+unlink it while it is held there is `DoubleLock`.
+
+An exception of a signal handler may come between any two calls. What is held belongs to an object
+that releases it when it is gone, and a release that was cut short can be done again.
 """
 
 from __future__ import annotations
@@ -14,87 +18,15 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
+from appendlog.files.filesystem import FILE_MODE
+from appendlog.files.open_files import OPEN_FILES
 from metadata.errors import StorageLockedError
 
 _PID_BYTES_MAX: Final = 32
-
-
-class FileLock:
-    """A lock on a file, held from `acquire` until `release`, or until the object is gone.
-
-    An exception of a signal handler may come between any two operations. Whoever has the object
-    before it acquires anything can release it afterwards, whatever was cut short.
-
-    Args:
-        path: The file; made where it is missing, unless the lock is shared. A file that is missing
-            then is not locked: nobody has ever held it, or somebody has copied the directory
-            without it.
-        is_shared: Whether others may share it; nothing in the file is changed then.
-
-    Attributes:
-        path: As given.
-    """
-
-    def __init__(self, path: Path, *, is_shared: bool = False) -> None:
-        """Hold nothing yet."""
-        self.path: Final = path
-        self._is_shared: Final = is_shared
-        self._file: FileIO | None = None
-
-    def acquire(self) -> Self:
-        """Lock the file, and return this lock.
-
-        Raises:
-            StorageLockedError: Another process, or this one, holds it so that this may not.
-            OSError: It cannot be opened or written.
-        """
-        while True:
-            try:
-                file = FileIO(
-                    self.path, "r" if self._is_shared else "r+", opener=_open_existing_or_new
-                )
-            except FileNotFoundError:
-                if self._is_shared:
-                    return self
-                raise
-            try:
-                _lock(file.fileno(), self.path, is_shared=self._is_shared)
-                if _has_its_name(file.fileno(), self.path):
-                    self._file = file
-                    return self
-            finally:
-                if self._file is None:
-                    file.close()
-
-    def release(self) -> None:
-        """Give the file up; a second call does nothing. In the child of a fork the parent keeps it.
-
-        What an exception cuts short, a second call finishes.
-        """
-        file = self._file
-        if file is None or file.closed:
-            return
-        if not self._is_shared:
-            _forget_pid(file.fileno())
-        file.close()
-
-    def remove(self) -> None:
-        """Unlink the file, and give it up.
-
-        Raises:
-            OSError: It cannot be unlinked; it is still held.
-        """
-        self.path.unlink(missing_ok=True)
-        self.release()
-
-    def touch(self) -> None:
-        """Say in the time of the file that its holder is there."""
-        if self._file is not None and not self._file.closed:
-            os.utime(self._file.fileno())
+_LOOK_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def lock_file(path: Path) -> int:
@@ -104,19 +36,95 @@ def lock_file(path: Path) -> int:
         StorageLockedError: Another process, or this one, holds it, alone or with others.
         OSError: It cannot be opened or written.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _lock(descriptor, path, is_shared=False)
-    except BaseException:
+    while True:
+        descriptor = OPEN_FILES.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_at(descriptor, path):
+                os.ftruncate(descriptor, 0)
+                _write_pid(descriptor)
+                return descriptor
+        except BlockingIOError:
+            pid = _read_pid(descriptor)
+            os.close(descriptor)
+            raise StorageLockedError(path, pid) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        # Its holder has removed it between the opening and the locking.
         os.close(descriptor)
-        raise
-    return descriptor
 
 
 def unlock_file(descriptor: int) -> None:
     """Give a file up that `lock_file` has locked; in the child of a fork the parent keeps it."""
     _forget_pid(descriptor)
     os.close(descriptor)
+
+
+class HeldFile:
+    """A file that this process has locked alone, until `release` or the end of the process.
+
+    Args:
+        path: Made where it is missing.
+
+    Raises:
+        StorageLockedError: Another process, or this one, holds it.
+        OSError: It cannot be opened or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Lock it."""
+        self._path = path
+        self._descriptor = -1
+        self._descriptor = lock_file(path)
+
+    def __del__(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def renew(self) -> bool:
+        """Make and lock the file again if it was deleted or replaced; return whether it was.
+
+        Raises:
+            StorageLockedError: Another process has locked the file that stands there now.
+            OSError: It cannot be made.
+        """
+        if is_at(self._descriptor, self._path):
+            return False
+        before, self._descriptor = self._descriptor, lock_file(self._path)
+        os.close(before)
+        return True
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing, or finishes the first."""
+        if self._descriptor >= 0:
+            _forget_pid(self._descriptor)
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+    def remove(self) -> None:
+        """Unlink the file, if this still holds it, and give it up.
+
+        Raises:
+            OSError: It cannot be unlinked; it is still held.
+        """
+        if self._descriptor >= 0 and is_at(self._descriptor, self._path):
+            self._path.unlink(missing_ok=True)
+        self.release()
+
+    def touch(self) -> None:
+        """Say in the time of the file that its holder is there."""
+        if self._descriptor >= 0:
+            os.utime(self._descriptor)
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Tell whether a path names what is open."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager
@@ -130,11 +138,33 @@ def shared_lock(path: Path) -> Iterator[None]:
         StorageLockedError: A process holds it alone.
         OSError: It cannot be opened.
     """
-    lock = FileLock(path, is_shared=True).acquire()
     try:
+        descriptor = OPEN_FILES.open(path, _LOOK_FLAGS, FILE_MODE)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageLockedError(path, _read_pid(descriptor)) from None
         yield
     finally:
-        lock.release()
+        os.close(descriptor)
+
+
+def read_holder(path: Path) -> int | None:
+    """Return the process that the file names, whether or not it holds anything."""
+    try:
+        descriptor = OPEN_FILES.open(path, _LOOK_FLAGS, FILE_MODE)
+    except OSError:
+        return None
+    try:
+        return _read_pid(descriptor)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def is_locked(path: Path) -> bool:
@@ -145,42 +175,6 @@ def is_locked(path: Path) -> bool:
     except StorageLockedError:
         return True
     except OSError:
-        return False
-
-
-def holder(path: Path) -> int | None:
-    """Return the process that holds a file alone, if one does and has written its number."""
-    try:
-        with shared_lock(path):
-            return None
-    except StorageLockedError as error:
-        return error.pid
-    except OSError:
-        return None
-
-
-def _open_existing_or_new(path: str, flags: int) -> int:
-    if flags & os.O_RDWR:
-        return os.open(path, flags | os.O_CREAT, 0o600)
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
-def _lock(descriptor: int, path: Path, *, is_shared: bool) -> None:
-    kind = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise StorageLockedError(path, _read_pid(descriptor)) from None
-    if not is_shared:
-        os.ftruncate(descriptor, 0)
-        _write_pid(descriptor)
-
-
-def _has_its_name(descriptor: int, path: Path) -> bool:
-    """Tell whether a file that was opened by a path is still the one that has it."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
         return False
 
 

@@ -12,9 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from metadata.data_format import FORMAT_NAME, FORMAT_VERSION, DataFormat, read_format
-from metadata.directory_lock import LOCK_NAME, WRITER_NAME
+from metadata.double_lock import DoubleLock
 from metadata.errors import StorageFormatError, StorageUnavailableError
-from metadata.lock_file import is_locked, shared_lock
 
 
 def check_data_directory(storage_path: Path) -> DataFormat:
@@ -48,19 +47,19 @@ def reading_lock(storage_path: Path) -> Iterator[None]:
         StorageUnavailableError: A lock cannot be opened.
     """
     with ExitStack() as held:
-        for path in (storage_path / LOCK_NAME, storage_path / WRITER_NAME):
+        for lock in (DoubleLock.of_server(storage_path), DoubleLock.of_writer(storage_path)):
             try:
-                held.enter_context(shared_lock(path))
+                held.enter_context(lock.share())
             except OSError as cause:
-                raise StorageUnavailableError(path, cause) from cause
+                raise StorageUnavailableError(lock.file, cause) from cause
         yield
 
 
 def is_served(storage_path: Path) -> bool:
     """Tell whether a server runs on a data directory."""
-    return is_locked(storage_path / LOCK_NAME)
+    return DoubleLock.of_server(storage_path).is_held()
 
 
 def is_live(storage_path: Path) -> bool:
     """Tell whether a server, or a program that embeds its logs, writes to a data directory."""
-    return is_served(storage_path) or is_locked(storage_path / WRITER_NAME)
+    return is_served(storage_path) or DoubleLock.of_writer(storage_path).is_held()

@@ -29,6 +29,7 @@ from offsets.group_offsets import (
     GroupOffsets,
     check_group_name,
 )
+from offsets.known_ends import known_ends
 from offsets.queue_checkpoint import QueueCheckpoint, QueueSnapshot, decode_checkpoint
 from offsets.redo_journal import RedoJournal
 from offsets.redo_reading import RedoRecovery, read_redo_journal
@@ -105,6 +106,7 @@ __all__ = [
     "check_group_name",
     "dead_letters_to",
     "decode_checkpoint",
+    "known_ends",
     "list_groups",
     "read_checkpoint",
     "read_redo_journal",

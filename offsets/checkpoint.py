@@ -58,8 +58,8 @@ class CheckpointStore:
     """The settlement of all queues and groups on the disk.
 
     Used by one thread at a time, never the event loop's: every round waits for the disk. Memory:
-    the encoded state of every queue, 48 bytes and what its acked ranges and redelivery counts take,
-    and of every group, 88 bytes, its name and the same.
+    the encoded state of every queue, 56 bytes and what its acked ranges and redelivery counts take,
+    and of every group, 96 bytes, its name and the same.
 
     Attributes:
         recovery: What was found when it was opened; its `entries` and `groups` are handed over
@@ -147,7 +147,8 @@ class CheckpointStore:
 
         Args:
             states: Whole states, one for each changed queue; each replaces what was known of its
-                incarnation. Nothing in them may lie at or above the log's recovery point.
+                incarnation. Nothing in them may lie above the log's recovery point, which
+                itself must be on the disk: what a later start misses below it is lost.
             removed: Incarnations to forget with all their groups, none of them in `states` or
                 `groups`; unknown ones are ignored.
             clean: This is the last round of a clean stop. The next round revokes it.

@@ -9,15 +9,23 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from offsets.group_checkpoint import GroupKey, decode_group_key, group_checkpoint_bytes, group_key
-from offsets.queue_checkpoint import checkpoint_bytes
+from offsets.group_checkpoint import (
+    GroupKey,
+    decode_group_key,
+    group_checkpoint_bytes,
+    group_checkpoint_bytes_v3,
+    group_checkpoint_from_v3,
+    group_key,
+)
+from offsets.queue_checkpoint import checkpoint_bytes, checkpoint_bytes_v3, checkpoint_from_v3
 from offsets.round_frame import UnknownVersionError, encode_front, find_content, find_front
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version that is written."""
-_READ_VERSIONS: Final = (1, 2, 3)
-"""In version 1 no entry has redelivery runs, and before version 3 there are no groups. An entry
-of an older version may stand in a round of a newer one."""
+_READ_VERSIONS: Final = (1, 2, 3, 4)
+"""In version 1 no entry has redelivery runs, before version 3 there are no groups, and before
+version 4 no entry has a recovery point. What is read becomes an entry of version 4 at once; the
+counts of version 1 may stand in it."""
 
 MAGIC: Final = b"AQCP"
 
@@ -25,6 +33,7 @@ _TAIL: Final = struct.Struct("<BBHIIIQq")
 assert _TAIL.size == 32
 _GROUP_COUNTS: Final = struct.Struct("<II")
 _GROUPS_VERSION: Final = 3
+_RECOVERY_POINTS_VERSION: Final = 4
 
 _INCARNATION_BYTES: Final = 16
 _BASE: Final = 1
@@ -151,10 +160,16 @@ def _split(
     if version >= _GROUPS_VERSION:
         group_count, removed_group_count = _GROUP_COUNTS.unpack_from(data, position)
         position += _GROUP_COUNTS.size
-    cut, position = _cut(data, position, end, entry_count, checkpoint_bytes)
-    entries = {entry[:_INCARNATION_BYTES]: entry for entry in cut}
+    is_old = version < _RECOVERY_POINTS_VERSION
+    size_of = checkpoint_bytes_v3 if is_old else checkpoint_bytes
+    cut, position = _cut(data, position, end, entry_count, size_of)
     removed, position = _cut(data, position, end, removed_count, _incarnation_bytes)
-    groups, position = _cut(data, position, end, group_count, group_checkpoint_bytes)
+    size_of = group_checkpoint_bytes_v3 if is_old else group_checkpoint_bytes
+    groups, position = _cut(data, position, end, group_count, size_of)
+    if is_old:
+        cut = list(map(checkpoint_from_v3, cut))
+        groups = list(map(group_checkpoint_from_v3, groups))
+    entries = {entry[:_INCARNATION_BYTES]: entry for entry in cut}
     for group in groups:
         # Whoever reads it takes it for a name.
         group_key(group)[1].decode()

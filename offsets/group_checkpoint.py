@@ -26,8 +26,10 @@ from offsets.settlement import Settlement
 if TYPE_CHECKING:
     from offsets.settlement_snapshot import SettlementSnapshot
 
-_FIXED: Final = struct.Struct("<16sBBHIIIQQQQQQq")
-assert _FIXED.size == 88
+_FIXED: Final = struct.Struct("<16sBBHIIIQQQQQQqQ")
+assert _FIXED.size == 96
+_FIXED_BYTES_V3: Final = 88
+"""Size of the fixed part in version 3: without the recovery point, which is its end."""
 
 _KEY: Final = struct.Struct("<16sB")
 _STARTED: Final = 1
@@ -72,6 +74,8 @@ class GroupCheckpoint:
         dropped_since_last_poll: Those that it was not told of yet.
         redelivered: Messages delivered to it again.
         updated_at_ns: When it was last started, acked, committed or moved; 0: never.
+        recovery_point: All offsets below it were on the disk, in the log; exclusive. 0 when the
+            log was empty, or when this is not known.
     """
 
     incarnation: UUID
@@ -86,6 +90,7 @@ class GroupCheckpoint:
     dropped_since_last_poll: int = 0
     redelivered: int = 0
     updated_at_ns: int = 0
+    recovery_point: int = 0
 
     @property
     def committed(self) -> int | None:
@@ -96,6 +101,11 @@ class GroupCheckpoint:
     def settled_end(self) -> int:
         """End of the highest offset that it says is done, exclusive; not above its log's end."""
         return max([self.start or 0, *(end for _, end in self.acked_ranges)])
+
+    @property
+    def known_end(self) -> int:
+        """Offset below which the log was on the disk, exclusive: what is done was as well (I4)."""
+        return max(self.recovery_point, self.settled_end)
 
     def offsets(self, log_end: int) -> GroupOffsets:
         """Return the group as it was, in a log that ends at `log_end`.
@@ -146,6 +156,7 @@ class GroupSnapshot:
     dropped_since_last_poll: int
     redelivered: int
     updated_at_ns: int
+    recovery_point: int
 
     @classmethod
     def of(
@@ -178,6 +189,7 @@ class GroupSnapshot:
             group.dropped_since_last_poll,
             group.redelivered,
             group.updated_at_ns,
+            end,
         )
 
     def encode(self) -> bytes:
@@ -220,12 +232,29 @@ def group_checkpoint_bytes(data: bytes, position: int) -> int:
     return _FIXED.size + int(name_bytes + variable)
 
 
+def group_checkpoint_bytes_v3(data: bytes, position: int) -> int:
+    """Return the size of an entry of version 3, as `group_checkpoint_bytes` does of a newer one.
+
+    Raises:
+        struct.error: As `group_checkpoint_bytes`.
+    """
+    fixed = data[position : position + _FIXED_BYTES_V3]
+    size = group_checkpoint_bytes(_with_recovery_point(fixed), 0)
+    return size - (_FIXED.size - _FIXED_BYTES_V3)
+
+
+def group_checkpoint_from_v3(entry: bytes) -> bytes:
+    """Return an entry of version 3 as one of today: the recovery point is not known."""
+    return _with_recovery_point(entry)
+
+
 def decode_group_checkpoint(entry: bytes) -> GroupCheckpoint:
     """Read one group's entry of the size that `group_checkpoint_bytes` gave."""
     (incarnation, flags, name_bytes, _, run_count, bitmap_bytes, redelivery_count, *numbers) = (
         _FIXED.unpack_from(entry)
     )
-    floor, commit_floor, watermark, dropped, dropped_since, redelivered, updated_at_ns = numbers
+    floor, commit_floor, watermark, dropped, dropped_since, redelivered, *ends = numbers
+    updated_at_ns, recovery_point = ends
     position = _FIXED.size + name_bytes
     ranges = decode_ranges(floor, entry, position, run_count, bitmap_bytes)
     position += ranges_bytes(run_count, bitmap_bytes)
@@ -242,7 +271,13 @@ def decode_group_checkpoint(entry: bytes) -> GroupCheckpoint:
         dropped_since,
         redelivered,
         updated_at_ns,
+        recovery_point,
     )
+
+
+def _with_recovery_point(entry: bytes) -> bytes:
+    unknown = bytes(_FIXED.size - _FIXED_BYTES_V3)
+    return entry[:_FIXED_BYTES_V3] + unknown + entry[_FIXED_BYTES_V3:]
 
 
 def _entry(
@@ -266,5 +301,6 @@ def _entry(
         state.dropped_since_last_poll,
         state.redelivered,
         state.updated_at_ns,
+        state.recovery_point,
     )
     return b"".join((fixed, name, acked, counts))

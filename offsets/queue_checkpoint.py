@@ -20,8 +20,10 @@ from offsets.range_coding import (
 )
 from offsets.settlement_snapshot import SettlementSnapshot
 
-_FIXED: Final = struct.Struct("<16sQQIIII")
-assert _FIXED.size == 48
+_FIXED: Final = struct.Struct("<16sQQIIIIQ")
+assert _FIXED.size == 56
+_FIXED_BYTES_V3: Final = 48
+"""Size of the fixed part up to version 3: without the recovery point, which is its end."""
 
 _REDELIVERY_BYTES_V1: Final = 12
 
@@ -52,6 +54,8 @@ class QueueCheckpoint:
         delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
         redeliveries: Runs (start, end, count) of offsets that were returned to the queue, and how
             often; with 0 they were delivered, and nobody knows how often. Some may be settled.
+        recovery_point: All offsets below it were on the disk, in the queue's log; exclusive. 0 when
+            the log was empty, or when this is not known.
     """
 
     incarnation: UUID
@@ -59,6 +63,17 @@ class QueueCheckpoint:
     acked_ranges: list[tuple[int, int]] = field(default_factory=list)
     delivered_watermark: int = 0
     redeliveries: list[tuple[int, int, int]] = field(default_factory=list)
+    recovery_point: int = 0
+
+    @property
+    def settled_end(self) -> int:
+        """End of the highest offset that it says is settled, exclusive."""
+        return max([self.ack_floor, *(end for _, end in self.acked_ranges)])
+
+    @property
+    def known_end(self) -> int:
+        """Offset below which the log was on the disk, exclusive: what is settled was too (I4)."""
+        return max(self.recovery_point, self.settled_end)
 
     def encode(self) -> bytes:
         """Return the queue's entry. O(acked ranges + redelivery counts)."""
@@ -72,6 +87,7 @@ class QueueCheckpoint:
             run_count,
             acked,
             self.redeliveries,
+            self.recovery_point,
         )
 
 
@@ -87,12 +103,14 @@ class QueueSnapshot:
         delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
         redeliveries: Runs (start, end, count) of offsets that were returned to the queue, and how
             often; with 0 they were delivered, and nobody knows how often.
+        recovery_point: Of the log: all offsets below it are on the disk; exclusive.
     """
 
     incarnation: UUID
     settled: SettlementSnapshot
     delivered_watermark: int = 0
     redeliveries: list[tuple[int, int, int]] = field(default_factory=list)
+    recovery_point: int = 0
 
     def encode(self) -> bytes:
         """Return the queue's entry. O(pages + acked ranges + redelivery counts)."""
@@ -104,6 +122,7 @@ class QueueSnapshot:
             run_count,
             acked,
             self.redeliveries,
+            self.recovery_point,
         )
 
 
@@ -113,25 +132,40 @@ def checkpoint_bytes(data: bytes, position: int) -> int:
     Raises:
         struct.error: Fewer bytes are left than the fixed part has.
     """
-    fields = _FIXED.unpack_from(data, position)
-    run_count, bitmap_bytes, count_v1, redelivery_count = fields[3:]
+    run_count, bitmap_bytes, count_v1, redelivery_count = _FIXED.unpack_from(data, position)[3:7]
     variable = ranges_bytes(run_count, bitmap_bytes)
     variable += count_v1 * _REDELIVERY_BYTES_V1 + redelivery_count * REDELIVERY_BYTES
     return _FIXED.size + int(variable)
 
 
+def checkpoint_bytes_v3(data: bytes, position: int) -> int:
+    """Return the size of an entry of version 1 to 3, as `checkpoint_bytes` does of a newer one.
+
+    Raises:
+        struct.error: As `checkpoint_bytes`.
+    """
+    fixed = data[position : position + _FIXED_BYTES_V3]
+    return checkpoint_bytes(_with_recovery_point(fixed), 0) - (_FIXED.size - _FIXED_BYTES_V3)
+
+
+def checkpoint_from_v3(entry: bytes) -> bytes:
+    """Return an entry of version 1 to 3 as one of today: the recovery point is not known."""
+    return _with_recovery_point(entry)
+
+
 def decode_checkpoint(entry: bytes) -> QueueCheckpoint:
     """Read one queue's entry of the size that `checkpoint_bytes` gave."""
-    incarnation, floor, watermark, run_count, bitmap_bytes, count_v1, redelivery_count = (
-        _FIXED.unpack_from(entry)
-    )
+    incarnation, floor, watermark, run_count, bitmap_bytes, *rest = _FIXED.unpack_from(entry)
+    count_v1, redelivery_count, recovery_point = rest
     position = _FIXED.size
     ranges = decode_ranges(floor, entry, position, run_count, bitmap_bytes)
     position += ranges_bytes(run_count, bitmap_bytes)
     redeliveries = _decode_counts_v1(entry, position, count_v1)
     position += count_v1 * _REDELIVERY_BYTES_V1
     redeliveries += decode_redeliveries(entry, position, redelivery_count)
-    return QueueCheckpoint(UUID(bytes=incarnation), floor, ranges, watermark, redeliveries)
+    return QueueCheckpoint(
+        UUID(bytes=incarnation), floor, ranges, watermark, redeliveries, recovery_point
+    )
 
 
 def _entry(
@@ -141,6 +175,7 @@ def _entry(
     run_count: int,
     acked: bytes,
     redeliveries: list[tuple[int, int, int]],
+    recovery_point: int,
 ) -> bytes:
     counts = encode_redeliveries(redeliveries) if redeliveries else b""
     bitmap_bytes = 0 if run_count else len(acked)
@@ -152,8 +187,14 @@ def _entry(
         bitmap_bytes,
         0,
         len(counts) // REDELIVERY_BYTES,
+        recovery_point,
     )
     return fixed + acked + counts if acked or counts else fixed
+
+
+def _with_recovery_point(entry: bytes) -> bytes:
+    unknown = bytes(_FIXED.size - _FIXED_BYTES_V3)
+    return entry[:_FIXED_BYTES_V3] + unknown + entry[_FIXED_BYTES_V3:]
 
 
 def _decode_counts_v1(entry: bytes, position: int, number: int) -> list[tuple[int, int, int]]:

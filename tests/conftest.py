@@ -34,6 +34,7 @@ class StartServer(Protocol):
         environment: dict[str, str] | None = None,
         interpreted: bool = False,
         storage_path: Path | None = None,
+        open_files: int | None = None,
     ) -> RunningServer:
         """Return it when it listens."""
 
@@ -54,9 +55,16 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
             environment: dict[str, str] | None = None,
             interpreted: bool = False,
             storage_path: Path | None = None,
+            open_files: int | None = None,
         ) -> RunningServer:
             path = storage_path or tmp_path / f"data-{len(servers)}"
-            server = RunningServer(path, *options, environment=environment, interpreted=interpreted)
+            server = RunningServer(
+                path,
+                *options,
+                environment=environment,
+                interpreted=interpreted,
+                open_files=open_files,
+            )
             servers.append(running.enter_context(server))
             return server.start()
 

@@ -31,10 +31,12 @@ class RunningServer:
         options: Options of the command line, without `--port` and `--storage-path`.
         environment: Variables in addition to those of this process.
         interpreted: Runs the kernels uncompiled.
+        open_files: Limit of open files, soft and hard; None for that of this process.
 
     Attributes:
         options: As given; may be changed between restarts.
         interpreted: As given; may be changed between restarts.
+        open_files: As given; may be changed between restarts.
         host: Where it listens.
         port: Where it listens; another one after each restart.
         messages: Lines of standard error so far.
@@ -47,7 +49,9 @@ class RunningServer:
         *options: str,
         environment: Mapping[str, str] | None = None,
         interpreted: bool = False,
+        open_files: int | None = None,
     ) -> None:
+        self.open_files = open_files
         self.storage_path = storage_path
         self.options = options
         self.host = "127.0.0.1"
@@ -124,6 +128,10 @@ class RunningServer:
         if self.interpreted:
             inherited["AMQP_SERVER_PURE_PYTHON"] = "1"
         command = [sys.executable, "-P", "-m", "amqp_server", "--port", "0"]
+        if self.open_files is not None:
+            # The shell becomes the server: it is the same process.
+            limited = f'ulimit -n {self.open_files} && exec "$@"'
+            command = ["/bin/sh", "-c", limited, "sh", *command]
         self._process = subprocess.Popen(
             [*command, "--storage-path", str(self.storage_path), *self.options],
             cwd=self.storage_path.parent,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqp_server.authentication import may_login
+from amqp_server.authentication import ProxyWarning, may_login
 
 HERE = ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"]
 ELSEWHERE = ["10.0.0.1", "192.168.1.7", "2001:db8::1", "fe80::1%eth0", "::ffff:10.0.0.1", "?"]
@@ -38,3 +38,23 @@ def test_the_log_says_who_was_refused_and_why(
 ) -> None:
     may_login(user, b"guest", peer)
     assert caplog.messages[0].startswith(f"login refused {reason}")
+
+
+@pytest.mark.parametrize("peer", HERE)
+def test_the_first_guest_from_this_machine_is_a_warning_about_proxies(
+    caplog: pytest.LogCaptureFixture, peer: str
+) -> None:
+    warning = ProxyWarning(from_anywhere=False)
+    for _ in range(3):
+        warning.guest_logged_in(peer)
+    (line,) = caplog.messages
+    assert line.startswith(f"guest logged in from this machine peer={peer} ")
+    assert "proxy" in line
+
+
+def test_nothing_is_said_of_proxies_where_guest_may_come_from_anywhere(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ProxyWarning(from_anywhere=True).guest_logged_in("127.0.0.1")
+    ProxyWarning(from_anywhere=False).guest_logged_in("10.0.0.1")
+    assert not caplog.messages

@@ -185,7 +185,16 @@ class Broker:
         """Remove an exchange and its bindings now; done when that is durable."""
         bindings = vhost.remove_exchange(exchange)
         unused = self._remove_unused_exchanges(vhost, bindings)
-        return self._remove_definitions(vhost, [exchange, *unused], bindings)
+        removed = self._remove_definitions(vhost, [exchange, *unused], bindings)
+        damaged = vhost.damaged.damaged_bindings.of_exchange(exchange.name)
+        if not damaged:
+            return removed
+        return all_done([removed, *(self.remove_damaged_binding(vhost, each) for each in damaged)])
+
+    async def remove_damaged_binding(self, vhost: VirtualHost, document_name: str) -> None:
+        """Give up a binding whose definition is damaged; its exchange takes publishes again."""
+        await self.definitions.remove_binding(vhost.name, document_name)
+        vhost.end_damaged_binding(document_name)
 
     def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> Awaitable[None]:
         """Finish removing bindings, with the auto-delete exchanges they leave unused."""

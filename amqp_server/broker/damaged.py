@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import Binding
+from amqp_server.broker.damaged_bindings import DamagedBindings
 from amqp_server.broker.exchange import Exchange
 from metadata.names import encode_name
 
@@ -32,13 +33,16 @@ class Damaged:
         queues: Why each could not be brought back, by `encode_name` of its name.
         exchanges: The same of exchanges.
         bindings: Definitions of bindings without an end that may come back: they stay.
+        damaged_bindings: Bindings whose definitions could not be read.
         make_stand_in: Makes what refuses messages in the place of the queue of a name.
     """
 
     queues: dict[str, str] = field(default_factory=dict)
     exchanges: dict[str, str] = field(default_factory=dict)
     bindings: list[Document] = field(default_factory=list)
+    damaged_bindings: DamagedBindings = field(default_factory=DamagedBindings)
     make_stand_in: Callable[[str], Queue] | None = None
+    _binding_stand_in: Queue | None = None
     _stand_ins: dict[str, Queue] = field(default_factory=dict)
     _exchanges: dict[str, Exchange] = field(default_factory=dict)
 
@@ -67,6 +71,18 @@ class Damaged:
         if name in self._stand_ins or self.is_queue(name):
             return self.stand_in(name)
         return self.stand_in(ANY_NAME) if ANY_NAME in self.queues else None
+
+    def refusing_binding(self, exchange: str) -> Queue | None:
+        """Return what refuses the messages of an exchange that a damaged binding leaves, or None.
+
+        Nobody knows which messages the binding would have taken, so all of them are refused.
+        """
+        if not self.damaged_bindings.refuses(exchange):
+            return None
+        if self._binding_stand_in is None:
+            assert self.make_stand_in is not None, "recovery finds damage, and sets it"
+            self._binding_stand_in = self.make_stand_in("(damaged binding)")
+        return self._binding_stand_in
 
     def stand_in(self, name: str) -> Queue:
         """Return what refuses the messages of a damaged queue, also those of its bindings."""

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
+from amqp_server.broker.binding import BindingIdentity
+from amqp_server.broker.definition_values import (
+    InvalidDefinitionError,
+    arguments_of,
+    check_queue_values,
+    incarnation_of,
+    invalid_definitions,
+    value_of,
+)
 from amqp_server.broker.exchange import Exchange
+from amqp_server.broker.handlers.arguments import check_alternate
 from amqp_server.broker.queue_settings import QueueSettings, queue_settings
+from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME, DelayFacts
-from amqp_server.protocol.table_json import table_from_json, table_to_json
+from amqp_server.protocol.table_json import table_to_json
+from amqp_server.protocol.tables import encode_table
 from metadata.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+    from uuid import UUID
 
-    from amqp_server.broker.binding import Binding, BindingIdentity, Destination
+    from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
@@ -29,6 +42,9 @@ DEFAULT_VHOST = "/"
 _DELETED = "deleted"
 _DELAY_QUEUE = "delay_queue"
 _NUMBER = "number"
+_OTHER_BINDING = "the binding is another one than the name of its document says"
+_BINDING_NAME = re.compile("[0-9a-f]{32}")
+"""What `BindingIdentity.document_name` gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +174,15 @@ class Definitions:
         """Remove what was saved of an entity that does not exist."""
         return self._store.delete(document.kind, document.vhost, document.name)
 
+    def remove_binding(self, vhost: str, document_name: str) -> Coroutine[None, None, None]:
+        """Remove the definition of a binding, whatever is in it.
+
+        Args:
+            vhost: Its virtual host.
+            document_name: `BindingIdentity.document_name`.
+        """
+        return self._store.delete(BINDINGS, vhost, document_name)
+
     def remove_damaged_queue(
         self, vhost: str, name: str, bindings: Iterable[Document]
     ) -> Awaitable[None]:
@@ -177,16 +202,26 @@ def is_deleted_vhost(document: Document) -> bool:
 
 
 def exchange_from(document: Document) -> Exchange:
-    """Rebuild an exchange from its document."""
+    """Rebuild an exchange from its document.
+
+    Raises:
+        InvalidDefinitionError: The document holds a value that no exchange can have.
+    """
     body = document.body
-    return Exchange(
-        document.name,
-        body["type"],
-        durable=True,
-        auto_delete=body["auto_delete"],
-        internal=body["internal"],
-        arguments=table_from_json(body["arguments"]),
-    )
+    kind = value_of(body, "type", str)
+    if kind not in MATCHERS:
+        raise InvalidDefinitionError(f"'type' is {kind!r}, which is no exchange type")
+    arguments = arguments_of(body)
+    with invalid_definitions():
+        check_alternate(document.name, document.vhost, arguments)
+        return Exchange(
+            document.name,
+            kind,
+            durable=True,
+            auto_delete=value_of(body, "auto_delete", bool),
+            internal=value_of(body, "internal", bool),
+            arguments=arguments,
+        )
 
 
 def has_delay_queue(document: Document, vhosts: Mapping[str, VirtualHost]) -> bool:
@@ -202,28 +237,35 @@ def names_queue(document: Document) -> bool:
 
 
 def queue_from(document: Document) -> QueueDefinition:
-    """Return what a document says of a queue: its own, or that of a delayed exchange."""
+    """Return what a document says of a queue: its own, or that of a delayed exchange.
+
+    Raises:
+        InvalidDefinitionError: The document holds a value that no queue can have.
+    """
     body = document.body
     if document.kind == EXCHANGES:
-        incarnation = UUID(body[_DELAY_QUEUE]["incarnation"])
+        incarnation = incarnation_of(value_of(body, _DELAY_QUEUE, dict))
         return QueueDefinition(DELAY_QUEUE_NAME, incarnation, False, {}, is_delay_queue=True)
-    return QueueDefinition(
-        document.name,
-        UUID(body["incarnation"]),
-        body["auto_delete"],
-        table_from_json(body["arguments"]),
-    )
+    auto_delete = value_of(body, "auto_delete", bool)
+    arguments = arguments_of(body)
+    check_queue_values(document.vhost, document.name, arguments, auto_delete=auto_delete)
+    return QueueDefinition(document.name, incarnation_of(body), auto_delete, arguments)
 
 
 def bind_from(document: Document, vhost: VirtualHost) -> bool:
     """Rebuild a binding; return whether both of its ends exist.
 
     A damaged queue or exchange is one to lead to: what comes this way is refused, not dropped.
+
+    Raises:
+        InvalidDefinitionError: The document holds a value that the binding cannot have.
     """
-    body = document.body
-    name = body["destination"]
-    source = vhost.exchanges.get(body["source"])
-    is_to_queue = body["destination_kind"] == "queue"
+    identity = identity_from(document.body)
+    if identity.document_name != document.name:
+        raise InvalidDefinitionError(_OTHER_BINDING)
+    name = identity.destination
+    source = vhost.exchanges.get(identity.source)
+    is_to_queue = identity.kind == "queue"
     destination: Destination | None = (vhost.queues if is_to_queue else vhost.exchanges).get(name)
     if destination is None and not is_to_queue:
         destination = vhost.damaged.refusing_exchange(name)
@@ -231,9 +273,54 @@ def bind_from(document: Document, vhost: VirtualHost) -> bool:
         destination = vhost.damaged.stand_in(name)
     if source is None or destination is None:
         return False
-    arguments = table_from_json(body["arguments"])
-    vhost.bind(source, destination, body["routing_key"], arguments, _binding_number(document))
+    arguments = arguments_of(document.body)
+    with invalid_definitions():
+        source.matcher.check_binding(identity.routing_key, arguments)
+    number = _binding_number(document)
+    vhost.bind(source, destination, identity.routing_key, arguments, number)
     return True
+
+
+def identity_from(body: Mapping[str, Any]) -> BindingIdentity:
+    """Return which binding a body describes.
+
+    Raises:
+        InvalidDefinitionError: The body holds a value that no binding can have.
+    """
+    kind = value_of(body, "destination_kind", str)
+    if kind not in ("queue", "exchange"):
+        raise InvalidDefinitionError(f"'destination_kind' is {kind!r}, expected queue or exchange")
+    return BindingIdentity(
+        value_of(body, "source", str),
+        kind,
+        value_of(body, "destination", str),
+        value_of(body, "routing_key", str),
+        encode_table(arguments_of(body)),
+    )
+
+
+def is_binding_name(name: str) -> bool:
+    """Return whether the document of a binding may have this name."""
+    return _BINDING_NAME.fullmatch(name) is not None
+
+
+def check_definition(document: Document) -> None:
+    """Check the values of a document, as far as it can be done without all others.
+
+    Raises:
+        InvalidDefinitionError: It holds a value that its kind cannot have.
+    """
+    body = document.body
+    if document.kind == VHOSTS and _DELETED in body:
+        value_of(body, _DELETED, bool)
+    elif document.kind == EXCHANGES:
+        exchange_from(document)
+        if _DELAY_QUEUE in body:
+            queue_from(document)
+    elif document.kind == QUEUES:
+        queue_from(document)
+    elif document.kind == BINDINGS and identity_from(body).document_name != document.name:
+        raise InvalidDefinitionError(_OTHER_BINDING)
 
 
 def in_binding_order(documents: Iterable[Document]) -> list[Document]:

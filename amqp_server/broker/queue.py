@@ -93,6 +93,7 @@ class Queue:
         self.is_stream = self.settings.type is QueueType.STREAM
         self.consumers = rotation_for(self.settings)
         self.checkpointed_floor = opened.ack_floor
+        self.checkpointed_recovery_point = 0
         self.is_deleted = self.is_checkpoint_due = self.is_checkpointed = False
         self.held_publishers = HeldPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()
@@ -135,7 +136,7 @@ class Queue:
     @property
     def is_durable(self) -> bool:
         """Whether all that can be read of it is on the disk."""
-        return self.store.recovery_point >= self.store.cursor
+        return self.store.recovery_point >= self.store.end_offset
 
     @property
     def consumer_count(self) -> int:
@@ -145,7 +146,7 @@ class Queue:
     @property
     def visible_end(self) -> int:
         """What has an offset is shown below this one only (I9), exclusive."""
-        return self.store.recovery_point if self.is_journaled else self.store.cursor
+        return self.store.recovery_point if self.is_journaled else self.store.end_offset
 
     @property
     def durability(self) -> Durability | None:
@@ -184,7 +185,8 @@ class Queue:
             messages, flags = list(map(as_persistent, messages)), flags | PERSISTENT
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
-        self.ready.extend(self.store.cursor)
+        # Also what waits for a slot: it is accepted, so every count and rule has to see it.
+        self.ready.extend(end_offset)
         if not self.is_journaled:
             self.subscriptions.wake()
         self._turn.mark(self)
@@ -316,9 +318,7 @@ class Queue:
 
     def store_moved(self) -> None:
         """Pass on what the store has learnt: new room, new safety, new messages at hand."""
-        self.ready.extend(self.store.cursor)
         self.subscriptions.wake()
-        self.withdrawals.catch_up()
         waiting, self.waiting_confirms = self.waiting_confirms, set()
         for publishing in waiting:
             publishing.release_confirms()

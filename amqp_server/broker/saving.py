@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.transfers.delay_queue import end_delay_queues
 from metadata.errors import MetadataError
+from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -124,6 +125,7 @@ class Saving:
                     binding.source, binding.destination, binding.routing_key, binding.arguments
                 )
             raise
+        vhost.end_damaged_binding(encode_name(binding.identity.document_name))
 
     def _withdraw_queue(self, queue: Queue) -> None:
         """Take back a queue that could not be saved: it must not look as if it would stay."""

@@ -102,6 +102,11 @@ class VirtualHost:
         stand_in = self.damaged.end_stand_in(name)
         return [] if stand_in is None else self._remove_bindings_to(stand_in)
 
+    def end_damaged_binding(self, encoded_name: str) -> None:
+        """Let an exchange take publishes again: the document of a damaged binding was replaced."""
+        if self.damaged.damaged_bindings.discard(encoded_name):
+            self.routing_version += 1
+
     def bind(
         self,
         source: Exchange,

@@ -72,7 +72,7 @@ def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
     end, ready = store.end_offset, queue.ready_count
     unacked = sum(consumer.unacked for consumer in queue.subscriptions.consumers())
     if not queue.is_stream:
-        unsettled = store.cursor - settlement.ack_floor - settlement.settled_above_floor
+        unsettled = end - settlement.ack_floor - settlement.settled_above_floor
         unacked = max(unsettled - ready, 0)
     counts = queue.delivery_counts
     return {

@@ -50,7 +50,11 @@ def _damaged(server: Server) -> list[dict[str, str]]:
     return [
         {"vhost": vhost.name, "kind": kind, "encoded_name": name, "reason": reason}
         for _, vhost in sorted(server.broker.vhosts.items())
-        for kind, names in (("queue", vhost.damaged.queues), ("exchange", vhost.damaged.exchanges))
+        for kind, names in (
+            ("queue", vhost.damaged.queues),
+            ("exchange", vhost.damaged.exchanges),
+            ("binding", vhost.damaged.damaged_bindings.reasons()),
+        )
         for name, reason in sorted(names.items())
     ][:DAMAGED_MAX]
 

@@ -3,17 +3,21 @@
 The order makes it one moment, as far as anybody can tell:
 
 1. the redo journal is opened, so that no commit from now on can slip away,
-2. checkpoints before logs: what they call settled is in the logs then (invariant I4),
+2. checkpoints before logs: what they call settled is in the logs then (invariant I4), and what they
+   say was on the disk,
 3. definitions before logs: a log without one would only be removed by the start,
 4. of each log `end` before the segments, so that it never speaks of bytes that are not there,
 5. the redo journal is read: commits that are in some of the copied logs come into all of them,
-6. FORMAT last: a copy that was interrupted is no data directory.
+6. the copied checkpoint forgets queues that were deleted meanwhile: their logs may be cut short, or
+   not in the copy, and a start on it would report that as lost,
+7. FORMAT last: a copy that was interrupted is no data directory.
 
 A message that is settled while the copy is made may come again from it, unless retention removed
 its segment meanwhile: then the copy's checkpoint is made to say that it is settled.
 
 Sealed segments never change, so they are linked where the file system can do that, and cost no
-space.
+space. The copy is for its user alone, whatever the umask is: directories are 0700, files 0600. A
+linked segment has the rights of the original, in a directory that nobody else can enter.
 """
 
 from __future__ import annotations
@@ -27,10 +31,18 @@ from uuid import UUID
 
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
-from appendlog import FileSystem
+from amqp_server.maintenance.stored_queues import load_stored_queues
+from amqp_server.start_report_file import REPORT_NAME
+from appendlog import DurableDirectories, FileSystem
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.durable_directories import existing_root
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE
+from appendlog.recovery.log_owner import read_segment_header
 from appendlog.segments.durable_end import END_FILE_NAME
-from appendlog.segments.segment import segment_names
+from appendlog.segments.sealed import read_footer
+from appendlog.segments.segment import SegmentName, segment_names
 from metadata.reading_lock import check_data_directory
+from offsets import read_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +121,8 @@ def _make_target(storage_path: Path, target: Path) -> None:
     inside = storage_path.resolve()
     if inside in (target.resolve(), *target.resolve().parents):
         raise StartupError(f"{target} lies in the data directory {storage_path}")
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    filesystem = FileSystem()
+    DurableDirectories(existing_root(filesystem, target)).make(filesystem, target)
     if any(target.iterdir()):
         raise StartupError(f"{target} is not empty")
 
@@ -126,11 +139,13 @@ class _Copy:
         self.done = Backup()
         self._source = storage_path
         self._target = target
+        self._directories = DurableDirectories(target)
         self._may_link = may_link
         self._redo_number = redo_number
         self._on_log = on_log
         self._redo: dict[int, int] = {}
         self._removed: dict[UUID, list[tuple[int, int]]] = {}
+        self._deleted: set[UUID] = set()
 
     def run(self) -> None:
         known = self._redo_number()
@@ -139,8 +154,12 @@ class _Copy:
         self._copy_documents()
         self._copy_logs()
         self._copy_redo(known)
-        if self._removed:
-            settle_in_checkpoint(self._target, FileSystem(), self._removed)
+        self._leave_deleted_out()
+        if self._removed or self._deleted:
+            settle_in_checkpoint(self._target, FileSystem(), self._removed, self._deleted)
+        if (self._source / REPORT_NAME).exists():
+            # Without it a copy of what has lost a part would look like one that never had it.
+            self._copy(self._source / REPORT_NAME, self._target / REPORT_NAME)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
         # All of it before the name that makes it a data directory.
         os.sync()
@@ -168,7 +187,7 @@ class _Copy:
         source, target = self._source / "offsets", self._target / "offsets"
         for _ in range(ATTEMPTS_MAX):
             shutil.rmtree(target, ignore_errors=True)
-            target.mkdir(mode=0o750)
+            target.mkdir(DIRECTORY_MODE)
             try:
                 for name in filter(_CHECKPOINT.fullmatch, _names(source)):
                     self._copy(source / name, target / name)
@@ -184,7 +203,7 @@ class _Copy:
         for kind in _names(root):
             for vhost in _names(root / kind):
                 directory = self._target / "metadata" / kind / vhost
-                directory.mkdir(mode=0o700, parents=True)
+                self._make_directory(directory)
                 for name in _names(root / kind / vhost):
                     if not name.endswith(_DOCUMENT):
                         continue
@@ -196,7 +215,7 @@ class _Copy:
 
     def _copy_logs(self) -> None:
         logs = sorted(path for path in (self._source / "logs").glob("*/*/*") if path.is_dir())
-        (self._target / "logs").mkdir(mode=0o750)
+        self._make_directory(self._target / "logs")
         for number, log in enumerate(logs, 1):
             self._copy_log(log, self._target / log.relative_to(self._source))
             # A commit in this log may be written and forgotten before all logs are copied.
@@ -205,7 +224,7 @@ class _Copy:
                 self._on_log(number, len(logs))
 
     def _copy_log(self, source: Path, target: Path) -> None:
-        target.mkdir(mode=0o750, parents=True)
+        self._make_directory(target)
         for _ in range(ATTEMPTS_MAX):
             try:
                 self._copy_segments(source, target)
@@ -225,7 +244,9 @@ class _Copy:
         if END_FILE_NAME in _names(source):
             self._copy(source / END_FILE_NAME, target / END_FILE_NAME)
         # After `end`: a segment that it speaks of is in the list.
-        segments = segment_names(_names(source))
+        segments = [
+            name for name in segment_names(_names(source)) if (source / name.file_name).is_file()
+        ]
         listed = {name.file_name for name in segments}
         for name in segment_names(_names(target)):
             # Removed since: all before it is settled too. Or it was the last one, and has grown.
@@ -239,12 +260,32 @@ class _Copy:
             path = source / name.file_name
             if (target / name.file_name).exists():
                 continue
-            is_sealed = name is not segments[-1]
+            # Behind the segment that is appended to may lie a file that is none.
+            is_sealed = name is not segments[-1] and _is_sealed(path, name)
             if not (is_sealed and self._link(path, target / name.file_name)):
                 self._copy(path, target / name.file_name)
             index = source / name.index_name
             if is_sealed and index.exists():
                 self._copy(index, target / name.index_name)
+
+    def _leave_deleted_out(self) -> None:
+        """Leave out the logs of queues that have no definition any more: it goes before them.
+
+        Their definitions in the copy make empty queues, as they may after a crash.
+        """
+        stored = load_stored_queues(self._source)
+        if stored.report.unreadable or stored.malformed:
+            # Which of them a log belongs to cannot be told.
+            return
+        found = read_checkpoint(self._target / "offsets", FileSystem())
+        known = {UUID(bytes=key) for key in found.entries}
+        known |= {incarnation for incarnation, _ in found.group_checkpoints()}
+        self._deleted = known - {queue.incarnation for queue in stored.queues}
+        names = set(map(str, self._deleted))
+        for log in [*(self._target / "logs").glob("*/*/*")]:
+            if log.name in names:
+                shutil.rmtree(log)
+                self._removed.pop(UUID(log.name), None)
 
     @staticmethod
     def _is_whole(source: Path, target: Path) -> bool:
@@ -293,15 +334,38 @@ class _Copy:
                     "try again when there is less to do"
                 )
         directory = self._target / "transactions"
-        directory.mkdir(mode=0o750)
+        self._make_directory(directory)
         for number in numbers:
-            with (directory / f"redo-{number:020}.log").open("xb") as out:
+            path = directory / f"redo-{number:020}.log"
+            path.touch(FILE_MODE, exist_ok=False)
+            with path.open("wb") as out:
                 self.done.copied_bytes += _copy_descriptor(self._redo[number], out.fileno())
             self.done.redo_files += 1
 
+    def _make_directory(self, path: Path) -> None:
+        """Make a directory of the copy with its parents, for this user alone."""
+        # Not `Path.mkdir(parents=True)`: that makes the parents with the umask's rights.
+        self._directories.make(FileSystem(), path)
+
     def _copy(self, source: Path, target: Path) -> None:
+        # Before the first byte: with the umask's rights others could read it.
+        target.touch(FILE_MODE)
         shutil.copyfile(source, target)
         self.done.copied_bytes += target.stat().st_size
+
+
+def _is_sealed(path: Path, name: SegmentName) -> bool:
+    """Tell whether a segment has its footer, so that nothing is appended to it any more."""
+    filesystem, descriptors = FileSystem(), Descriptors(1)
+    try:
+        header = read_segment_header(path.parent, name, filesystem, descriptors)
+        if header is None:
+            return False
+        with descriptors.borrow(filesystem, path, os.O_RDONLY) as descriptor:
+            salt = header.identity.salt
+            return read_footer(filesystem, descriptor, salt, name.base_offset) is not None
+    finally:
+        descriptors.close()
 
 
 def _copy_descriptor(source: int, target: int) -> int:

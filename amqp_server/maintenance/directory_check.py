@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
-from amqp_server.missing_definitions import missing_definitions
+from amqp_server.missing_parts import Part, missing_parts, refusal
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
 from appendlog.checking.problem import Level, Problem
+from metadata.paths import document_path
 from offsets import (
     GroupCheckpoint,
     QueueCheckpoint,
@@ -25,10 +26,15 @@ from offsets import (
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from amqp_server.maintenance.stored_queues import StoredQueue, StoredQueues
 
+_MISSING: Final = {
+    Part.LOGS: "missing-logs",
+    Part.DEFINITIONS: "missing-definitions",
+    Part.CHECKPOINTS: "missing-checkpoints",
+}
 SECOND_LOOK_SECONDS: Final = 0.3
 """Pause before a problem of a running server's log is looked at again."""
 
@@ -88,6 +94,12 @@ class _Known(NamedTuple):
     queue: QueueCheckpoint | None
     groups: list[GroupCheckpoint]
 
+    @property
+    def known_end(self) -> int:
+        """Offset below which the log was on the disk, exclusive."""
+        ends = [group.known_end for group in self.groups]
+        return max([self.queue.known_end if self.queue is not None else 0, *ends])
+
 
 def check_directory(
     stored: StoredQueues,
@@ -109,9 +121,11 @@ def check_directory(
         _check_redo(stored, filesystem, check)
     # Before the logs: what it speaks of must be in them then.
     checkpoints = _read_checkpoints(stored, filesystem, check)
+    if queues is None:
+        _check_parts(stored, checkpoints, check)
     for queue in stored.queues if queues is None else queues:
         check.queues.append(
-            _check_queue(stored, queue, checkpoints.get(queue.incarnation), on_bytes)
+            _check_queue(stored, queue, (checkpoints or {}).get(queue.incarnation), on_bytes)
         )
     if queues is None and not stored.is_live:
         _check_orphans(stored, check)
@@ -120,18 +134,34 @@ def check_directory(
 
 
 def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
-    missing = missing_definitions(stored.storage_path, stored.report)
-    if missing is not None:
-        path = stored.storage_path / "metadata"
-        check.problems.append(Problem(Level.UNREADABLE, "missing-definitions", path, missing))
     for unreadable in stored.report.unreadable:
         check.problems.append(
             Problem(Level.UNREADABLE, "unreadable-definition", unreadable.path, unreadable.reason)
         )
-    for document in stored.malformed:
-        path = stored.storage_path / "metadata" / document.kind
-        text = f"{document.kind} {document.name!r} in {document.vhost!r} does not hold together"
+    root = stored.storage_path / "metadata"
+    for document, reason in stored.malformed:
+        path = document_path(root, document.kind, document.vhost, document.name)
+        text = f"{document.kind} {document.name!r} in {document.vhost!r} is invalid: {reason}"
         check.problems.append(Problem(Level.UNREADABLE, "unreadable-definition", path, text))
+
+
+def _check_parts(
+    stored: StoredQueues, known: Mapping[UUID, _Known] | None, check: DirectoryCheck
+) -> None:
+    """Note the parts that are missing as a whole: a start is refused for each of them.
+
+    Args:
+        stored: The definitions.
+        known: What the checkpoints say; None: there are some that cannot be read.
+        check: Gets the problems.
+    """
+    ends = {incarnation: each.known_end for incarnation, each in (known or {}).items()}
+    has_checkpoints = known is None or check.checkpoint_generation > 0
+    for missing in missing_parts(
+        stored.storage_path, stored.report, ends, has_checkpoints=has_checkpoints
+    ):
+        text = refusal(stored.storage_path, [missing])
+        check.problems.append(Problem(Level.UNREADABLE, _MISSING[missing.part], missing.path, text))
 
 
 def _check_redo(stored: StoredQueues, filesystem: FileSystem, check: DirectoryCheck) -> None:
@@ -155,8 +185,8 @@ def _check_redo(stored: StoredQueues, filesystem: FileSystem, check: DirectoryCh
 
 def _read_checkpoints(
     stored: StoredQueues, filesystem: FileSystem, check: DirectoryCheck
-) -> dict[UUID, _Known]:
-    """Return what the checkpoint says of each queue and its groups, by incarnation."""
+) -> dict[UUID, _Known] | None:
+    """Return what the checkpoint says of each queue and its groups; None: it cannot be read."""
     directory = stored.storage_path / "offsets"
     try:
         found = read_checkpoint(directory, filesystem)
@@ -166,7 +196,7 @@ def _read_checkpoints(
         check.problems.append(
             Problem(Level.UNREADABLE, "unreadable-checkpoint", directory, str(error))
         )
-        return {}
+        return None
     check.checkpoint_generation = found.generation
     for path in found.damaged_files:
         text = "a round that was on the disk once cannot be read: settled messages may come again"
@@ -210,6 +240,7 @@ def _look(
         FileSystem(),
         is_live=stored.is_live,
         on_segment=on_bytes,
+        settled_floor=known.queue.ack_floor if known is not None and known.queue else 0,
     )
     check = QueueCheck(queue, log, problems=list(log.problems.kept))
     check.left_out = log.problems.left_out
@@ -219,6 +250,7 @@ def _look(
         check.ack_floor = known.queue.ack_floor
     if not any(each.level is Level.UNREADABLE for each in check.problems):
         check.problems += _leading(known, log, is_live=stored.is_live)
+        check.problems += _missing_end(known, log, is_live=stored.is_live)
         if known.queue is not None:
             check.problems += _compare(known.queue, log, is_live=stored.is_live)
     return check
@@ -247,6 +279,25 @@ def _leading(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem]:
     ]
 
 
+def _missing_end(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem]:
+    """Return what was on the disk by the checkpoint, is not settled, and is not in the log.
+
+    Where `end` speaks of it, that is told of the log itself (`log-too-short`).
+    """
+    durable = log.durable_end
+    if durable is None and is_live:
+        return []
+    end = max(log.log_end_offset, durable.recovery_point if durable is not None else 0)
+    floor = known.queue.ack_floor if known.queue is not None else 0
+    lost = (max(end, floor), known.known_end)
+    if lost[0] >= lost[1]:
+        return []
+    text = (
+        f"the checkpoint says that the log was on the disk up to offset {lost[1]}, it ends at {end}"
+    )
+    return [Problem(Level.DAMAGE, "end-missing", log.directory, text, offsets=lost)]
+
+
 def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> list[Problem]:
     """Return what of a checkpoint cannot be true of where its log begins (invariant I1)."""
     problems: list[Problem] = []
@@ -263,7 +314,7 @@ def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> li
 
 
 def _check_orphans(stored: StoredQueues, check: DirectoryCheck) -> None:
-    if missing_definitions(stored.storage_path, stored.report) is not None:
+    if any(problem.kind == _MISSING[Part.DEFINITIONS] for problem in check.problems):
         return
     known = {queue.directory for queue in stored.queues}
     for directory in sorted((stored.storage_path / "logs").glob("*/*/*")):

@@ -34,6 +34,8 @@ from appendlog.layout.segment_header import (
 )
 from appendlog.layout.summary import SegmentSummary, decode_footer
 from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.log_owner import log_owner
+from appendlog.recovery.own_segments import own_segments
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.sealed import read_sealed
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appendlog.layout.chunk import ChunkHeader
+    from appendlog.recovery.own_segments import Stranger
 
 INDEX_BYTES_MAX: Final = 256 * 1024 * 1024
 """More than an index ever has."""
@@ -213,7 +216,13 @@ def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
         OSError: The directory or a file cannot be read.
     """
     filesystem, descriptors = FileSystem(), Descriptors(1)
-    for name in newest_generations(directory, filesystem):
+    names = newest_generations(directory, filesystem)
+    owner = log_owner(directory, names, filesystem, descriptors) if names else None
+    strangers: list[Stranger] = []
+    if owner is not None:
+        own = own_segments(directory, owner, filesystem)
+        names, strangers = own.names, own.strangers
+    for name in names:
         path = directory / name.file_name
         row: dict[str, Any] = {
             "file": path.name,
@@ -241,6 +250,11 @@ def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
         finally:
             descriptors.close()
         yield row
+    for stranger in strangers:
+        yield {
+            "file": stranger.name.file_name,
+            "error": f"no segment of this log: {stranger.reason}",
+        }
 
 
 def _index_entry_count(path: Path) -> int | None:
@@ -281,10 +295,14 @@ def end_view(directory: Path) -> dict[str, Any]:
         LogError: No slot of it is valid, or no segment says whose log it is.
         OSError: A file cannot be read.
     """
-    names = newest_generations(directory, FileSystem())
-    if not names:
-        raise LogError(f"{directory}: no segment, so nobody knows whose `end` it is")
-    identity = read_header(directory / names[0].file_name).identity
+    filesystem, descriptors = FileSystem(), Descriptors(1)
+    names = newest_generations(directory, filesystem)
+    try:
+        identity = log_owner(directory, names, filesystem, descriptors) if names else None
+    finally:
+        descriptors.close()
+    if identity is None:
+        raise LogError(f"{directory}: no segment tells whose `end` it is")
     end = read_durable_end(FileSystem(), directory, identity.incarnation)
     if end is None:
         raise LogError(f"{directory / END_FILE_NAME}: missing, or no valid slot")

@@ -1,8 +1,15 @@
-"""Where things go that are taken out of a data directory: nothing is removed without a copy."""
+"""Where things go that are taken out of a data directory: nothing is removed without a copy.
+
+The quarantine and what goes there may be on different file systems: `logs` may be a mount, or a
+symbolic link to another disk. Then a copy is put on the disk before the original is removed.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from appendlog import DurableDirectories
@@ -13,6 +20,9 @@ if TYPE_CHECKING:
     from appendlog import FileSystem
 
 QUARANTINE_NAME: Final = "quarantine"
+PART_SUFFIX: Final = ".part"
+"""Of a copy that is not whole yet: a crash may leave it, and the original is where it was."""
+_COPY_BYTES: Final = 1 << 20
 
 
 class Quarantine:
@@ -44,14 +54,95 @@ class Quarantine:
         """Move a file or directory of the data directory here; durable when this returns.
 
         Raises:
-            OSError: It is where it was, or here.
+            OSError: It is where it was, whole or with what is not here yet.
         """
-        target = self.path / path.relative_to(self._storage_path)
-        self._directories.make(self._filesystem, target.parent)
-        self._directories.sync(self._filesystem, target.parent)
-        self._filesystem.rename(path, target)
-        # Here before it is not there: a power cut may leave it twice, never nowhere.
-        self._filesystem.sync_directory(target.parent)
-        self._filesystem.sync_directory(path.parent)
+        target = self._place_for(path)
+        try:
+            self._filesystem.rename(path, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self._move_across(path, target)
+        else:
+            # Here before it is not there: a power cut may leave it twice, never nowhere.
+            self._filesystem.sync_directory(target.parent)
+            self._filesystem.sync_directory(path.parent)
         self.moved.append(target)
         return target
+
+    def copy(self, path: Path) -> Path:
+        """Put a copy of a file of the data directory here; durable when this returns.
+
+        Raises:
+            OSError: The file is as it was, and nothing of it is here.
+        """
+        target = self._place_for(path)
+        self._copy_file(path, target)
+        self._filesystem.sync_directory(target.parent)
+        self.moved.append(target)
+        return target
+
+    def _place_for(self, path: Path) -> Path:
+        target = place = self.path / path.relative_to(self._storage_path)
+        self._directories.make(self._filesystem, target.parent)
+        self._directories.sync(self._filesystem, target.parent)
+        number = 0
+        while self._filesystem.exists(target):
+            # A later pass takes what has come in the place of what went before.
+            number += 1
+            target = place.with_name(f"{place.name}.{number}")
+        return target
+
+    def _move_across(self, path: Path, target: Path) -> None:
+        """Move to another file system: all of it is there, on the disk, before any of it goes."""
+        try:
+            self._copy(path, target)
+            self._filesystem.sync_directory(target.parent)
+        except OSError:
+            # A disk that is full is not to stay full with half a copy.
+            if _is_directory(target):
+                with suppress(OSError):
+                    self._filesystem.remove_tree(target)
+            raise
+        if _is_directory(path):
+            self._filesystem.remove_tree(path)
+        else:
+            self._filesystem.unlink(path)
+        self._filesystem.sync_directory(path.parent)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        if source.is_symlink():
+            target.symlink_to(source.readlink())
+        elif _is_directory(source):
+            self._filesystem.mkdir(target)
+            for name in sorted(self._filesystem.listdir(source)):
+                self._copy(source / name, target / name)
+            self._filesystem.sync_directory(target)
+        elif source.is_file():
+            self._copy_file(source, target)
+        # Anything else, a pipe or a socket, holds no bytes.
+
+    def _copy_file(self, source: Path, target: Path) -> None:
+        """Copy a file; it has its name when all of it is on the disk."""
+        filesystem, part = self._filesystem, target.with_name(f"{target.name}{PART_SUFFIX}")
+        reading = filesystem.open(source, os.O_RDONLY)
+        try:
+            writing = filesystem.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                position = 0
+                while data := filesystem.pread(reading, _COPY_BYTES, position):
+                    position = filesystem.write_all(writing, [data], position, sync=False)
+                filesystem.fsync(writing)
+            finally:
+                filesystem.close(writing)
+            filesystem.rename(part, target)
+        except OSError:
+            with suppress(OSError):
+                filesystem.unlink(part)
+            raise
+        finally:
+            filesystem.close(reading)
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

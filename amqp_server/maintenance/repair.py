@@ -6,6 +6,7 @@ hidden before. At the end stands the recovery that a start of the server does.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,14 +16,15 @@ from amqp_server.maintenance.quarantine import Quarantine
 from amqp_server.maintenance.repair_plan import Remedy, Step, plan_repair
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import StoredQueue, load_stored_queues
+from amqp_server.missing_parts import Part
 from amqp_server.offline_recovery import recover_directory
 from amqp_server.storage_lock import lock_storage
 from appendlog import FileSystem
-from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.own_segments import own_segments
 from appendlog.repairing.index_rebuild import rebuild_index
-from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment
+from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
-from appendlog.segments.segment import SegmentName, segment_names
+from appendlog.segments.segment import SegmentName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from amqp_server.maintenance.directory_check import QueueCheck
+    from amqp_server.start_report import StartReport
 
 ROUNDS_MAX: Final = 3
 """How often all of it is done: a recovery may bring to light what was hidden before."""
@@ -44,7 +47,10 @@ class Repair:
     Attributes:
         done: Steps, in order.
         left: What could not be mended.
-        lost: Offsets `[start, end)` that were given up, by queue.
+        lost: Offsets `[start, end)` that were given up, by queue: with what was taken out, or
+            because the recovery at the end missed them.
+        dropped: Parts of which something was set aside: where that leaves nothing of one, it is
+            given up.
         quarantine: Where the copies are, one directory for each round; empty when nothing was
             taken out.
         check: What the directory is like now.
@@ -53,6 +59,7 @@ class Repair:
     done: list[Step] = field(default_factory=list)
     left: list[Step] = field(default_factory=list)
     lost: list[tuple[StoredQueue, int, int]] = field(default_factory=list)
+    dropped: set[Part] = field(default_factory=set)
     quarantine: list[Path] = field(default_factory=list)
     check: DirectoryCheck | None = None
 
@@ -74,7 +81,10 @@ class RepairOptions:
 
 
 def repair_directory(
-    storage_path: Path, options: RepairOptions, say: Callable[[str], None]
+    storage_path: Path,
+    options: RepairOptions,
+    say: Callable[[str], None],
+    filesystem: FileSystem | None = None,
 ) -> Repair:
     """Mend a data directory.
 
@@ -82,6 +92,7 @@ def repair_directory(
         storage_path: A data directory on which no server runs.
         options: What may be given up.
         say: Told each step in a line, before it is done.
+        filesystem: Of what is mended; the operating system's by default.
 
     Raises:
         StartupError: A server runs on it, or it cannot be used.
@@ -91,7 +102,12 @@ def repair_directory(
     """
     repair = Repair()
     for _ in range(ROUNDS_MAX):
-        _mend(storage_path, options, repair, say)
+        lock = lock_storage(storage_path, FileSystem())
+        try:
+            _Mending(storage_path, options, repair, say, filesystem or FileSystem()).run()
+        finally:
+            lock.release()
+        _recover(storage_path, repair, say)
         repair.check = check_directory(load_stored_queues(storage_path))
         plan = options.plan(repair.check)
         repair.left = [step for step in plan if step.remedy is Remedy.NONE]
@@ -101,20 +117,30 @@ def repair_directory(
     return repair
 
 
-def _mend(
-    storage_path: Path, options: RepairOptions, repair: Repair, say: Callable[[str], None]
-) -> None:
-    """Mend what can be, then recover."""
-    lock = lock_storage(storage_path, FileSystem())
-    try:
-        _Mending(storage_path, options, repair, say).run()
-    finally:
-        lock.release()
+def _recover(storage_path: Path, repair: Repair, say: Callable[[str], None]) -> None:
     say("recover as a start does")
     try:
-        recover_directory(storage_path, is_dry_run=False)
+        report = recover_directory(storage_path, is_dry_run=False, accepted=repair.dropped)
     except StartupError as error:
         say(f"not recovered: {error.message}")
+    else:
+        repair.lost += _newly_lost(storage_path, report)
+
+
+def _newly_lost(storage_path: Path, report: StartReport) -> list[tuple[StoredQueue, int, int]]:
+    """Return what a recovery has missed, and noted in the logs: no later start tells it as new."""
+    queues = {
+        (queue.vhost, queue.name, queue.is_delay_queue): queue
+        for queue in load_stored_queues(storage_path).queues
+    }
+    lost: list[tuple[StoredQueue, int, int]] = []
+    for found in report.queues:
+        queue = queues.get((found.vhost, found.name, found.is_delay_queue))
+        if queue is None or found.recovery is None:
+            continue
+        noted = set(found.recovery.noted)
+        lost += [(queue, *each) for each in found.recovery.lost if each not in noted]
+    return lost
 
 
 class _Mending:
@@ -124,16 +150,26 @@ class _Mending:
         options: RepairOptions,
         repair: Repair,
         say: Callable[[str], None],
+        filesystem: FileSystem,
     ) -> None:
         self._storage_path = storage_path
         self._options = options
         self._repair = repair
         self._say = say
-        self._filesystem = FileSystem()
+        self._filesystem = filesystem
         self._quarantine = Quarantine(storage_path, self._filesystem)
         self._lost: dict[UUID, list[tuple[int, int]]] = {}
 
     def run(self) -> None:
+        try:
+            self._mend()
+        finally:
+            # What fails half-way does not take back what was done before it.
+            self._settle_lost()
+            if self._quarantine.moved:
+                self._repair.quarantine.append(self._quarantine.path)
+
+    def _mend(self) -> None:
         for _ in range(PASSES_MAX):
             stored = load_stored_queues(self._storage_path)
             # The lock is ours: nobody writes.
@@ -146,15 +182,14 @@ class _Mending:
             ]
             if not steps:
                 break
+            # What the others are about may be in its place then.
+            steps = [step for step in steps if step.remedy is Remedy.RENAME] or steps
             checks = {each.queue.incarnation: each for each in check.queues}
             for step in steps:
                 self._say(f"{step.remedy.value} {step.path}: {step.reason}")
                 queue_check = checks[step.queue.incarnation] if step.queue else None
                 self._do(step, queue_check)
                 self._repair.done.append(step)
-        self._settle_lost()
-        if self._quarantine.moved:
-            self._repair.quarantine.append(self._quarantine.path)
 
     def _do(self, step: Step, check: QueueCheck | None) -> None:
         if check is not None and step.remedy is Remedy.REBUILD_INDEX:
@@ -164,9 +199,12 @@ class _Mending:
             return
         elif check is not None and step.remedy is Remedy.REWRITE:
             self._rewrite(step.path, check)
+        elif check is not None and step.remedy is Remedy.RENAME:
+            self._put_in_place(step.path, check)
         elif step.path.suffix == ".json":
             self._drop_definition(step.path)
         elif step.path.name == "offsets":
+            self._repair.dropped.add(Part.CHECKPOINTS)
             for path in sorted(step.path.glob("checkpoint-*.log")):
                 self._quarantine.take(path)
         else:
@@ -174,7 +212,7 @@ class _Mending:
 
     def _rewrite(self, path: Path, check: QueueCheck) -> None:
         directory, filesystem, queue = check.queue.directory, self._filesystem, check.queue
-        names = newest_generations(directory, filesystem)
+        names = own_segments(directory, queue.identity, filesystem).names
         at = [name.file_name for name in names].index(path.name)
         is_last = at + 1 == len(names)
         end_offset = 0 if is_last else names[at + 1].base_offset
@@ -182,8 +220,6 @@ class _Mending:
         if is_last and end is not None:
             # No offset that was given out is given out again, and `end` speaks of the old file.
             end_offset = end.recovery_point
-        if end is not None and end.segment_base_offset == names[at].base_offset:
-            self._quarantine.take(directory / END_FILE_NAME)
         before = check.log.segments[at - 1].segment.summary if at else None
         rewritten = rewrite_segment(
             directory,
@@ -193,13 +229,31 @@ class _Mending:
             end_offset=end_offset,
             previous_timestamp_ns=before.last_timestamp_ns if before else 0,
         )
-        self._quarantine.take(path)
-        index = path.with_suffix(".index")
-        if filesystem.exists(index):
-            self._quarantine.take(index)
-        (name,) = segment_names([rewritten.path.name])
-        rebuild_index(directory, name, queue.identity, filesystem)
+        try:
+            for old in (path, path.with_suffix(".index")):
+                if filesystem.exists(old):
+                    self._quarantine.copy(old)
+            swap_in(directory, names[at], rewritten, filesystem)
+        except OSError:
+            with suppress(OSError):
+                filesystem.unlink(rewritten.path)
+            raise
         self._note_lost(queue, rewritten)
+        if end is not None and end.segment_base_offset == names[at].base_offset:
+            # It speaks of the old file. Not before: what it said is in the new one now.
+            self._quarantine.take(directory / END_FILE_NAME)
+        rebuild_index(directory, rewritten.name, queue.identity, filesystem)
+
+    def _put_in_place(self, path: Path, check: QueueCheck) -> None:
+        """Give a segment the name that its header says; what has that name goes to quarantine."""
+        queue, filesystem = check.queue, self._filesystem
+        for stranger in own_segments(queue.directory, queue.identity, filesystem).strangers:
+            if stranger.said is not None and stranger.name.file_name == path.name:
+                target = path.with_name(stranger.said.file_name)
+                if filesystem.exists(target):
+                    self._quarantine.take(target)
+                filesystem.rename(path, target)
+                filesystem.sync_directory(path.parent)
 
     def _note_lost(self, queue: StoredQueue, rewritten: RewrittenSegment) -> None:
         for start, end in rewritten.lost:
@@ -207,8 +261,8 @@ class _Mending:
             self._lost.setdefault(queue.incarnation, []).append((start, end))
 
     def _rebuild_index(self, path: Path, check: QueueCheck) -> None:
-        directory = check.queue.directory
-        names = newest_generations(directory, self._filesystem)
+        directory, identity = check.queue.directory, check.queue.identity
+        names = own_segments(directory, identity, self._filesystem).names
         by_index: dict[str, SegmentName] = {name.index_name: name for name in names}
         if self._filesystem.exists(path):
             self._quarantine.take(path)
@@ -217,6 +271,7 @@ class _Mending:
 
     def _drop_definition(self, path: Path) -> None:
         """Set a definition aside, with the logs that a start would remove with it."""
+        self._repair.dropped.add(Part.DEFINITIONS)
         logs = self._storage_path / "logs" / path.parent.name / path.stem
         if path.parent.parent.name == "queues" and self._filesystem.exists(logs):
             self._quarantine.take(logs)

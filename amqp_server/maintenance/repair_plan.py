@@ -20,6 +20,8 @@ class Remedy(StrEnum):
 
     REWRITE = "rewrite"
     """The segment is written anew without what is damaged; the old file goes to quarantine."""
+    RENAME = "rename"
+    """The segment gets the name that its header says; nothing else is done before."""
     REBUILD_INDEX = "rebuild index"
     SET_ASIDE = "set aside"
     """The file or directory goes to quarantine."""
@@ -55,11 +57,13 @@ _OF_QUEUES: Final = {
     "offsets-missing": Remedy.REWRITE,
     "segment-gap": Remedy.REWRITE,
     "foreign-segment": Remedy.SET_ASIDE,
+    "misplaced-segment": Remedy.RENAME,
     "end-unreadable": Remedy.SET_ASIDE,
     "index-missing": Remedy.REBUILD_INDEX,
     "index-wrong": Remedy.REBUILD_INDEX,
     "torn-tail": Remedy.RECOVER,
     "log-too-short": Remedy.RECOVER,
+    "end-missing": Remedy.RECOVER,
     "checkpoint-leads": Remedy.RECOVER,
     "segments-missing": Remedy.RECOVER,
     "old-generation": Remedy.SET_ASIDE,

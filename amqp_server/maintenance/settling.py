@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from offsets import QueueCheckpoint, Settlement
 from offsets.checkpoint import CheckpointStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
     from uuid import UUID
 
@@ -19,6 +20,7 @@ def settle_in_checkpoint(
     storage_path: Path,
     filesystem: FileSystem,
     ranges: Mapping[UUID, Sequence[tuple[int, int]]],
+    forgotten: Collection[UUID] = (),
 ) -> None:
     """Write a round in which ranges of offsets are settled, whatever was known of them.
 
@@ -28,6 +30,7 @@ def settle_in_checkpoint(
         storage_path: A data directory on which no server runs.
         filesystem: All file calls go through it.
         ranges: By incarnation; nothing in them may be in the log, nor come into it.
+        forgotten: Incarnations of which nothing is to be known any more; none of them in `ranges`.
 
     Raises:
         OffsetsError: The checkpoint cannot be read or written.
@@ -39,16 +42,9 @@ def settle_in_checkpoint(
         settlement = Settlement(state.ack_floor, state.acked_ranges)
         for start, end in gone:
             settlement.settle(start, end)
-        settled.append(
-            QueueCheckpoint(
-                incarnation,
-                settlement.ack_floor,
-                settlement.ranges(),
-                state.delivered_watermark,
-                state.redeliveries,
-            )
-        )
+        floor, acked_ranges = settlement.ack_floor, settlement.ranges()
+        settled.append(replace(state, ack_floor=floor, acked_ranges=acked_ranges))
     try:
-        store.write_round(settled, clean=was_clean)
+        store.write_round(settled, list(forgotten), clean=was_clean)
     finally:
         store.close()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.definitions import names_queue, queue_from
-from amqp_server.protocol.errors import AmqpError
+from amqp_server.broker.definition_values import InvalidDefinitionError
+from amqp_server.broker.definitions import check_definition, names_queue, queue_from
 from appendlog import LogIdentity
 from appendlog.files.dry_run import DryRunFileSystem
 from metadata.document_files import DocumentFiles
@@ -67,14 +67,14 @@ class StoredQueues:
         is_live: Whether a server or an embedding program writes to it.
         report: All documents, and what is not readable.
         queues: By virtual host and name.
-        malformed: Documents of queues that do not hold together.
+        malformed: Documents that hold a wrong value, and which.
     """
 
     storage_path: Path
     is_live: bool
     report: LoadReport
     queues: list[StoredQueue] = field(default_factory=list)
-    malformed: list[Document] = field(default_factory=list)
+    malformed: list[tuple[Document, str]] = field(default_factory=list)
 
     def find(self, vhost: str, name: str) -> StoredQueue | None:
         """Return a queue by its name; hidden ones have none."""
@@ -97,11 +97,14 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
             storage_path / "metadata", files, accepts_unsigned=data_format.has_unsigned_documents
         )
     stored = StoredQueues(storage_path, is_live(storage_path), report)
-    for document in filter(names_queue, report.documents):
+    for document in report.documents:
         try:
+            check_definition(document)
+            if not names_queue(document):
+                continue
             definition = queue_from(document)
-        except (AmqpError, AttributeError, KeyError, TypeError, ValueError):
-            stored.malformed.append(document)
+        except InvalidDefinitionError as error:
+            stored.malformed.append((document, str(error)))
             continue
         directory = log_directory(
             storage_path, document.vhost, definition.name, definition.incarnation

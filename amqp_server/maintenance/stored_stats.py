@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amqp_server.maintenance.values import text_json
 from appendlog import FileSystem, LogError
 from appendlog.log_statistics import stored_statistics
-from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.own_segments import own_segments
 from appendlog.segments.durable_end import read_durable_end
 from offsets import decode_checkpoint, read_checkpoint
 from offsets.checkpoint_reading import checkpoint_generations, checkpoint_path
@@ -54,7 +54,7 @@ def _stats(
     queue: StoredQueue, checkpoint: QueueCheckpoint | None, checkpoint_age_seconds: float | None
 ) -> dict[str, Any]:
     filesystem = FileSystem()
-    names = newest_generations(queue.directory, filesystem)
+    names = own_segments(queue.directory, queue.identity, filesystem).names
     end = read_durable_end(filesystem, queue.directory, queue.incarnation)
     floor = checkpoint.ack_floor if checkpoint else 0
     above = sum(stop - start for start, stop in checkpoint.acked_ranges) if checkpoint else 0

@@ -1,21 +1,39 @@
 """The records of one chunk, and whether its header says the truth about them."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
 
 from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import OFFSET_MAX
-from appendlog.layout.message import PERSISTENT, decode_message
+from appendlog.layout.message import PERSISTENT, message_borders
 from appendlog.layout.records import WALK_END
 from appendlog.segments.chunk_walk import walk
+from appendlog.segments.read_result import Records
 
 
 @dataclass(slots=True)
 class ChunkRecords:
-    """The records of one chunk, as parallel lists."""
+    """The records of one chunk: where they lie, for a packed chunk has millions in a few bytes.
 
-    offsets: list[int] = field(default_factory=list)
-    timestamps_ns: list[int] = field(default_factory=list)
-    messages: list[bytes] = field(default_factory=list)
+    Attributes:
+        parts: The records, a part for each buffer that they lie in.
+    """
+
+    parts: list[Records]
+
+    @property
+    def offsets(self) -> Iterator[int]:
+        """The offset of each."""
+        return chain.from_iterable(part.offsets for part in self.parts)
+
+    @property
+    def messages(self) -> Iterator[memoryview]:
+        """The message of each, not copied."""
+        for part in self.parts:
+            with memoryview(part.buffer) as octets:
+                for position, length in zip(part.positions, part.lengths, strict=True):
+                    yield octets[position : position + length]
 
 
 def chunk_records(data: bytes, header: ChunkHeader, salt: int) -> ChunkRecords | None:
@@ -33,29 +51,26 @@ def chunk_records(data: bytes, header: ChunkHeader, salt: int) -> ChunkRecords |
     )
     if found.status != WALK_END:
         return None
-    records = ChunkRecords()
-    for part in found.parts:
-        records.offsets += part.offsets
-        records.timestamps_ns += part.timestamps_ns
-        records.messages += part.messages()
-    return records
+    return ChunkRecords(found.parts)
 
 
 def contradiction(header: ChunkHeader, records: ChunkRecords) -> str:
     """Return what the header says wrongly of the records; empty when nothing."""
+    count = transient_count = body_bytes = 0
     try:
-        views = [decode_message(message) for message in records.messages]
+        for message in records.messages:
+            _, _, body_at = message_borders(message)
+            count += 1
+            transient_count += not message[0] & PERSISTENT
+            body_bytes += len(message) - body_at
     except ValueError as error:
         return f"a message does not add up: {error}"
-    last = records.offsets[-1] + 1 if records.offsets else header.base_offset
+    end = records.parts[-1].offsets[-1] + 1 if records.parts else header.base_offset
     facts = {
-        "record_count": (header.record_count, len(records.offsets)),
-        "end offset": (header.end_offset, last),
-        "transient_count": (
-            header.transient_count,
-            sum(not view.flags & PERSISTENT for view in views),
-        ),
-        "body_bytes": (header.body_bytes, sum(len(view.body) for view in views)),
+        "record_count": (header.record_count, count),
+        "end offset": (header.end_offset, end),
+        "transient_count": (header.transient_count, transient_count),
+        "body_bytes": (header.body_bytes, body_bytes),
     }
     wrong = [
         f"{name} is {said}, found {found}" for name, (said, found) in facts.items() if said != found

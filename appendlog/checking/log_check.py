@@ -5,7 +5,7 @@ is writing. A file that vanishes meanwhile was removed by retention, or replaced
 the log is then checked anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from appendlog.checking.segment_check import SegmentCheck, SegmentFacts, Segment
 from appendlog.errors import UnsupportedFormatError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.recovery.generations import newest_generations
+from appendlog.recovery.own_segments import OwnSegments, Stranger, own_segments
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durable_end
 from appendlog.segments.segment import SegmentName, segment_names
 
@@ -63,6 +63,7 @@ def check_log(
     is_live: bool,
     is_dense: bool = True,
     on_segment: Callable[[int], None] | None = None,
+    settled_floor: int = 0,
 ) -> LogCheck:
     """Read all of a log and tell what is wrong with it. Changes nothing.
 
@@ -73,16 +74,18 @@ def check_log(
         is_live: A server may be writing to it.
         is_dense: Every offset must be there or be explained: so it is in durable queues.
         on_segment: Told the bytes of each segment that was read.
+        settled_floor: Offsets below it are known to be settled: nobody misses them.
     """
+    check = _Check(directory, identity, filesystem, is_live, is_dense, on_segment, settled_floor)
     for _ in range(ATTEMPTS_MAX - 1):
         try:
-            return _Check(directory, identity, filesystem, is_live, is_dense, on_segment).run()
+            return check.run()
         except FileNotFoundError:
             continue
         except (OSError, UnsupportedFormatError) as error:
             return _unreadable(directory, error)
     try:
-        return _Check(directory, identity, filesystem, is_live, is_dense, on_segment).run()
+        return check.run()
     except (OSError, UnsupportedFormatError) as error:
         return _unreadable(directory, error)
 
@@ -102,6 +105,7 @@ class _Check:
         is_live: bool,
         is_dense: bool,
         on_segment: Callable[[int], None] | None,
+        settled_floor: int,
     ) -> None:
         self._directory = directory
         self._identity = identity
@@ -109,17 +113,22 @@ class _Check:
         self._is_live = is_live
         self._is_dense = is_dense
         self._on_segment = on_segment
+        self._settled_floor = settled_floor
         self._result = LogCheck(directory)
 
     def run(self) -> LogCheck:
-        result, filesystem = self._result, self._filesystem
+        """Check from the beginning; may be called again."""
+        result, filesystem = LogCheck(self._directory), self._filesystem
+        self._result = result
         if not filesystem.exists(self._directory):
             return result
         # Before the list: what it speaks of is in the list then, or was removed since.
         result.durable_end = durable = read_durable_end(
             filesystem, self._directory, self._identity.incarnation
         )
-        names = newest_generations(self._directory, filesystem)
+        own = own_segments(self._directory, self._identity, filesystem)
+        self._note_strangers(own.strangers)
+        names = own.names
         last = names[-1] if names else None
         if self._is_live:
             names = _below(names, durable)
@@ -135,8 +144,20 @@ class _Check:
         self._check_joints()
         if not self._is_live:
             self._check_end()
-            self._check_leftovers(names)
+            self._check_leftovers(own)
         return result
+
+    def _note_strangers(self, strangers: Sequence[Stranger]) -> None:
+        for stranger in strangers:
+            path, said = self._directory / stranger.name.file_name, stranger.said
+            missing = stranger.missing
+            if said is not None and missing is not None and missing[1] > self._settled_floor:
+                text = (
+                    f"{stranger.reason}, and no other file has offsets [{missing[0]}, {missing[1]})"
+                )
+                self._add("misplaced-segment", path, text, missing, level=Level.UNREADABLE)
+            else:
+                self._add("foreign-segment", path, stranger.reason)
 
     def _check_segment(self, name: SegmentName, *, is_last: bool) -> None:
         result, durable = self._result, self._result.durable_end
@@ -197,9 +218,10 @@ class _Check:
             text = f"{durable.position} bytes of {last.path.name} were on the disk once"
             self._add("log-too-short", path, f"{text}, it has {last.size_bytes}")
 
-    def _check_leftovers(self, names: list[SegmentName]) -> None:
+    def _check_leftovers(self, own: OwnSegments) -> None:
+        known = {*own.names, *(stranger.name for stranger in own.strangers)}
         for name in segment_names(self._filesystem.listdir(self._directory)):
-            if name not in names:
+            if name not in known:
                 text = "a generation that another one has replaced"
                 self._add(
                     "old-generation", self._directory / name.file_name, text, level=Level.HARMLESS

@@ -1,6 +1,7 @@
 """One segment against itself: header, every chunk and record, footer, index."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from appendlog.checking.chunk_records import chunk_records, contradiction
@@ -146,8 +147,9 @@ class SegmentCheck:
         header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
         self._facts.header = header
         if header is None:
-            is_torn = place.is_last and not place.durable_position and size < segment.header_bytes
-            if is_torn:
+            # A start finds no more in it than a crash could have left.
+            is_torn = place.is_last and not place.durable_position
+            if is_torn and not self._has_chunks(scan, size):
                 self._add("torn-tail", "a header cut short", 0, level=Level.HARMLESS)
                 return size
             self._add("damaged-header", "no valid segment header", 0)
@@ -158,9 +160,13 @@ class SegmentCheck:
             said = SegmentName(header.base_offset, header.generation).file_name
             self._add("damaged-header", f"its header says {said}", 0)
         else:
-            summary = segment.summary
-            summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
+            segment.summary.last_timestamp_ns = header.previous_timestamp_ns
         return min(segment.header_bytes, size)
+
+    def _has_chunks(self, scan: SegmentScan, size: int) -> bool:
+        base = self._place.name.base_offset
+        found = walk_segment(scan, min(self._segment.header_bytes, size), size, base)
+        return any(isinstance(each, FoundChunk) for each in found)
 
     def _note_fault(self, found: FoundFault, size: int) -> None:
         place = self._place
@@ -182,8 +188,10 @@ class SegmentCheck:
         if is_footer:
             facts.footer = decode_footer(found.data[CHUNK_HEADER_BYTES:])
         elif not header.is_control:
-            index.note(found.position, header, summary.last_timestamp_ns)
+            index.note(found.position, header, summary.time_before(header.first_timestamp_ns))
             self._note_records(found)
+            if summary.record_count and header.first_timestamp_ns < summary.last_timestamp_ns:
+                self._note_step_back(found)
         if header.base_offset > expected and not is_footer:
             facts.gaps.append((expected, header.base_offset))
         if facts.footer is None:
@@ -200,6 +208,15 @@ class SegmentCheck:
         if records is not None and header.record_count <= header.last_offset_delta:
             self._facts.gaps += missing_offsets(header.base_offset, records.offsets)
 
+    def _note_step_back(self, found: FoundChunk) -> None:
+        """Complain of times that step back: they may do so where a segment begins, nowhere else."""
+        last_ns, first_ns = self._segment.summary.last_timestamp_ns, found.header.first_timestamp_ns
+        text = (
+            f"its append time {first_ns} is less than {last_ns} before it in the same segment: "
+            "the messages are whole, but searches by time may miss some of them"
+        )
+        self._add("times-step-back", text, found.position)
+
     def _check_footer(self) -> None:
         footer, summary, segment = self._facts.footer, self._segment.summary, self._segment
         segment.is_sealed = footer is not None
@@ -213,14 +230,18 @@ class SegmentCheck:
                 summary,
                 first_offset=summary.first_offset if summary.record_count else footer.end_offset,
                 end_offset=max(summary.end_offset, footer.end_offset),
-                last_timestamp_ns=max(summary.last_timestamp_ns, footer.last_timestamp_ns),
+                last_timestamp_ns=(
+                    max(summary.last_timestamp_ns, footer.last_timestamp_ns)
+                    if summary.record_count
+                    else footer.last_timestamp_ns
+                ),
             )
         has_faults = any(each.path == segment.path for each in self._problems.kept)
         if footer != summary and not has_faults:
             wrong = [
-                f"{name} is {getattr(footer, name)}, found {getattr(summary, name)}"
-                for name in SegmentSummary.__slots__
-                if getattr(footer, name) != getattr(summary, name)
+                f"{each.name} is {getattr(footer, each.name)}, found {getattr(summary, each.name)}"
+                for each in fields(SegmentSummary)
+                if each.compare and getattr(footer, each.name) != getattr(summary, each.name)
             ]
             self._add("footer-wrong", "; ".join(wrong), segment.data_bytes)
 
@@ -262,7 +283,7 @@ def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
     return [], False
 
 
-def missing_offsets(start: int, offsets: list[int]) -> list[tuple[int, int]]:
+def missing_offsets(start: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
     """Return the gaps between ascending offsets, the first of which may be behind `start`."""
     missing = []
     for offset in offsets:

@@ -68,10 +68,10 @@ class Batch:
         return self._parts[-1].end_offset
 
     def add(self, message: bytes, timestamp_ns: int) -> int:
-        """Take one message in and return its offset; times never decrease."""
+        """Take one message in and return its offset; a chunk begins where times step back."""
         part = self._parts[-1]
         records = part.records
-        if records and timestamp_ns - records[1] > U32_MAX:
+        if records and not 0 <= timestamp_ns - records[1] <= U32_MAX:
             # A record's time has 4.29 seconds of room in its chunk.
             self._close_chunk()
             part = self._parts[-1]
@@ -96,7 +96,7 @@ class Batch:
         records = part.records
         if records and (
             part.size_bytes + size_bytes > self._chunk_bytes_max
-            or timestamp_ns - records[1] > U32_MAX
+            or not 0 <= timestamp_ns - records[1] <= U32_MAX
         ):
             self._close_chunk()
             part = self._parts[-1]

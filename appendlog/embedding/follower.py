@@ -5,7 +5,6 @@ from pathlib import Path
 from appendlog.errors import LogError, LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.reader import LogReader
-from appendlog.recovery.generations import newest_generations
 from appendlog.segments.durable_end import read_durable_end
 from appendlog.segments.log_reads import LogReads
 from appendlog.segments.read_result import ReadResult
@@ -109,7 +108,7 @@ class LogFollower(LogReader):
         self._is_whole = False
         self._known = {segment.name: segment for segment in self._segments}
         # A log with no segment left has lost its directory: what was known of it stays true.
-        if names := newest_generations(self.directory, self._filesystem):
+        if names := self._list():
             self._load(names)
         self._settle()
 
@@ -120,9 +119,17 @@ class LogFollower(LogReader):
                 self._segments = list(self._segments)  # it reads on: all are looked at once
             except FileNotFoundError:
                 # Removed between the listing and the look: the listing is old.
-                names = newest_generations(self.directory, self._filesystem)
+                names = self._list()
+            except IsADirectoryError:
+                if self._has_strangers:
+                    raise
+                self._has_strangers = True
+                names = self._list()
             else:
-                return
+                if not self._has_doubts:
+                    return
+                self._has_doubts, self._has_strangers = False, True
+                names = self._list()
         raise LogError(f"{self.directory}: segments are removed faster than they can be opened")
 
     def _settle(self) -> None:

@@ -19,7 +19,6 @@ mark, and whoever comes next takes back what it left in the files, and writes th
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +36,7 @@ from appendlog.identity import LogIdentity
 from appendlog.log import Log
 from appendlog.log_statistics import LogStatistics, log_statistics
 from appendlog.recovery.recovery_report import RecoveryReport
+from appendlog.segments.append_clock import AppendClock
 
 MESSAGE_BYTES_MAX: Final = 128 << 20
 """As long as a server's longest message by default: a server may read this log one day."""
@@ -64,7 +64,7 @@ class LogWriter:
         self._batch_bytes: Final = min(options.batch_bytes, options.sync_bytes or BATCH_BYTES_MAX)
         self._batch = Batch(log.identity.salt, log.log_end_offset, options.chunk_bytes)
         self._make_locks()
-        self._last_ns = log.last_timestamp_ns
+        self._clock: Final = AppendClock(log.directory, log.last_timestamp_ns)
         self._is_closing = self._is_closed = False
         # A change of the files is under way, or did not come back; then: whether the log may be
         # recovered, because no error of the disk was the reason.
@@ -152,7 +152,7 @@ class LogWriter:
         with self._batch_lock:
             self._check()
             batch = self._batch
-            offset = batch.add(message, self._now_ns())
+            offset = batch.add(message, self._clock.now_ns())
             self._appended_bytes += size
         if batch.size_bytes >= self._batch_bytes or self._options.sync_each_append:
             self._work(offset + 1)
@@ -185,7 +185,7 @@ class LogWriter:
             self._check()
             batch = self._batch
             base = batch.next_offset
-            batch.extend_payloads(payloads, prefix, size, self._now_ns())
+            batch.extend_payloads(payloads, prefix, size, self._clock.now_ns())
             self._appended_bytes += size
         return self._appended(base, len(payloads))
 
@@ -198,7 +198,7 @@ class LogWriter:
             self._check()
             batch = self._batch
             base = batch.next_offset
-            batch.extend(messages, size, self._now_ns())
+            batch.extend(messages, size, self._clock.now_ns())
             self._appended_bytes += size
         return self._appended(base, len(messages))
 
@@ -358,14 +358,6 @@ class LogWriter:
             raise LogClosedError(self.log.directory)
         if self.log.failed is not None and not self._may_recover:
             raise self.log.failed
-
-    def _now_ns(self) -> int:
-        now = time.time_ns()
-        if now < self._last_ns:
-            # The clock was set back; times in a log never decrease.
-            return self._last_ns
-        self._last_ns = now
-        return now
 
     def _work(self, end: int) -> None:
         options = self._options

@@ -12,8 +12,10 @@ from types import TracebackType
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_limit
 
 OPEN_FILES_MAX: Final = 512
+"""Kept open by all logs of the process together, where its limit is large enough."""
 
 
 class Borrowed:
@@ -45,12 +47,17 @@ class Descriptors:
 
     Args:
         capacity: Files kept open; more are open only while more are borrowed at once.
+
+    Attributes:
+        capacity: As given; may be changed.
     """
 
     def __init__(self, capacity: int = OPEN_FILES_MAX) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
+        self.capacity = capacity
+        # To open a file may take `shed`, in the same thread.
+        self._lock = threading.RLock()
         self._open: OrderedDict[tuple[FileSystem, Path], Borrowed] = OrderedDict()
+        OPEN_FILES.add_cache(self)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -75,7 +82,7 @@ class Descriptors:
             else:
                 self._open.move_to_end(key)
             entry.users += 1
-            while len(self._open) > self._capacity:
+            while len(self._open) > self.capacity:
                 self._drop(next(iter(self._open)))
             return entry
 
@@ -92,6 +99,21 @@ class Descriptors:
             if (filesystem, path) in self._open:
                 self._drop((filesystem, path))
 
+    def shed(self) -> int:
+        """Close half of the files that nobody uses, those used last longest ago; return how many.
+
+        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
+        """
+        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
+            return 0
+        try:
+            unused = [key for key, entry in self._open.items() if not entry.users]
+            for key in unused[: (len(unused) + 1) // 2]:
+                self._drop(key)
+            return (len(unused) + 1) // 2
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
         """Close all files that nobody uses, and the others once they are given back."""
         with self._lock:
@@ -105,5 +127,5 @@ class Descriptors:
             entry.filesystem.close(entry.descriptor)
 
 
-SHARED_DESCRIPTORS: Final = Descriptors()
+SHARED_DESCRIPTORS: Final = Descriptors(share_of_limit(OPEN_FILES_MAX))
 """The set that all logs of the process share."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
 
 _WRITABLE: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_EXCL | os.O_APPEND
 _ALL: Final = 1 << 62
@@ -125,7 +125,7 @@ class DryRunFileSystem(FileSystem):
             for file in self._written:
                 file.forget()
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open for reading, whatever the flags say; a file to be made is only remembered."""
         with self._lock:
             is_there = self.exists(path)
@@ -215,7 +215,7 @@ class DryRunFileSystem(FileSystem):
         """Remember that a file is gone."""
         self._remove(path)
 
-    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
         """Remember a directory."""
         with self._lock:
             if self.exists(path):

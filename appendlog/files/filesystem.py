@@ -11,8 +11,16 @@ import mmap
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
+
+from appendlog.files.open_files import OPEN_FILES
+
+FILE_MODE: Final = 0o600
+"""Messages are their owner's: nobody else reads them, wherever the data directory lies."""
+DIRECTORY_MODE: Final = 0o700
+"""Of each directory that the storage rooms make, the data directory too."""
 
 _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
@@ -26,9 +34,9 @@ class FileSystem:
     has_dsync: bool = _DSYNC != 0
     """Whether a write can carry its own sync; false after the kernel has refused it."""
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open a file, not for child processes; do not wait for the other end of a pipe."""
-        return os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+        return OPEN_FILES.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
 
     def close(self, descriptor: int) -> None:
         """Close a descriptor."""
@@ -101,7 +109,10 @@ class FileSystem:
         Raises:
             ValueError: `size` is 0, or the file is shorter.
         """
-        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, offset=position)
+        # It keeps a descriptor of its own.
+        return OPEN_FILES.run(
+            partial(mmap.mmap, descriptor, size, access=mmap.ACCESS_READ, offset=position)
+        )
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename, atomically replacing `target`."""
@@ -111,7 +122,7 @@ class FileSystem:
         """Remove a file."""
         path.unlink()
 
-    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
         """Make one directory."""
         path.mkdir(mode)
 
@@ -121,7 +132,7 @@ class FileSystem:
 
     def listdir(self, path: Path) -> list[str]:
         """Return the names in a directory."""
-        return os.listdir(path)  # noqa: PTH208 - names, not paths, and a list
+        return OPEN_FILES.run(partial(os.listdir, path))
 
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory is there."""
@@ -134,7 +145,7 @@ class FileSystem:
 
     def sync_directory(self, path: Path) -> None:
         """Put a directory's entries on the disk: new, renamed and removed names."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = OPEN_FILES.open(path, os.O_RDONLY | os.O_CLOEXEC, FILE_MODE)
         try:
             os.fsync(descriptor)
         finally:

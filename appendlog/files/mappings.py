@@ -38,8 +38,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from appendlog.files.filesystem import FileSystem
+from appendlog.files.open_files import (
+    OPEN_FILES,
+    SHED_SECONDS_MAX,
+    is_for_want_of_files,
+    share_of_limit,
+)
 
 MAPPINGS_MAX: Final = 128
+"""Mapped parts of all logs of the process together, where its limit is large enough."""
 MAPPED_BYTES_MAX: Final = 16 << 30
 MAPPED_WINDOW_BYTES: Final = 64 << 20
 
@@ -100,6 +107,9 @@ class Mappings:
         bytes_max: Address space of all together.
         window_bytes: What of a file is mapped at once, if it is longer, and a little more, for
             windows that begin in one part and end in the next. A larger one has its own.
+
+    Attributes:
+        count_max: As given; may be changed.
     """
 
     def __init__(
@@ -108,10 +118,11 @@ class Mappings:
         bytes_max: int = MAPPED_BYTES_MAX,
         window_bytes: int = MAPPED_WINDOW_BYTES,
     ) -> None:
-        self._count_max = count_max
+        self.count_max = count_max
         self._bytes_max = bytes_max
         self._window_bytes = max(window_bytes, mmap.ALLOCATIONGRANULARITY)
-        self._lock = threading.Lock()
+        # To map a file may take `shed`, in the same thread.
+        self._lock = threading.RLock()
         self._overlap_bytes = self._window_bytes // 64
         self._kept: OrderedDict[_Key, _Mapping] = OrderedDict()
         self._count = 0
@@ -119,6 +130,7 @@ class Mappings:
         # Filled when a buffer dies, in any thread, perhaps in one that holds the lock.
         self._unmapped_bytes: deque[int] = deque()
         self._scratch = threading.local()
+        OPEN_FILES.add_cache(self)
 
     @property
     def count(self) -> int:
@@ -154,7 +166,8 @@ class Mappings:
             limit: Bytes of the file that never change; nothing behind them is mapped.
 
         Returns:
-            None when the bounds are reached, or the file is shorter than it should be.
+            None when the bounds are reached, those of the process too, or the file is shorter
+            than it should be.
 
         Raises:
             OSError: The file cannot be read.
@@ -179,6 +192,23 @@ class Mappings:
         with self._lock:
             for key in [key for key in self._kept if key[:2] == (filesystem, path)]:
                 del self._kept[key]
+
+    def shed(self) -> int:
+        """Unmap half of what nobody uses, what was asked for longest ago; return how many parts.
+
+        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
+        """
+        if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
+            return 0
+        try:
+            self._note_unmapped()
+            count = self._count
+            for key in list(self._kept)[: (len(self._kept) + 1) // 2]:
+                self._let_go(key)
+            self._note_unmapped()
+            return count - self._count
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """Let go of all files."""
@@ -225,6 +255,10 @@ class Mappings:
             buffer = key.filesystem.map(descriptor, size, key.start)
         except ValueError:  # shorter than it should be
             return None
+        except OSError as error:
+            if not is_for_want_of_files(error):
+                raise
+            return None
         self._count += 1
         self._mapped_bytes += size
         weakref.finalize(buffer, self._unmapped_bytes.append, size).atexit = False
@@ -244,7 +278,7 @@ class Mappings:
         return self._has_room(size)
 
     def _has_room(self, size: int) -> bool:
-        return self._count < self._count_max and self._mapped_bytes + size <= self._bytes_max
+        return self._count < self.count_max and self._mapped_bytes + size <= self._bytes_max
 
     def _let_go(self, key: _Key) -> None:
         """Unmap what nobody uses; what is in use is kept, as what was asked for last."""
@@ -285,5 +319,5 @@ def _advise(mapping: _Mapping, advice: int, start: int, end: int) -> None:
         mapping.buffer.madvise(advice, first, end - mapping.start - first)
 
 
-SHARED_MAPPINGS: Final = Mappings()
+SHARED_MAPPINGS: Final = Mappings(share_of_limit(MAPPINGS_MAX))
 """The set that all logs of the process share."""

@@ -13,6 +13,7 @@ cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
 cdef bint COMPILED
 cdef int SUMS
 cdef int SUM_BASE_OFFSET
+cdef int SUM_FIRST_TIMESTAMP
 cdef long long _OFFSET_MAX
 cdef long long _CHUNK_BYTES_MAX
 

@@ -27,6 +27,7 @@ WALK_FAULT = 2
 WALK_COMPRESSED = 3
 SUMS = 11
 SUM_BASE_OFFSET = 8
+SUM_FIRST_TIMESTAMP = 9
 
 _RECORD = Struct("<III")
 _RECORD_FRONT = Struct("<II")
@@ -176,7 +177,7 @@ def _add_up(octets: Octets, position: int, sums: array[int]) -> None:
     min_expiry_ns = _i64(octets, position + 64)
     if sums[0] == 0:
         sums[SUM_BASE_OFFSET] = _i64(octets, position + 24)
-        sums[9] = _i64(octets, position + 48)
+        sums[SUM_FIRST_TIMESTAMP] = _i64(octets, position + 48)
     sums[10] = _end_offset(octets, position)
     sums[0] += 1
     sums[1] += _u32(octets, position + 20)

@@ -7,12 +7,12 @@ flags and CRC: what can be answered from headers needs no expanding.
 Source: docs/log-format.md, section 3; zstd: RFC 8878.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header
 from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
-    CHUNK_BYTES_MAX,
     CHUNK_CRC_START,
     CHUNK_HEADER,
     CHUNK_HEADER_BYTES,
@@ -22,6 +22,9 @@ from appendlog.layout.format import (
     FLAG_COMPRESSED,
     FLAG_TRANSACTION,
     FORMAT_VERSION,
+    PACKED_RECORD_BYTES_MAX,
+    PACKED_RECORDS_BYTES_MAX,
+    RECORD_BYTES_MIN,
     TRANSACTION_ID_BYTES,
 )
 
@@ -60,12 +63,12 @@ class ChunkCompressor:
         records_bytes = len(chunk) - start
         if header.is_control or header.is_compressed or records_bytes < self._bytes_min:
             return chunk
+        if not _may_expand_to(records_bytes, header):
+            return chunk
         packed = self._packer.pack(memoryview(chunk)[start:])
         if len(packed) + COMPRESSED_HEADER_BYTES >= records_bytes:
             return chunk
-        payload = b"".join(
-            (chunk[CHUNK_HEADER_BYTES:start], COMPRESSED_HEADER.pack(records_bytes), packed)
-        )
+        payload = (chunk[CHUNK_HEADER_BYTES:start], COMPRESSED_HEADER.pack(records_bytes), packed)
         return _with_payload(header, header.flags | FLAG_COMPRESSED, payload)
 
 
@@ -77,7 +80,8 @@ def expand_chunk(chunk: bytes) -> bytes | None:
 
     Returns:
         None when its records cannot be expanded, although the CRC is right: damage that was
-        there before the CRC was made.
+        there before the CRC was made. So is a chunk that expands to more than a chunk ever has:
+        32 KiB can hold gigabytes of zeros. Nothing is allocated for it.
     """
     header = decode_chunk_header(chunk)
     if not header.is_compressed:
@@ -87,13 +91,14 @@ def expand_chunk(chunk: bytes) -> bytes | None:
     if packed_start > len(chunk):
         return None
     (records_bytes,) = COMPRESSED_HEADER.unpack_from(chunk, start)
-    if start + records_bytes > CHUNK_BYTES_MAX:
+    if not _may_expand_to(records_bytes, header):
         return None
     records = expand_frame(memoryview(chunk)[packed_start:], records_bytes)
     if records is None:
         return None
-    payload = chunk[CHUNK_HEADER_BYTES:start] + records
-    return _with_payload(header, header.flags & ~FLAG_COMPRESSED, payload)
+    return _with_payload(
+        header, header.flags & ~FLAG_COMPRESSED, (chunk[CHUNK_HEADER_BYTES:start], records)
+    )
 
 
 def _records_start(header: ChunkHeader) -> int:
@@ -101,9 +106,19 @@ def _records_start(header: ChunkHeader) -> int:
     return CHUNK_HEADER_BYTES + (TRANSACTION_ID_BYTES if has_id else 0)
 
 
-def _with_payload(header: ChunkHeader, flags: int, payload: bytes) -> bytes:
-    length = CHUNK_HEADER_BYTES - CHUNK_PREFIX_BYTES + len(payload)
+def _may_expand_to(records_bytes: int, header: ChunkHeader) -> bool:
+    """Tell whether the records of a packed chunk may have so many bytes."""
+    count = header.record_count
+    bytes_max = PACKED_RECORDS_BYTES_MAX if count > 1 else PACKED_RECORD_BYTES_MAX
+    # Readers prepare a place for each record that the header speaks of.
+    return count * RECORD_BYTES_MIN <= records_bytes <= bytes_max
+
+
+def _with_payload(header: ChunkHeader, flags: int, payload: Sequence[bytes]) -> bytes:
+    """Return a chunk with another payload, given in parts: it may be large, and is copied once."""
+    length = CHUNK_HEADER_BYTES - CHUNK_PREFIX_BYTES + sum(map(len, payload))
     fields = header._replace(crc=0, length=length, version=FORMAT_VERSION, flags=flags)
-    front = CHUNK_HEADER.pack(*fields)
-    crc = crc32c(payload, crc32c(front[CHUNK_CRC_START:]))
-    return CHUNK_HEADER.pack(*fields._replace(crc=crc)) + payload
+    crc = crc32c(CHUNK_HEADER.pack(*fields)[CHUNK_CRC_START:])
+    for part in payload:
+        crc = crc32c(part, crc)
+    return b"".join((CHUNK_HEADER.pack(*fields._replace(crc=crc)), *payload))

@@ -49,6 +49,15 @@ COMPRESSED_HEADER_BYTES: Final = 4
 RECORD_HEADER: Final = Struct("<III")  # record_bytes, offset_delta, timestamp_delta_ns
 RECORD_HEADER_BYTES: Final = 12
 RECORD_BYTES_MIN: Final = 19  # the header, and the shortest message
+PACKED_RECORD_BYTES_MAX: Final = 530 << 20
+"""What the record of a packed chunk that has only one may expand to: a body of 512 MiB, the most
+that a server may be told to accept, 16 MiB of headers, names, and the record's header."""
+PACKED_RECORDS_BYTES_MAX: Final = 320 << 20
+"""What the records of a packed chunk that has several may expand to.
+
+A chunk is closed when its messages have 64 MiB at most, which are 183 MiB of records if all of them
+are empty; the last message may have 128 MiB more.
+"""
 
 CONTROL_FOOTER: Final = 1
 CONTROL_ADVANCE: Final = 2
@@ -64,6 +73,8 @@ REMOVED_RANGE: Final = Struct("<QQ")  # start, end
 REMOVED_RANGE_BYTES: Final = 16
 REMOVED_JOINED: Final = 1
 """Flag of a footer: there are records within its removed ranges too."""
+TIMES_STEP_BACK: Final = 2
+"""Flag of a footer: append times step back where this segment begins, or one before it."""
 REMOVED_RANGES_MAX: Final = 4096
 """A footer lists no more ranges: 64 KiB."""
 FOOTER_TRAILER: Final = Struct("<II")  # footer_bytes, magic

@@ -102,6 +102,22 @@ def decode_message(message: bytes) -> MessageView:
     Raises:
         ValueError: The bytes end inside a part.
     """
+    routing_key_at, properties_at, body_at = message_borders(message)
+    return MessageView(
+        message[0],
+        message[2:routing_key_at],
+        message[routing_key_at + 1 : properties_at - 4],
+        message[properties_at:body_at],
+        message[body_at:],
+    )
+
+
+def message_borders(message: bytes | memoryview) -> tuple[int, int, int]:
+    """Return where the length of the routing key, the properties and the body of a message begin.
+
+    Raises:
+        ValueError: The bytes end inside a part.
+    """
     size = len(message)
     if size < MESSAGE_BYTES_MIN:
         raise ValueError(f"message has {size} bytes, expected at least {MESSAGE_BYTES_MIN}")
@@ -111,13 +127,7 @@ def decode_message(message: bytes) -> MessageView:
     properties_at = routing_key_at + 5 + message[routing_key_at]
     if properties_at > size:
         raise ValueError(f"routing key passes the end of a {size}-byte message")
-    body_at = body_position(message)
+    body_at = properties_at + int.from_bytes(message[properties_at - 4 : properties_at], "little")
     if body_at > size:
         raise ValueError(f"properties end at {body_at} in a {size}-byte message")
-    return MessageView(
-        message[0],
-        message[2:routing_key_at],
-        message[routing_key_at + 1 : properties_at - 4],
-        message[properties_at:body_at],
-        message[body_at:],
-    )
+    return routing_key_at, properties_at, body_at

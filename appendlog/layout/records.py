@@ -65,6 +65,7 @@ from typing import Protocol
 from appendlog.layout import _encoding_py, _walking_py
 from appendlog.layout._walking_py import (
     SUM_BASE_OFFSET,
+    SUM_FIRST_TIMESTAMP,
     SUMS,
     WALK_COMPRESSED,
     WALK_END,
@@ -77,6 +78,7 @@ __all__ = [
     "COMPILED",
     "SUMS",
     "SUM_BASE_OFFSET",
+    "SUM_FIRST_TIMESTAMP",
     "WALK_COMPRESSED",
     "WALK_END",
     "WALK_FAULT",

@@ -7,7 +7,7 @@ Source: docs/log-format.md, section 6.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from appendlog.layout.chunk import ChunkHeader, encode_control
 from appendlog.layout.format import (
@@ -22,6 +22,7 @@ from appendlog.layout.format import (
     REMOVED_RANGE,
     REMOVED_RANGE_BYTES,
     REMOVED_RANGES_MAX,
+    TIMES_STEP_BACK,
     U64_MAX,
 )
 
@@ -41,10 +42,13 @@ class SegmentSummary:
         transient_count: Records without the PERSISTENT flag.
         body_bytes: Sum of the message bodies.
         first_timestamp_ns: Append time of the first record; 0 when there is none.
-        last_timestamp_ns: Greatest append time of the log up to here.
+        last_timestamp_ns: Greatest append time in the segment; without records the last one of
+            the log before it.
         min_expiry_ns: Earliest expiry of a message by its own expiration; 0 = none has one.
         max_expiry_ns: Latest such expiry; 0 = none has one.
         priority_bitmap: Bit min(priority, 63) of each message that has a priority.
+        steps_back: Whether the log's append times step back at the beginning of this segment, or
+            of one before it. Not a sum of its chunks, so two summaries may be equal without it.
     """
 
     first_offset: int
@@ -58,6 +62,19 @@ class SegmentSummary:
     min_expiry_ns: int = 0
     max_expiry_ns: int = 0
     priority_bitmap: int = 0
+    steps_back: bool = field(default=False, compare=False)
+
+    def time_before(self, first_timestamp_ns: int) -> int:
+        """Return the greatest append time before a data chunk that comes next, as the index has it.
+
+        Where times step back nothing before the segment counts: never more than the chunk's own.
+
+        Args:
+            first_timestamp_ns: Of that chunk.
+        """
+        if self.record_count:
+            return self.last_timestamp_ns
+        return min(self.last_timestamp_ns, first_timestamp_ns)
 
     def add(self, chunk: ChunkHeader) -> None:
         """Add one chunk; a control chunk only moves the end offset."""
@@ -68,7 +85,7 @@ class SegmentSummary:
             return
         if not self.record_count:
             self.first_offset = chunk.base_offset
-            self.first_timestamp_ns = chunk.first_timestamp_ns
+            self.first_timestamp_ns = self.last_timestamp_ns = chunk.first_timestamp_ns
         self.chunk_count += 1
         self.record_count += chunk.record_count
         self.end_offset = chunk.end_offset
@@ -86,7 +103,7 @@ class SegmentSummary:
         min_expiry_ns, max_expiry_ns, bitmap, first_offset, first_timestamp_ns, end_offset = rest
         if not self.record_count:
             self.first_offset = first_offset
-            self.first_timestamp_ns = first_timestamp_ns
+            self.first_timestamp_ns = self.last_timestamp_ns = first_timestamp_ns
         self.chunk_count += chunks
         self.record_count += records
         self.end_offset = end_offset
@@ -117,6 +134,7 @@ def encode_footer(
     """
     assert len(removed) <= REMOVED_RANGES_MAX
     removed_bytes = REMOVED_RANGE_BYTES * len(removed)
+    flags = (REMOVED_JOINED if are_joined else 0) | (TIMES_STEP_BACK if summary.steps_back else 0)
     payload = FOOTER.pack(
         CONTROL_FOOTER,
         0,
@@ -132,7 +150,7 @@ def encode_footer(
         summary.max_expiry_ns,
         summary.priority_bitmap,
         len(removed),
-        REMOVED_JOINED if are_joined else 0,
+        flags,
     )
     payload += b"".join(REMOVED_RANGE.pack(start, end) for start, end in removed)
     payload += FOOTER_TRAILER.pack(PLAIN_FOOTER_BYTES + removed_bytes, FOOTER_MAGIC)
@@ -166,6 +184,7 @@ def decode_footer(payload: bytes) -> SegmentSummary | None:
         min_expiry_ns=min_expiry_ns,
         max_expiry_ns=max_expiry_ns,
         priority_bitmap=bitmap,
+        steps_back=bool(fields[14] & TIMES_STEP_BACK),
     )
 
 

@@ -154,6 +154,7 @@ class _Rewriting:
         encoded = encode_segment_header(header)
         self.target = Segment(context.directory, name, len(encoded), summary)
         self.target.size_bytes = 0
+        self.target.begun_ns = source.begun_ns
         self.index = ActiveIndex(source.base_offset, context.index_interval_bytes)
         self._put(encoded)
 
@@ -162,7 +163,8 @@ class _Rewriting:
         source, target, summary = self._source, self.target, self.target.summary
         for chunk, header in self._live_chunks(live):
             if not header.is_control:
-                self.index.add(header.base_offset, target.size_bytes, summary.last_timestamp_ns)
+                before_ns = summary.time_before(header.first_timestamp_ns)
+                self.index.add(header.base_offset, target.size_bytes, before_ns)
             summary.add(header)
             self._put(chunk)
             if target.size_bytes > live_bytes_max:
@@ -172,8 +174,9 @@ class _Rewriting:
         summary.end_offset = source.end_offset
         if not summary.record_count:
             summary.first_offset = source.end_offset
-        # Of the log, not of what is left of it: append times never go back.
+        # Of the segment, not of what is left of it: the next one may begin with that time.
         summary.last_timestamp_ns = source.summary.last_timestamp_ns
+        summary.steps_back = source.summary.steps_back
         target.data_bytes = target.size_bytes
         removed, are_joined = removed_ranges(
             live, source.base_offset, source.end_offset, REMOVED_RANGES_MAX

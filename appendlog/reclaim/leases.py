@@ -3,15 +3,19 @@
 A lease is a small JSON file in the folder `leases` of the data directory, replaced whole each time
 that it is renewed. It speaks of one queue from one offset on, and ends by itself: a reader that
 was killed holds nothing for long. The server need not run for one to be taken.
+
+A lease counts until its file has not changed for its lease time, by the monotonic clock of whoever
+looks: wall clocks of two processes differ, and are set. A server that starts begins that time
+again. The times in the file are for people, and for servers of older versions.
 """
 
 import json
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -29,7 +33,7 @@ LEASE_BYTES_MAX: Final = 16 * 1024
 LEASE_SECONDS: Final = 120.0
 """How long a lease holds after it was renewed."""
 LEASE_SECONDS_MAX: Final = 3600.0
-"""One that says it holds longer is not believed; one that is over, or broken, goes after this."""
+"""One that asks for more holds this long; one that is over, or broken, goes after this."""
 _SUFFIX: Final = ".json"
 
 
@@ -47,7 +51,11 @@ class Lease:
         queue: Its name.
         incarnation: Of the queue.
         low_offset: Segments that reach past this offset stay as they are.
-        expires_ns: When it ends; nanoseconds since 1970 UTC.
+        lease_seconds: How long it holds after it was renewed, >= 0.
+        boot: Which start of which machine `renewed_ns` is of; empty where that is not known.
+        renewed_ns: When it was renewed, by that machine's monotonic clock.
+        expires_ns: When it ends, by the wall clock of its reader, nanoseconds since 1970 UTC. For
+            people and older servers; nothing here compares it.
     """
 
     name: str
@@ -55,7 +63,17 @@ class Lease:
     queue: str
     incarnation: UUID
     low_offset: int
-    expires_ns: int
+    lease_seconds: float = LEASE_SECONDS
+    boot: str = ""
+    renewed_ns: int = 0
+    expires_ns: int = 0
+
+    @property
+    def is_long_over(self) -> bool:
+        """Whether the machine's own monotonic clock says that it ended more than an hour ago."""
+        age_seconds = (time.monotonic_ns() - self.renewed_ns) / 1e9
+        over_seconds = age_seconds - min(self.lease_seconds, LEASE_SECONDS_MAX)
+        return over_seconds > LEASE_SECONDS_MAX and self.boot != "" and self.boot == _boot()
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
@@ -65,6 +83,9 @@ class Lease:
             "queue": self.queue,
             "incarnation": str(self.incarnation),
             "low_offset": self.low_offset,
+            "lease_seconds": self.lease_seconds,
+            "boot": self.boot,
+            "renewed_ns": self.renewed_ns,
             "expires_ns": self.expires_ns,
         }
         return json.dumps(fields).encode() + b"\n"
@@ -84,14 +105,30 @@ def decode_lease(data: bytes) -> Lease:
             queue=str(fields["queue"]),
             incarnation=UUID(fields["incarnation"]),
             low_offset=fields["low_offset"],
-            expires_ns=fields["expires_ns"],
+            # Older versions do not write these.
+            lease_seconds=fields.get("lease_seconds", LEASE_SECONDS),
+            boot=str(fields.get("boot", "")),
+            renewed_ns=fields.get("renewed_ns", 0),
+            expires_ns=fields.get("expires_ns", 0),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a lease: {error!r}") from error
-    for number in (lease.low_offset, lease.expires_ns):
+    for number in (lease.low_offset, lease.renewed_ns, lease.expires_ns):
         if type(number) is not int or number < 0:
             raise ValueError(f"not a lease: {number!r} is no number of it")
+    seconds = lease.lease_seconds
+    # Of NaN nothing is true.
+    if type(seconds) not in (int, float) or not seconds >= 0:
+        raise ValueError(f"not a lease: {seconds!r} is no lease time")
     return lease
+
+
+def _boot() -> str:
+    """Return what tells this start of this machine from all others; empty if nothing does."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 class HeldLease:
@@ -122,7 +159,7 @@ class HeldLease:
     ) -> Self:
         """Take a lease for `LEASE_SECONDS`.
 
-        Leases that are over, of readers that were killed, make room if there are too many.
+        Leases that are long over, of readers that were killed, make room if there are too many.
 
         Args:
             storage_path: The data directory.
@@ -146,7 +183,7 @@ class HeldLease:
         if len(names) >= LEASES_MAX and _remove_over(directory, names, filesystem) >= LEASES_MAX:
             raise TooManyLeasesError(f"{directory}: {LEASES_MAX} leases are taken already")
         name = f"{incarnation}-{uuid4().hex}"
-        held = cls(directory, Lease(name, vhost, queue, incarnation, low_offset, 0), filesystem)
+        held = cls(directory, Lease(name, vhost, queue, incarnation, low_offset), filesystem)
         held.renew()
         return held
 
@@ -160,9 +197,14 @@ class HeldLease:
             OSError: The file cannot be written; the old one holds to its end.
         """
         old = self.lease
-        low_offset = old.low_offset if low_offset is None else low_offset
-        expires_ns = time.time_ns() + int(LEASE_SECONDS * 1e9)
-        lease = Lease(old.name, old.vhost, old.queue, old.incarnation, low_offset, expires_ns)
+        lease = replace(
+            old,
+            low_offset=old.low_offset if low_offset is None else low_offset,
+            lease_seconds=LEASE_SECONDS,
+            boot=_boot(),
+            renewed_ns=time.monotonic_ns(),
+            expires_ns=time.time_ns() + int(LEASE_SECONDS * 1e9),
+        )
         path = self._directory / f"{lease.name}{_SUFFIX}"
         beside = path.with_suffix(".new")
         filesystem = self._filesystem
@@ -182,7 +224,7 @@ class HeldLease:
         Raises:
             OSError: The file cannot be written; the old one holds to its end.
         """
-        if time.time_ns() > self.lease.expires_ns - int(LEASE_SECONDS * 1e9 / 2):
+        if time.monotonic_ns() - self.lease.renewed_ns > int(LEASE_SECONDS * 1e9 / 2):
             self.renew()
 
     def end(self) -> None:
@@ -203,61 +245,87 @@ class HeldLease:
 
 
 def _remove_over(directory: Path, names: list[str], filesystem: FileSystem) -> int:
-    """Remove the leases that are over, and return how many files are left.
+    """Remove the leases that are long over, and return how many files are left.
 
     Who still has one of these writes it anew when it renews it.
     """
     left = len(names)
-    now_ns = time.time_ns()
     for name in names:
         path = directory / name
         with suppress(OSError, ValueError, RecursionError):
-            if decode_lease(filesystem.read_file(path, LEASE_BYTES_MAX)).expires_ns <= now_ns:
+            if decode_lease(filesystem.read_file(path, LEASE_BYTES_MAX)).is_long_over:
                 filesystem.unlink(path)
                 left -= 1
     return left
 
 
+@dataclass(slots=True)
+class _SeenFile:
+    """A file of the folder, as it was when it was looked at last.
+
+    Attributes:
+        content: Hash of its octets.
+        since_seconds: When it was first seen with that content.
+        lease: What it says; None when it is no lease.
+    """
+
+    content: int
+    since_seconds: float
+    lease: Lease | None
+
+
 class Leases:
-    """The leases of a data directory, as the server looks at them. One thread at a time.
+    """The leases of a data directory, as whoever removes segments looks at them.
+
+    One thread at a time.
 
     Args:
         storage_path: The data directory.
         filesystem: All file calls go through it.
+        clock: Monotonic, in seconds.
     """
 
-    def __init__(self, storage_path: Path, filesystem: FileSystem) -> None:
+    def __init__(
+        self,
+        storage_path: Path,
+        filesystem: FileSystem,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Begin without having looked."""
         self._directory = storage_path / LEASES_FOLDER
         self._filesystem = filesystem
-        # By name: when a file that is no lease was seen first.
-        self._broken: dict[str, int] = {}
+        self._clock = clock
+        self._seen: dict[str, _SeenFile] = {}
 
-    def low_offsets(self, now_ns: int) -> Mapping[UUID, int]:
+    def low_offsets(self) -> Mapping[UUID, int]:
         """Return, by incarnation, from which offset on segments have to stay.
 
         Removes what has been over, or broken, for long. What cannot be read is told once.
-
-        Args:
-            now_ns: Nanoseconds since 1970 UTC.
         """
         lows: dict[UUID, int] = {}
+        now_seconds = self._clock()
         try:
-            names = sorted(self._names())
+            names = sorted(self._names())[:LEASES_MAX]
         except OSError as error:
             logger.warning("leases not read path=%s error=%s", self._directory, error)
             return lows
-        for name in self._broken.keys() - set(names):
-            del self._broken[name]
-        for name in names[:LEASES_MAX]:
-            lease = self._read(name, now_ns)
-            if lease is None:
-                self._remove_if_old(name, self._broken.get(name, now_ns), now_ns)
-            elif lease.expires_ns <= now_ns:
-                self._remove_if_old(name, lease.expires_ns, now_ns)
-            else:
+        for name in self._seen.keys() - set(names):
+            del self._seen[name]
+        for name in names:
+            seen = self._look(name, now_seconds)
+            if seen is None:
+                continue
+            lease, age_seconds = seen.lease, now_seconds - seen.since_seconds
+            left_seconds = -age_seconds
+            if lease is not None and not lease.is_long_over:
+                left_seconds += min(lease.lease_seconds, LEASE_SECONDS_MAX)
+            if lease is not None and left_seconds > 0:
                 low = min(lease.low_offset, lows.get(lease.incarnation, lease.low_offset))
                 lows[lease.incarnation] = low
+            elif -left_seconds > LEASE_SECONDS_MAX:
+                del self._seen[name]
+                with suppress(OSError):
+                    self._filesystem.unlink(self._directory / name)
         return lows
 
     def _names(self) -> list[str]:
@@ -265,35 +333,38 @@ class Leases:
             return []
         return self._filesystem.listdir(self._directory)
 
-    def _read(self, name: str, now_ns: int) -> Lease | None:
-        """Return what a file says; None, and one warning, when it is no lease."""
+    def _look(self, name: str, now_seconds: float) -> _SeenFile | None:
+        """Return what is known of a file, by its content now; None when it has ended just now."""
+        known = self._seen.get(name)
         try:
             data = self._filesystem.read_file(self._directory / name, LEASE_BYTES_MAX)
-            lease = _believed(name, data, now_ns)
         except FileNotFoundError:
-            return None  # it has ended just now
-        except (OSError, ValueError, RecursionError) as error:
-            if name not in self._broken:
-                self._broken[name] = now_ns
-                # A file that is being written has such a name for a moment.
-                if name.endswith(_SUFFIX):
-                    logger.warning("lease ignored path=%s error=%s", self._directory / name, error)
             return None
-        self._broken.pop(name, None)
-        return lease
+        except OSError as error:
+            # As long as nobody can read it, it is as it was.
+            if known is None:
+                known = self._seen[name] = _SeenFile(0, now_seconds, None)
+                self._complain(name, error)
+            return known
+        content = hash(data)
+        if known is None or known.content != content:
+            was_broken = known is not None and known.lease is None
+            known = self._seen[name] = _SeenFile(content, now_seconds, None)
+            try:
+                known.lease = _decoded(name, data)
+            except (ValueError, RecursionError) as error:
+                if not was_broken:
+                    self._complain(name, error)
+        return known
 
-    def _remove_if_old(self, name: str, since_ns: int, now_ns: int) -> None:
-        if now_ns - since_ns > int(LEASE_SECONDS_MAX * 1e9):
-            self._broken.pop(name, None)
-            with suppress(OSError):
-                self._filesystem.unlink(self._directory / name)
+    def _complain(self, name: str, error: Exception) -> None:
+        # A file that is being written has another name for a moment.
+        if name.endswith(_SUFFIX):
+            logger.warning("lease ignored path=%s error=%s", self._directory / name, error)
 
 
-def _believed(name: str, data: bytes, now_ns: int) -> Lease:
-    """Return what a file says, if it is a lease that can be right."""
+def _decoded(name: str, data: bytes) -> Lease:
+    """Return what a file says, if it is a lease."""
     if not name.endswith(_SUFFIX):
         raise ValueError("not a name of a lease")
-    lease = decode_lease(data)
-    if lease.expires_ns > now_ns + int(LEASE_SECONDS_MAX * 1e9):
-        raise ValueError(f"it says that it ends at {lease.expires_ns}, too far away")
-    return lease
+    return decode_lease(data)

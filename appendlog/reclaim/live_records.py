@@ -11,7 +11,7 @@ from appendlog.layout.format import (
     OFFSET_MAX,
     TRANSACTION_ID_BYTES,
 )
-from appendlog.layout.records import WALK_END, encode_chunk
+from appendlog.layout.records import WALK_END, cut_messages, encode_chunk
 from appendlog.reclaim.removed_ranges import Range
 from appendlog.segments.chunk_walk import walk
 
@@ -38,27 +38,30 @@ def without_settled(chunk: bytes, salt: int, live: Sequence[Range], first: int) 
     found = walk(chunk, 0, len(chunk), salt, 0, limit, limit, limit)
     if found.status != WALK_END:
         raise ValueError("records do not add up")
-    offsets = [offset for part in found.parts for offset in part.offsets]
-    timestamps_ns = [time_ns for part in found.parts for time_ns in part.timestamps_ns]
-    messages = [message for part in found.parts for message in part.messages()]
-    kept = []
+    offsets, timestamps_ns, messages = [], [], []
     at = first
-    for index, offset in enumerate(offsets):
-        while at < len(live) and live[at][1] <= offset:
-            at += 1
-        if at == len(live):
-            break
-        if live[at][0] <= offset:
-            kept.append(index)
-    if not kept:
+    for part in found.parts:
+        # Only what is kept becomes objects: a packed chunk has millions of records in a few bytes.
+        for index, offset in enumerate(part.offsets):
+            while at < len(live) and live[at][1] <= offset:
+                at += 1
+            if at == len(live):
+                break
+            if live[at][0] <= offset:
+                offsets.append(offset)
+                timestamps_ns.append(part.timestamps_ns[index])
+                messages += cut_messages(
+                    part.buffer, part.positions, part.lengths, index, index + 1
+                )
+    if not offsets:
         return None
-    base_offset, base_ns = offsets[kept[0]], timestamps_ns[kept[0]]
+    base_offset, base_ns = offsets[0], timestamps_ns[0]
     rest = encode_chunk(
-        [messages[index] for index in kept],
+        messages,
         base_offset,
-        [offsets[index] - base_offset for index in kept],
+        [offset - base_offset for offset in offsets],
         base_ns,
-        [timestamps_ns[index] - base_ns for index in kept],
+        [timestamp_ns - base_ns for timestamp_ns in timestamps_ns],
         salt,
         _transaction_id(chunk),
     )

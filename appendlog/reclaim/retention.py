@@ -8,9 +8,12 @@ and with no bound set they go at once. Nothing here does I/O.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from appendlog.reclaim.ages import written_by
 from appendlog.segments.segment import Segment
+
+_NEVER_NS: Final = -(1 << 63)
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -75,9 +78,10 @@ def removal_end(
     if not policy.has_bounds:
         return removable[-1].end_offset if removable else 0
     kept_bytes = sum(segment.size_bytes for segment in settled)
+    oldest_ns = _oldest_ns(policy.retain_for_ns, now_ns)
     end = 0
-    for segment in removable:
-        if not _is_old(segment, policy.retain_for_ns, now_ns) and not (
+    for segment, written_ns in zip(removable, written_by(segments, now_ns), strict=False):
+        if written_ns >= oldest_ns and not (
             policy.retain_bytes and kept_bytes > policy.retain_bytes
         ):
             break
@@ -94,9 +98,10 @@ def forced_end(segments: Sequence[Segment], policy: RetentionPolicy, now_ns: int
         policy: Of the log.
         now_ns: Nanoseconds since 1970 UTC.
     """
+    oldest_ns = _oldest_ns(policy.force_after_ns, now_ns)
     end = 0
-    for segment in segments[:-1]:
-        if not segment.is_sealed or not _is_old(segment, policy.force_after_ns, now_ns):
+    for segment, written_ns in zip(segments[:-1], written_by(segments, now_ns), strict=False):
+        if not segment.is_sealed or written_ns >= oldest_ns:
             break
         end = segment.end_offset
     if not policy.protects_unconsumed and policy.has_bounds and segments:
@@ -105,7 +110,7 @@ def forced_end(segments: Sequence[Segment], policy: RetentionPolicy, now_ns: int
 
 
 def ends_within_total(
-    kept: Mapping[KeyT, tuple[Sequence[Segment], int]], total_bytes: int
+    kept: Mapping[KeyT, tuple[Sequence[Segment], int]], total_bytes: int, now_ns: int
 ) -> dict[KeyT, int]:
     """Return, for each log that has to give some, the offset below which its segments go.
 
@@ -115,11 +120,13 @@ def ends_within_total(
         kept: By log: its settled segments that are kept, oldest first, and how many of the newest
             of them stay whatever happens.
         total_bytes: What all of them may have together.
+        now_ns: Nanoseconds since 1970 UTC.
     """
     kept_bytes = sum(each.size_bytes for segments, _ in kept.values() for each in segments)
+    written_ns = {key: written_by(segments, now_ns) for key, (segments, _) in kept.items()}
     ends: dict[KeyT, int] = {}
     queue = [
-        (segments[0].summary.last_timestamp_ns, number, 0, key)
+        (written_ns[key][0], number, 0, key)
         for number, (key, (segments, staying)) in enumerate(kept.items())
         if len(segments) > staying
     ]
@@ -131,7 +138,7 @@ def ends_within_total(
         ends[key] = segments[at].end_offset
         at += 1
         if at < len(segments) - staying:
-            heapreplace(queue, (segments[at].summary.last_timestamp_ns, number, at, key))
+            heapreplace(queue, (written_ns[key][at], number, at, key))
         else:
             heappop(queue)
     return ends
@@ -164,5 +171,6 @@ def _settled(segments: Sequence[Segment], floor: int) -> list[Segment]:
     return settled
 
 
-def _is_old(segment: Segment, age_ns: int, now_ns: int) -> bool:
-    return bool(age_ns) and segment.summary.last_timestamp_ns < now_ns - age_ns
+def _oldest_ns(age_ns: int, now_ns: int) -> int:
+    """Return what was written before this time is too old; nothing is where there is no bound."""
+    return now_ns - age_ns if age_ns else _NEVER_NS

@@ -6,6 +6,7 @@ Whole sealed segments only, and never the last one. Nothing here does I/O.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from appendlog.reclaim.ages import written_by
 from appendlog.segments.segment import Segment
 
 
@@ -35,11 +36,8 @@ def stream_start(segments: Sequence[Segment], bounds: StreamBounds, now_ns: int)
         return 0
     kept_bytes = sum(segment.size_bytes for segment in segments)
     start = 0
-    for segment in segments[:-1]:
-        is_old = (
-            bounds.max_age_ns is not None
-            and segment.summary.last_timestamp_ns < now_ns - bounds.max_age_ns
-        )
+    for segment, written_ns in zip(segments[:-1], written_by(segments, now_ns), strict=False):
+        is_old = bounds.max_age_ns is not None and written_ns < now_ns - bounds.max_age_ns
         is_too_much = bounds.max_bytes is not None and kept_bytes > bounds.max_bytes
         if not segment.is_sealed or not (is_old or is_too_much):
             break

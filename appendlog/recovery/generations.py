@@ -9,7 +9,7 @@ Source: docs/log-format.md, section 10.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +37,12 @@ def newest_generations(directory: Path, filesystem: FileSystem) -> list[SegmentN
     return [_newest_valid(directory, filesystem, by_base[base]) for base in sorted(by_base)]
 
 
-def remove_leftovers(directory: Path, names: Sequence[SegmentName], filesystem: FileSystem) -> int:
+def remove_leftovers(
+    directory: Path,
+    names: Sequence[SegmentName],
+    filesystem: FileSystem,
+    strangers: Collection[SegmentName] = (),
+) -> int:
     """Remove what crashes during compactions and removals left; return how many files.
 
     Segments that are not among `names`, files that never got their names, and indexes of
@@ -47,12 +52,14 @@ def remove_leftovers(directory: Path, names: Sequence[SegmentName], filesystem: 
         directory: Of the log; must exist.
         names: Of `newest_generations`: what counts.
         filesystem: All file calls go through it.
+        strangers: Files that are no segments of this log; they and their indexes stay.
 
     Raises:
         OSError: A file operation failed.
     """
     found = filesystem.listdir(directory)
-    counting = {name.file_name for name in names} | {name.index_name for name in names}
+    staying = (*names, *strangers)
+    counting = {name.file_name for name in staying} | {name.index_name for name in staying}
     passed_over = {name.file_name for name in segment_names(found)} - counting
     rest = [name for name in found if _LEFTOVER.match(name) and name not in counting]
     if passed_over:
@@ -73,7 +80,10 @@ def _newest_valid(
 
 
 def _is_whole(directory: Path, filesystem: FileSystem, name: SegmentName) -> bool:
-    """Tell whether a rewritten segment has its header and its footer."""
+    """Tell whether a rewritten segment has its header and its footer.
+
+    Whose it is, `own_segments` knows; who only reads finds that out when it does not fit.
+    """
     path = directory / name.file_name
     descriptor = filesystem.open(path, os.O_RDONLY)
     try:

@@ -10,6 +10,7 @@ from typing import Final
 
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.format import ADVANCE_BYTES, CHUNK_HEADER_BYTES
+from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.durable_end import DurableEnd
 from appendlog.segments.index import ActiveIndex, IndexEntry, map_index
 from appendlog.segments.scan import SegmentScan
@@ -66,14 +67,14 @@ def _checked_end(
 ) -> tuple[int, int] | None:
     """Return the position and offset at which chunks end, adding them to the index; or None."""
     minimum, position, max_timestamp_ns = known
+    sums = SegmentSummary(minimum, minimum, max_timestamp_ns)
     while position < end:
-        chunk = scan.chunk_at(position, minimum)
+        chunk = scan.chunk_at(position, sums.end_offset)
         if chunk is None or (chunk.is_control and chunk.chunk_bytes != _ADVANCE_CHUNK_BYTES):
             # Damage; or a footer, behind which nothing may be appended.
             return None
         if not chunk.is_control:
-            index.add(chunk.base_offset, position, max_timestamp_ns)
-            max_timestamp_ns = max(max_timestamp_ns, chunk.last_timestamp_ns)
-        minimum = chunk.end_offset
+            index.add(chunk.base_offset, position, sums.time_before(chunk.first_timestamp_ns))
+        sums.add(chunk)
         position += chunk.chunk_bytes
-    return position, minimum
+    return position, sums.end_offset

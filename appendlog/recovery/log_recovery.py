@@ -2,20 +2,24 @@
 
 Sealed segments are known from their footers. A footer is believed only because a later
 segment exists: sealing puts the whole segment on the disk before the next one is made.
-The last segment, sealed or not, is read chunk by chunk (`segment_recovery`).
+The last segment, sealed or not, is read chunk by chunk (`segment_recovery`). Files that only have
+a segment's name are left alone (`own_segments`).
 
 Source: docs/log-format.md, section 9.
 """
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from appendlog.recovery.generations import newest_generations, remove_leftovers
+from appendlog.errors import MisplacedSegmentError
+from appendlog.recovery.generations import remove_leftovers
+from appendlog.recovery.own_segments import OwnSegments, Stranger, own_segments
 from appendlog.recovery.segment_recovery import RecoveryContext, SegmentRecovery
+from appendlog.segments.append_clock import ahead_ns
 from appendlog.segments.durable_end import DurableEnd, read_durable_end
-from appendlog.segments.sealed import read_sealed
 from appendlog.segments.segment import Segment, SegmentName
 
 
@@ -29,7 +33,9 @@ class RecoveredLog:
         lost_end_offset: Where the log must go on; more than `end_offset` when the durable
             end says that records behind it were once on the disk.
         durable_end: Last valid slot of the `end` file, or None.
-        is_durable: The `end` file already covers every byte that was found.
+        is_durable: The `end` file already covers every byte that was found, and nothing behind it
+            is missing.
+        strangers: Names in the directory that no segment of the log can have.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -37,6 +43,7 @@ class RecoveredLog:
     lost_end_offset: int = 0
     durable_end: DurableEnd | None = None
     is_durable: bool = True
+    strangers: frozenset[SegmentName] = frozenset()
 
 
 def recover(context: RecoveryContext) -> RecoveredLog:
@@ -45,6 +52,8 @@ def recover(context: RecoveryContext) -> RecoveredLog:
     A directory that does not exist is an empty log; nothing is created.
 
     Raises:
+        MisplacedSegmentError: A segment under a wrong name has offsets that no other has. Nothing
+            was changed.
         UnsupportedFormatError: A segment is of another format version.
         OSError: A file operation failed.
     """
@@ -55,19 +64,41 @@ def recover(context: RecoveryContext) -> RecoveredLog:
         recovered.durable_end = read_durable_end(
             filesystem, context.directory, context.identity.incarnation
         )
-        names = newest_generations(context.directory, filesystem)
-        remove_leftovers(context.directory, names, filesystem)
-        recovered.segments = _recover_segments(context, names, recovered.durable_end)
+        own = own_segments(
+            context.directory, context.identity, filesystem, context.descriptors, os.O_RDWR
+        )
+        _leave_alone(context, own.strangers)
+        recovered.strangers = frozenset(stranger.name for stranger in own.strangers)
+        remove_leftovers(context.directory, own.names, filesystem, recovered.strangers)
+        recovered.segments = _recover_segments(context, own, recovered.durable_end)
     segments = recovered.segments
     for before, after in pairwise(segments):
         # Retention removes files below the floor, and a power cut keeps any of them.
         report.add_lost(max(before.end_offset, context.settled_floor), after.base_offset)
-    recovered.end_offset = segments[-1].end_offset if segments else 0
+    recovered.end_offset = report.end_offset = segments[-1].end_offset if segments else 0
     _compare_with_durable_end(recovered, context)
     report.segment_count = len(segments)
     report.record_count = sum(segment.summary.record_count for segment in segments)
+    report.ahead_ns = ahead_ns(context.directory, _last_time_ns(segments))
     report.seconds = time.perf_counter() - started
     return recovered
+
+
+def _leave_alone(context: RecoveryContext, strangers: Sequence[Stranger]) -> None:
+    """Report files that are no segments, unless one of them is missed in its place."""
+    for stranger in strangers:
+        said, missing = stranger.said, stranger.missing
+        if said is not None and missing is not None and missing[1] > context.settled_floor:
+            path = context.directory / stranger.name.file_name
+            raise MisplacedSegmentError(path, said.file_name, missing)
+        context.report.strangers.append(f"{stranger.name.file_name}: {stranger.reason}")
+
+
+def _last_time_ns(segments: Sequence[Segment]) -> int:
+    """Return the append time of the last record; 0 when there is none."""
+    summaries = (each.summary for each in reversed(segments) if each.summary.record_count)
+    last = next(summaries, None)
+    return 0 if last is None else last.last_timestamp_ns
 
 
 def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext) -> None:
@@ -77,8 +108,12 @@ def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext)
     if once_end > recovered.end_offset:
         context.report.add_lost(max(recovered.end_offset, context.settled_floor), once_end)
         context.report.damaged_chunks = max(context.report.damaged_chunks, 1)
+        # A note of it is to be written, though `end` and the segments may agree: both can be of
+        # an earlier time.
+        recovered.is_durable = False
+        return
     if durable is None:
-        recovered.is_durable = not recovered.segments and not once_end
+        recovered.is_durable = not recovered.segments
         return
     last = recovered.segments[-1] if recovered.segments else None
     recovered.is_durable = last is not None and (
@@ -89,17 +124,13 @@ def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext)
 
 
 def _recover_segments(
-    context: RecoveryContext, names: Sequence[SegmentName], durable: DurableEnd | None
+    context: RecoveryContext, own: OwnSegments, durable: DurableEnd | None
 ) -> list[Segment]:
     segments: list[Segment] = []
     previous_timestamp_ns = 0
-    for name in names:
-        is_last = name is names[-1]
-        segment = None
-        if not is_last:
-            segment = read_sealed(
-                context.directory, context.identity, name, context.filesystem, context.descriptors
-            )
+    for name in own.names:
+        is_last = name is own.names[-1]
+        segment = None if is_last else own.sealed.get(name)
         if segment is None:
             durable_position = 0
             known = None

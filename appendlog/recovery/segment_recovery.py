@@ -24,7 +24,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader
 from appendlog.layout.format import ADVANCE, ADVANCE_BYTES, ADVANCE_LOST, CONTROL_ADVANCE
-from appendlog.layout.records import SUM_BASE_OFFSET, SUMS
+from appendlog.layout.records import SUM_BASE_OFFSET, SUM_FIRST_TIMESTAMP, SUMS
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     decode_segment_header,
@@ -135,6 +135,8 @@ class SegmentRecovery:
         """Treat a segment that lost its footer as sealed: nothing is appended to it."""
         if not self._segment.is_sealed:
             self._segment.is_sealed = True
+            # Nobody knows: the footer would tell.
+            self._segment.summary.steps_back = True
             if not self._has_damage:
                 self._keep_damage(self._segment.size_bytes, self._segment.size_bytes)
 
@@ -143,8 +145,8 @@ class SegmentRecovery:
         segment, context = self._segment, self._context
         header = decode_segment_header(near.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
         if header is not None and header.identity == context.identity:
-            summary = segment.summary
-            summary.last_timestamp_ns = max(summary.last_timestamp_ns, header.previous_timestamp_ns)
+            segment.summary.last_timestamp_ns = header.previous_timestamp_ns
+            segment.begun_ns = min(segment.begun_ns, header.created_ns)
             return segment.header_bytes
         found = self._segment_chunk(scan)
         if found is None and self._is_last and not self._durable_position:
@@ -225,7 +227,8 @@ class SegmentRecovery:
         stop = scan.sum_chunks(position, begin_before, summary.end_offset, sums)
         if stop > position:
             self._segment.is_sealed = False
-            self._index.add(sums[SUM_BASE_OFFSET], position, summary.last_timestamp_ns)
+            before_ns = summary.time_before(sums[SUM_FIRST_TIMESTAMP])
+            self._index.add(sums[SUM_BASE_OFFSET], position, before_ns)
             summary.add_sums(sums)
         return stop
 
@@ -234,16 +237,18 @@ class SegmentRecovery:
         segment.is_sealed = False
         if chunk.is_control:
             payload = scan.payload(position, chunk)
-            if decode_footer(payload) is not None:
+            if (footer := decode_footer(payload)) is not None:
                 segment.is_sealed = True
                 segment.data_bytes = position
+                segment.summary.steps_back = footer.steps_back
             elif len(payload) == ADVANCE_BYTES:
                 control, _, reason, start = ADVANCE.unpack(payload)
                 if control == CONTROL_ADVANCE and reason == ADVANCE_LOST:
                     segment.is_whole = False
                     self._context.report.add_noted(start, chunk.base_offset)
         else:
-            self._index.add(chunk.base_offset, position, segment.summary.last_timestamp_ns)
+            before_ns = segment.summary.time_before(chunk.first_timestamp_ns)
+            self._index.add(chunk.base_offset, position, before_ns)
         segment.summary.add(chunk)
 
     def _keep_damage(self, start: int, stop: int) -> None:

@@ -11,6 +11,7 @@ from appendlog.layout.segment_header import (
     decode_segment_header,
     segment_header_bytes,
 )
+from appendlog.layout.summary import SegmentSummary
 from appendlog.options import LogOptions
 from appendlog.segments.index import IndexEntry, IndexTable, index_header, replace_index
 from appendlog.segments.scan import SegmentScan
@@ -34,15 +35,17 @@ def rebuild_index(
             size = filesystem.size(descriptor)
             scan = SegmentScan(filesystem, descriptor, size, identity.salt)
             header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), path)
-            time_ns = header.previous_timestamp_ns if header else 0
+            base = name.base_offset
+            sums = SegmentSummary(base, base, header.previous_timestamp_ns if header else 0)
             last = -interval_bytes
             start = min(segment_header_bytes(identity), size)
             for found in walk_segment(scan, start, size, name.base_offset):
                 if isinstance(found, FoundChunk) and not found.header.is_control:
                     if found.position - last >= interval_bytes:
                         last = found.position
+                        time_ns = sums.time_before(found.header.first_timestamp_ns)
                         table.append(IndexEntry(found.header.base_offset, last, time_ns))
-                    time_ns = max(time_ns, found.header.last_timestamp_ns)
+                    sums.add(found.header)
     finally:
         descriptors.close()
     header_bytes = index_header(identity.salt, name.base_offset)

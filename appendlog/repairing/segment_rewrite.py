@@ -1,13 +1,18 @@
 """A damaged segment written anew: its valid chunks, a note where something is lost, a footer.
 
-The new file is the next generation of the same segment. It has its name before the old one is
-moved away, and the newest valid generation counts, so a crash at any point leaves one whole log.
+The new file is the next generation of the same segment, and written in two steps, as by compaction:
+
+1. `rewrite_segment` writes it, under a name that no reader looks at and that a start removes. The
+   log is as it was. The caller then puts a copy of the old file where it wants it.
+2. `swap_in` gives it its name, and only then removes the old file. A crash between leaves both, of
+   which the newest valid one counts; a failure leaves the old one alone.
 
 Source: docs/log-format.md, sections 1, 6 and 9.
 """
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -31,9 +36,7 @@ from appendlog.layout.summary import SegmentSummary, decode_removed, encode_foot
 from appendlog.reclaim.removed_ranges import removed_ranges
 from appendlog.segments.scan import SegmentScan
 from appendlog.segments.sealed import read_footer
-from appendlog.segments.segment import SegmentName
-
-NEW_SUFFIX = ".new"
+from appendlog.segments.segment import COMPACTING_SUFFIX, SegmentName
 
 
 @dataclass(slots=True)
@@ -41,13 +44,15 @@ class RewrittenSegment:
     """What became of a segment.
 
     Attributes:
-        path: The new file.
+        name: Of the new file, once it is in its place.
+        path: Where it is until then, without the name of a segment.
         lost: Offsets `[start, end)` that are not in it, and were not known to be missing.
         chunks: Chunks taken over.
         dropped: Chunks left out though their CRC was right: their records contradict them.
         end_offset: Where it ends.
     """
 
+    name: SegmentName
     path: Path
     lost: list[tuple[int, int]] = field(default_factory=list)
     chunks: int = 0
@@ -64,9 +69,10 @@ def rewrite_segment(
     end_offset: int,
     previous_timestamp_ns: int,
 ) -> RewrittenSegment:
-    """Write the next generation of a segment, sealed; the old file stays as it is.
+    """Write the next generation of a segment, sealed; the log stays as it is.
 
-    On the disk, with its name, when this returns. The caller then moves the old file away.
+    On the disk when this returns, except for its name: that is for `swap_in`, or for nobody, and
+    then the caller removes the file.
 
     Args:
         directory: Of the log.
@@ -79,21 +85,23 @@ def rewrite_segment(
             does not tell.
 
     Raises:
-        OSError: A file operation failed; at worst a file without the name of a segment is left.
+        OSError: A file operation failed.
     """
     path = directory / name.file_name
-    target = directory / SegmentName(name.base_offset, name.generation + 1).file_name
-    temporary = target.with_name(f"{target.name}{NEW_SUFFIX}")
+    new = SegmentName(name.base_offset, name.generation + 1)
+    target = directory / f"{new.stem}{COMPACTING_SUFFIX}"
     descriptors = Descriptors(1)
-    out = filesystem.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    out = filesystem.open(target, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     try:
         with descriptors.borrow(filesystem, path, os.O_RDONLY) as descriptor:
             scan = SegmentScan(filesystem, descriptor, filesystem.size(descriptor), identity.salt)
             old = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), path)
-            writer = _Writer(filesystem, out, identity, name, old, previous_timestamp_ns, target)
+            writer = _Writer(filesystem, out, identity, new, old, previous_timestamp_ns, target)
             footer = read_footer(filesystem, descriptor, identity.salt, name.base_offset)
             if footer is not None:
                 writer.note_removed(footer[1])
+            # Without the footer nobody knows; that costs time searches, never their answers.
+            writer.steps_back = footer is None or footer[0].steps_back
             size = filesystem.size(descriptor)
             start = min(segment_header_bytes(identity), size)
             for found in walk_segment(scan, start, size, name.base_offset):
@@ -101,12 +109,45 @@ def rewrite_segment(
                     writer.take(found)
         rewritten = writer.finish(end_offset)
         filesystem.fsync(out)
+    except OSError:
+        with suppress(OSError):
+            filesystem.unlink(target)
+        raise
     finally:
         filesystem.close(out)
         descriptors.close()
-    filesystem.rename(temporary, target)
-    filesystem.sync_directory(directory)
     return rewritten
+
+
+def swap_in(
+    directory: Path, old: SegmentName, rewritten: RewrittenSegment, filesystem: FileSystem
+) -> None:
+    """Put a segment that was written anew into the place of the old one, which is removed.
+
+    Durable when this returns.
+
+    Args:
+        directory: Of the log.
+        old: The segment that was rewritten; its index goes with it.
+        rewritten: Of `rewrite_segment`.
+        filesystem: All file calls go through it.
+
+    Raises:
+        OSError: A file operation failed; the log has one of the two.
+    """
+    target = directory / rewritten.name.file_name
+    filesystem.rename(rewritten.path, target)
+    try:
+        filesystem.sync_directory(directory)
+        filesystem.unlink(directory / old.file_name)
+    except OSError:
+        with suppress(OSError):
+            filesystem.unlink(target)
+        raise
+    index = directory / old.index_name
+    if filesystem.exists(index):
+        filesystem.unlink(index)
+    filesystem.sync_directory(directory)
 
 
 class _Writer:
@@ -133,11 +174,10 @@ class _Writer:
         self._gaps: list[tuple[int, int]] = []
         self._removed: list[tuple[int, int]] = []
         self._are_joined = False
-        self._result = RewrittenSegment(target)
+        self.steps_back = False
+        self._result = RewrittenSegment(name, target)
         created_ns = old.created_ns if old is not None else time.time_ns()
-        header = SegmentHeader(
-            identity, base, created_ns, previous_timestamp_ns, name.generation + 1
-        )
+        header = SegmentHeader(identity, base, created_ns, previous_timestamp_ns, name.generation)
         self._position = 0
         self._write(encode_segment_header(header))
 
@@ -173,6 +213,7 @@ class _Writer:
         self._go_on_at(end_offset)
         removed, are_joined = _bounded(sorted(self._removed))
         are_joined |= self._are_joined
+        self._summary.steps_back = self.steps_back
         self._write(encode_footer(self._summary, self._salt, removed, are_joined=are_joined))
         result = self._result
         result.lost = uncovered(self._gaps, self._explained)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from appendlog.layout.chunk import decode_chunk_header
 from appendlog.layout.compression import expand_chunk
-from appendlog.layout.format import CHUNK_HEADER_BYTES, RECORD_BYTES_MIN
+from appendlog.layout.format import CHUNK_HEADER_BYTES, RECORD_BYTES_MIN, U32_MAX
 from appendlog.layout.records import (
     WALK_COMPRESSED,
     WALK_END,
@@ -89,17 +89,18 @@ def walk(
         )
         if done.status != WALK_COMPRESSED:
             return done
-        stop = (
-            done.position
-            + decode_chunk_header(
-                bytes(data[done.position : done.position + CHUNK_HEADER_BYTES])
-            ).chunk_bytes
+        header = decode_chunk_header(
+            bytes(data[done.position : done.position + CHUNK_HEADER_BYTES])
         )
+        stop = done.position + header.chunk_bytes
         chunk = expand_chunk(bytes(data[done.position : stop]))
         if chunk is None:
             done.status = WALK_FAULT
             return done
-        done.status, walked = _walk(chunk, 0, len(chunk), done, whole_chunks, walk_chunks)
+        # One more than there should be: whoever checks sees when there are too many.
+        done.status, walked = _walk(
+            chunk, 0, len(chunk), done, whole_chunks, walk_chunks, header.record_count + 1
+        )
         if walked < len(chunk):
             return done
         done.position = stop
@@ -115,9 +116,10 @@ def _walk(
     done: ChunkWalk,
     whole_chunks: bool,
     walk_chunks: WalkChunks,
+    places_max: int = U32_MAX,
 ) -> tuple[int, int]:
     """Walk until a packed chunk, or to the end; return why it ended, and where."""
-    places = min(done.max_records, (end - start) // RECORD_BYTES_MIN + 1)
+    places = min(done.max_records, (end - start) // RECORD_BYTES_MIN + 1, places_max)
     offsets, timestamps_ns = array("q", [0]) * places, array("q", [0]) * places
     positions, lengths = array("I", [0]) * places, array("I", [0]) * places
     status, stop, done.next_offset, count, message_bytes = walk_chunks(

@@ -23,6 +23,7 @@ from appendlog.layout.format import (
     FORMAT_VERSION,
 )
 from appendlog.layout.summary import SegmentSummary
+from appendlog.segments.segment import SegmentName
 
 END_FILE_NAME = "end"
 
@@ -140,7 +141,7 @@ class DurableEndFile:
         filesystem: FileSystem,
         descriptors: Descriptors,
         recovery_point: int,
-        segment_base_offset: int,
+        segment: SegmentName,
         position: int,
         summary: SegmentSummary | None = None,
     ) -> None:
@@ -150,7 +151,7 @@ class DurableEndFile:
             filesystem: Writes the file.
             descriptors: Open files.
             recovery_point: Of the slot.
-            segment_base_offset: Of the slot.
+            segment: The active one.
             position: Of the slot.
             summary: Sums of the segment up to there; None when they are not to be believed.
 
@@ -159,7 +160,13 @@ class DurableEndFile:
         """
         self._generation += 1
         slot = encode_slot(
-            DurableEnd(self._generation, recovery_point, segment_base_offset, position),
+            DurableEnd(
+                self._generation,
+                recovery_point,
+                segment.base_offset,
+                position,
+                segment.generation,
+            ),
             self._incarnation,
         )
         # Without sums of its own a slot must not keep those of one that was torn: after that

@@ -31,7 +31,8 @@ class IndexEntry(NamedTuple):
     Attributes:
         offset: Base offset of the chunk there.
         position: Where the chunk starts.
-        max_timestamp_ns: Greatest append time before that chunk.
+        max_timestamp_ns: Greatest append time before that chunk in its segment; of the first
+            chunk: of the log before it, or the chunk's own if that is less.
     """
 
     offset: int

@@ -10,7 +10,7 @@ from appendlog.segments.segment import Segment
 from appendlog.segments.segment_indexes import SegmentIndexes
 from appendlog.segments.segment_list import SegmentList, find_segment
 from appendlog.segments.segment_reader import ReadRequest, SegmentReader
-from appendlog.segments.time_search import first_offset_at
+from appendlog.segments.time_search import TimeSearch
 
 _CURSORS_MAX: Final = 64
 _DAMAGED_MAX: Final = 1000
@@ -75,7 +75,7 @@ class LogReads:
         return result
 
     def first_offset_at(self, timestamp_ns: int, end: int) -> int:
-        """Return the offset of the first record at or after a time; `end` if there is none.
+        """Return the lowest offset that was appended at or after a time; `end` if there is none.
 
         Raises:
             LogFailedError: A file cannot be read.
@@ -83,7 +83,8 @@ class LogReads:
         while True:
             segments = self._segments.snapshot
             try:
-                return first_offset_at(segments, timestamp_ns, end, self.indexes, self.reader)
+                search = TimeSearch(segments, end, self.indexes, self.reader)
+                return search.first_offset_at(timestamp_ns)
             except OSError as error:
                 if segments == self._segments.snapshot:
                     raise LogFailedError(segments[0].path.parent, error) from error

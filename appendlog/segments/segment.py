@@ -1,6 +1,7 @@
 """One segment as the log keeps it in memory: names, sizes and sums, no open file."""
 
 import re
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -57,9 +58,12 @@ class Segment:
         is_sealed: Nothing more is appended.
         is_whole: Nothing in it is known to be damaged or lost.
         index: Of the active segment; None once it is sealed and stored.
+        begun_ns: When the file was made, if that is known, else when it was opened; nanoseconds
+            since 1970 UTC, by a clock that may have been wrong then.
     """
 
     __slots__ = (
+        "begun_ns",
         "data_bytes",
         "header_bytes",
         "index",
@@ -85,6 +89,7 @@ class Segment:
         self.is_sealed = False
         self.is_whole = True
         self.index: ActiveIndex | None = None
+        self.begun_ns = time.time_ns()
 
     @property
     def base_offset(self) -> int:
@@ -95,3 +100,12 @@ class Segment:
     def end_offset(self) -> int:
         """Return the offset behind the segment's last one."""
         return self.summary.end_offset
+
+    def begun_by(self, now_ns: int) -> int:
+        """Return a time by which the segment was there, and remember it.
+
+        Never ahead of `now_ns`: where `begun_ns` is, by a clock that was wrong, it is replaced by
+        the time at which that was found.
+        """
+        self.begun_ns = min(self.begun_ns, now_ns)
+        return self.begun_ns

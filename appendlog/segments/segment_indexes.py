@@ -21,6 +21,7 @@ from appendlog.layout.format import (
     KIND_DATA,
 )
 from appendlog.layout.segment_header import SEGMENT_HEADER_BYTES_MAX, decode_segment_header
+from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.index import (
     ActiveIndex,
     IndexEntry,
@@ -116,7 +117,7 @@ class SegmentIndexes:
         """Return a chunk's position with only records before it that are from before a time.
 
         O(log n). That is proved by the chunk itself, which begins before that time: append
-        times never decrease in a log.
+        times never decrease in a segment.
 
         Raises:
             OSError: The segment cannot be read.
@@ -314,16 +315,16 @@ def add_chunks(
         minimum_offset: Its base offset, or less.
         max_timestamp_ns: Greatest append time before it.
     """
+    sums = SegmentSummary(minimum_offset, minimum_offset, max_timestamp_ns)
     found: int | None = position
     while found is not None and found < end:
-        chunk = scan.header_at(found, minimum_offset)
+        chunk = scan.header_at(found, sums.end_offset)
         if chunk is None:
-            found = scan.find_chunk(found, minimum_offset)
+            found = scan.find_chunk(found, sums.end_offset)
             continue
         if not chunk.is_control:
-            index.add(chunk.base_offset, found, max_timestamp_ns)
-            max_timestamp_ns = max(max_timestamp_ns, chunk.last_timestamp_ns)
-        minimum_offset = chunk.end_offset
+            index.add(chunk.base_offset, found, sums.time_before(chunk.first_timestamp_ns))
+        sums.add(chunk)
         found += chunk.chunk_bytes
 
 

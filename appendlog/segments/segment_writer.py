@@ -13,7 +13,7 @@ What must be on the disk before what:
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from appendlog.layout.format import ADVANCE_SKIPPED, CHUNK_HEADER_BYTES, U32_MAX
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.options import LogOptions
+from appendlog.segments.append_clock import is_ahead
 from appendlog.segments.durable_end import END_FILE_NAME, DurableEndFile
 from appendlog.segments.index import ActiveIndex
 from appendlog.segments.segment import Segment, SegmentName
@@ -48,6 +49,8 @@ class SegmentWriter:
         active: Segment to go on with; None when the next append is to make one.
         end_offset: Log end offset.
         last_timestamp_ns: Last append time.
+        strangers: Files that are no segments of the log: their names are not free.
+        steps_back: Whether append times step back between segments of the log.
     """
 
     def __init__(
@@ -60,6 +63,9 @@ class SegmentWriter:
         active: Segment | None,
         end_offset: int,
         last_timestamp_ns: int,
+        strangers: Collection[SegmentName] = (),
+        *,
+        steps_back: bool = False,
     ) -> None:
         self._directory = directory
         self._identity = identity
@@ -78,9 +84,12 @@ class SegmentWriter:
         self._are_parents_synced = end_generation > 0
         self._pending: list[tuple[bytes, ChunkHeader]] = []
         self._pending_bytes = 0
+        self._pending_last_ns = 0
+        self._steps_back = steps_back
         self._new_header = b""
         self._age_ns = int(options.segment_age_seconds * 1e9)
         self._segments_end = end_offset
+        self._strangers = strangers
         self._pages = WrittenPages()
         self.active = active
         self.created: list[Segment] = []
@@ -173,6 +182,7 @@ class SegmentWriter:
             known,
             end_before,
             active_before,
+            self._strangers,
         )
 
     def sync(self) -> None:
@@ -189,7 +199,7 @@ class SegmentWriter:
             self._filesystem,
             self._descriptors,
             segment.end_offset,
-            segment.base_offset,
+            segment.name,
             segment.size_bytes,
             segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
@@ -213,9 +223,16 @@ class SegmentWriter:
                 self._filesystem.wont_need(descriptor, start, end - start)
 
     def is_old(self, segment: Segment, now_ns: int) -> bool:
-        """Tell whether a segment's first record is of an age at which segments are sealed."""
-        first_ns = segment.summary.first_timestamp_ns
-        return self._age_ns != 0 and first_ns != 0 and now_ns - first_ns >= self._age_ns
+        """Tell whether a segment's first record is of an age at which segments are sealed.
+
+        One whose times lie ahead of the clock counts as old: nobody knows when it was written, and
+        it would not be old for as long as the clock was wrong.
+        """
+        summary = segment.summary
+        first_ns = summary.first_timestamp_ns
+        if not self._age_ns or not first_ns:
+            return False
+        return now_ns - first_ns >= self._age_ns or is_ahead(summary.last_timestamp_ns, now_ns)
 
     def roll(self) -> None:
         """Seal the active segment and begin one without records, on the disk.
@@ -267,6 +284,8 @@ class SegmentWriter:
             self.active = self._create()
         self._pending.append((chunk, header))
         self._pending_bytes += len(chunk)
+        if not header.is_control:
+            self._pending_last_ns = header.last_timestamp_ns
 
     def _must_roll(self, segment: Segment, chunk: bytes, header: ChunkHeader) -> bool:
         size = segment.size_bytes + self._pending_bytes
@@ -274,15 +293,27 @@ class SegmentWriter:
             size + len(chunk) > self._options.segment_bytes
             or header.end_offset - segment.base_offset > U32_MAX
             or self.is_old(segment, header.last_timestamp_ns)
+            or self._is_step_back(segment, header)
         )
+
+    def _is_step_back(self, segment: Segment, header: ChunkHeader) -> bool:
+        """Tell whether a chunk's time is less than the last one in its segment."""
+        last_ns = self._pending_last_ns
+        if not last_ns and segment.summary.record_count:
+            last_ns = segment.summary.last_timestamp_ns
+        return not header.is_control and header.first_timestamp_ns < last_ns
 
     def _create(self) -> Segment:
         """Return a new segment; its file is made by the write that fills it."""
         base_offset = self._segments_end
-        header = SegmentHeader(self._identity, base_offset, time.time_ns(), self.last_timestamp_ns)
+        name = SegmentName(base_offset, 0)
+        while name in self._strangers:
+            name = SegmentName(base_offset, name.generation + 1)
+        header = SegmentHeader(
+            self._identity, base_offset, time.time_ns(), self.last_timestamp_ns, name.generation
+        )
         self._new_header = encode_segment_header(header)
         summary = SegmentSummary(base_offset, base_offset, self.last_timestamp_ns)
-        name = SegmentName(base_offset, 0)
         segment = Segment(self._directory, name, len(self._new_header), summary)
         segment.index = ActiveIndex(base_offset, self._options.index_interval_bytes)
         self._pages.begin()
@@ -301,7 +332,7 @@ class SegmentWriter:
             if not sync and not self._end_file.is_written:
                 # Or readers would take what they find for durable, and show its offsets.
                 self._end_file.write(
-                    self._filesystem, self._descriptors, segment.base_offset, segment.base_offset, 0
+                    self._filesystem, self._descriptors, segment.base_offset, segment.name, 0
                 )
             buffers.insert(0, self._new_header)
             position, flags = 0, os.O_RDWR | os.O_CREAT | os.O_EXCL
@@ -318,14 +349,18 @@ class SegmentWriter:
     def _count(self, segment: Segment) -> None:
         """Add what was written to the segment's sums, index and sizes."""
         position, index = segment.size_bytes, segment.index
+        summary = segment.summary
         for chunk, header in self._pending:
-            if index is not None and not header.is_control:
-                index.add(header.base_offset, position, self.last_timestamp_ns)
-            segment.summary.add(header)
-            self.last_timestamp_ns = max(self.last_timestamp_ns, header.last_timestamp_ns)
+            if not header.is_control:
+                self._steps_back |= header.first_timestamp_ns < summary.last_timestamp_ns
+                if index is not None:
+                    before_ns = summary.time_before(header.first_timestamp_ns)
+                    index.add(header.base_offset, position, before_ns)
+            summary.add(header)
             position += len(chunk)
+        self.last_timestamp_ns = summary.last_timestamp_ns
         self._pending.clear()
-        self._pending_bytes = 0
+        self._pending_bytes = self._pending_last_ns = 0
         self._segments_end = segment.end_offset
         segment.size_bytes = segment.data_bytes = position
         if index is not None and len(index.tail) >= INDEX_GROUP_ENTRIES:
@@ -333,6 +368,7 @@ class SegmentWriter:
 
     def _seal(self, segment: Segment) -> None:
         """Write the footer and put the whole segment on the disk."""
+        segment.summary.steps_back = self._steps_back
         footer = encode_footer(segment.summary, self._identity.salt)
         self.path = segment.path
         with self._descriptors.borrow(self._filesystem, segment.path) as descriptor:

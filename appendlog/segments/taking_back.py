@@ -5,12 +5,12 @@ as a torn tail does at a start.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
-from appendlog.segments.segment import Segment, segment_names
+from appendlog.segments.segment import Segment, SegmentName, segment_names
 
 
 def take_back(
@@ -20,6 +20,7 @@ def take_back(
     known: Sequence[Segment],
     end_offset: int,
     active: tuple[Segment, int] | None,
+    strangers: Collection[SegmentName] = (),
 ) -> None:
     """Remove segments that a failed append began, and what it wrote behind the last one.
 
@@ -31,6 +32,7 @@ def take_back(
         end_offset: Of the log before the append.
         active: Segment that was appended to and its size before, if there was one. If it was
             sealed since, all of it is on the disk, and it stays.
+        strangers: Files that are no segments of the log; they stay.
 
     Raises:
         OSError: Something cannot be removed; to be done again.
@@ -41,7 +43,7 @@ def take_back(
     begun = [
         name
         for name in segment_names(filesystem.listdir(directory))
-        if name.base_offset >= end_offset and name.file_name not in names
+        if name.base_offset >= end_offset and name.file_name not in names and name not in strangers
     ]
     for name in reversed(begun):
         _remove(filesystem, descriptors, directory / name.file_name)

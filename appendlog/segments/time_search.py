@@ -1,7 +1,17 @@
-"""Finding the first record that was appended at or after a time."""
+"""Places in time: which records of a log were appended at or after a moment, and which before.
+
+Append times ascend within a segment only: where a clock was set back, a segment begins, and times
+step back to it. So each segment is judged by its own first and last time. Footers say whether
+times step back anywhere before them; where they do not, both places are found by bisection.
+
+The first place is the lowest offset at or after the moment, whatever follows it. The second is the
+end of what was appended before the moment, whatever precedes it. In a log whose times ascend they
+are the same place.
+"""
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from appendlog.segments.read_result import ReadResult
@@ -14,59 +24,119 @@ _BATCH_BYTES: Final = 64 << 10
 _FOREVER_NS: Final = (1 << 63) - 1
 
 
-def first_offset_at(
-    segments: Sequence[Segment],
-    timestamp_ns: int,
-    end: int,
-    indexes: SegmentIndexes,
-    reader: SegmentReader,
-) -> int:
-    """Return the offset of the first record at or after a time; `end` if there is none.
+@dataclass(frozen=True, slots=True)
+class TimeSearch:
+    """Finds places in time in one log.
 
-    O(log n) in segments and in index entries, and one interval of the index to read.
+    Both searches cost O(log n) in segments and in index entries, and one interval of the index to
+    read. Where append times step back between segments, each footer is looked at as well.
 
-    Args:
+    Attributes:
         segments: Of one log; the sums of those that are sealed are known.
-        timestamp_ns: Nanoseconds since 1970 UTC.
         end: Log end offset, exclusive.
         indexes: Of the segments.
         reader: Of the segments; may raise at damage.
-
-    Raises:
-        OSError: A file cannot be read.
     """
-    first = bisect_left(
-        range(len(segments) - 1), timestamp_ns, key=lambda at: _last_timestamp_ns(segments[at])
-    )
-    for at in range(first, len(segments)):
-        stop = segments[at + 1].base_offset if at + 1 < len(segments) else end
-        found = _in_segment(segments[at], timestamp_ns, stop, indexes, reader)
-        if found is not None:
-            return found
-    return end
 
+    segments: Sequence[Segment]
+    end: int
+    indexes: SegmentIndexes
+    reader: SegmentReader
 
-def _in_segment(
-    segment: Segment, timestamp_ns: int, stop: int, indexes: SegmentIndexes, reader: SegmentReader
-) -> int | None:
-    position = indexes.locate_time(segment, timestamp_ns)
-    position, chunk_bytes = reader.skip_earlier(segment, position, timestamp_ns)
-    offset = segment.base_offset
-    while position < segment.data_bytes and offset < stop:
-        result = ReadResult(next_offset=offset)
-        request = ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
-        if chunk_bytes:
-            # What is looked for is mostly in the first one.
-            request.needed_bytes, request.max_windows, chunk_bytes = chunk_bytes, 1, 0
-        position = reader.read(request)
-        for records in result.parts:
-            at = bisect_left(records.timestamps_ns, timestamp_ns)
-            if at < len(records):
-                return records.offsets[at]
-        offset = result.next_offset
-    return None
+    def first_offset_at(self, timestamp_ns: int) -> int:
+        """Return the lowest offset that was appended at or after a time; `end` if there is none.
 
+        Args:
+            timestamp_ns: Nanoseconds since 1970 UTC.
 
-def _last_timestamp_ns(segment: Segment) -> int:
-    """Return an upper bound: a segment without a footer may hold any time."""
-    return segment.summary.last_timestamp_ns if segment.is_sealed else _FOREVER_NS
+        Raises:
+            OSError: A file cannot be read.
+        """
+        segments, first = self.segments, 0
+        if self._ascends:
+            sealed = range(len(segments) - 1)
+            first = bisect_left(sealed, timestamp_ns, key=self._last_timestamp_ns)
+        for at in range(first, len(segments)):
+            # The last one is appended to: what is known of it may be behind.
+            if at + 1 < len(segments) and self._last_timestamp_ns(at) < timestamp_ns:
+                continue
+            found = self._in_segment(at, timestamp_ns)
+            if found is not None:
+                return found
+        return self.end
+
+    def end_offset_before(self, timestamp_ns: int) -> int:
+        """Return the offset from which on nothing was appended before a time.
+
+        The beginning of the log when nothing at all was; `end` when its last record was.
+
+        Args:
+            timestamp_ns: Nanoseconds since 1970 UTC.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        segments = self.segments
+        last = len(segments) - 1
+        found = self._end_in_segment(last, timestamp_ns)
+        if found is not None or not last:
+            return segments[0].base_offset if found is None else found
+        if self._ascends:
+            last = bisect_left(range(last), timestamp_ns, key=self._first_timestamp_ns)
+        for at in reversed(range(last)):
+            if self._first_timestamp_ns(at) < timestamp_ns:
+                found = self._end_in_segment(at, timestamp_ns)
+                if found is not None:
+                    return found
+        return segments[0].base_offset
+
+    @property
+    def _ascends(self) -> bool:
+        """Whether append times ascend through all segments but the last one."""
+        if len(self.segments) < 3:
+            return False  # there is nothing to bisect
+        before_last = self.segments[-2]
+        return before_last.is_sealed and not before_last.summary.steps_back
+
+    def _last_timestamp_ns(self, at: int) -> int:
+        """Return an upper bound: a segment without a footer may hold any time."""
+        segment = self.segments[at]
+        return segment.summary.last_timestamp_ns if segment.is_sealed else _FOREVER_NS
+
+    def _first_timestamp_ns(self, at: int) -> int:
+        """Return a lower bound: of a segment without a footer nothing is known."""
+        segment = self.segments[at]
+        return segment.summary.first_timestamp_ns if segment.is_sealed else 0
+
+    def _stop(self, at: int) -> int:
+        """Return the offset behind a segment."""
+        segments = self.segments
+        return segments[at + 1].base_offset if at + 1 < len(segments) else self.end
+
+    def _end_in_segment(self, at: int, timestamp_ns: int) -> int | None:
+        """Return the end of what a segment has from before a time; None when it has nothing."""
+        first = self._in_segment(at, 0)
+        found = self._in_segment(at, timestamp_ns)
+        if first is None or found == first:
+            return None
+        return self._stop(at) if found is None else found
+
+    def _in_segment(self, at: int, timestamp_ns: int) -> int | None:
+        """Return the first offset of a segment at or after a time; None when it has none."""
+        segment, stop = self.segments[at], self._stop(at)
+        position = self.indexes.locate_time(segment, timestamp_ns)
+        position, chunk_bytes = self.reader.skip_earlier(segment, position, timestamp_ns)
+        offset = segment.base_offset
+        while position < segment.data_bytes and offset < stop:
+            result = ReadResult(next_offset=offset)
+            request = ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
+            if chunk_bytes:
+                # What is looked for is mostly in the first one.
+                request.needed_bytes, request.max_windows, chunk_bytes = chunk_bytes, 1, 0
+            position = self.reader.read(request)
+            for records in result.parts:
+                place = bisect_left(records.timestamps_ns, timestamp_ns)
+                if place < len(records):
+                    return records.offsets[place]
+            offset = result.next_offset
+        return None

@@ -17,6 +17,11 @@ from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
 from bench.workloads import WORKLOADS, Scale
 
+_MESSAGES: Final = 10_000_000
+_MESSAGES_BEFORE: Final = 1_000_000
+_RABBITMQ_SHARE: Final = 0.05
+"""All of them would take it minutes."""
+
 IDLE: Final = Row("rss-idle", "RssAnon, idle", "MB", is_lower_better=True, bar=60)
 CONNECTED: Final = Row(
     "rss-connections",
@@ -27,7 +32,9 @@ CONNECTED: Final = Row(
 )
 GROWN: Final = Row(
     "rss-growth",
-    "RssAnon, more after 10 M messages than after the first million",
+    f"RssAnon, more after {_MESSAGES:,} messages than after the first {_MESSAGES_BEFORE:,} "
+    f"(RabbitMQ: {_MESSAGES * _RABBITMQ_SHARE:,.0f}, "
+    f"{_MESSAGES_BEFORE * _RABBITMQ_SHARE:,.0f})",
     "MB",
     is_lower_better=True,
     bar=5,
@@ -35,8 +42,6 @@ GROWN: Final = Row(
 
 _CONNECTIONS: Final = 1_000
 _FILES_MORE: Final = 200
-_MESSAGES: Final = 10_000_000
-_MESSAGES_BEFORE: Final = 1_000_000
 _SETTLE_SECONDS: Final = 0.5
 _MB: Final = 1_000_000
 
@@ -113,6 +118,6 @@ MEMORY: Final = Experiment(
     measure_memory,
     seconds=20,
     rabbitmq_seconds=45,
-    rabbitmq_share=0.05,
+    rabbitmq_share=_RABBITMQ_SHARE,
     runs_max=1,
 )

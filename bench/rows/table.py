@@ -16,12 +16,17 @@ from bench.rows.row import Row
 from bench.rows.single_acks import SINGLE_ACKS
 from bench.rows.start_time import START
 from bench.rows.topic import TOPIC
-from bench.rows.workload_experiment import WorkloadExperiment
+from bench.rows.workload_experiment import BACKLOG_COUNT, WorkloadExperiment
 from bench.workloads import WORKLOADS
 
 _CONFIRMED: Final = "fdatasync before each confirm"
 _WRITTEN: Final = "persistent, no confirms: written, synced in the background"
 _MB: Final = 1_000_000
+_RABBITMQ_BACKLOG_SHARE: Final = 0.1
+"""All of it would take RabbitMQ minutes."""
+_BACKLOG: Final = (
+    f"a backlog of {BACKLOG_COUNT:,} (RabbitMQ: {BACKLOG_COUNT * _RABBITMQ_BACKLOG_SHARE:,.0f})"
+)
 
 TRANSIENT: Final = Row(
     "transient",
@@ -76,7 +81,7 @@ DURABLE_1K: Final = Row(
 )
 BACKLOG_PUBLISH: Final = Row(
     "backlog-publish",
-    "durable, no confirms: a backlog of 5 M published",
+    f"durable, no confirms: {_BACKLOG} published",
     "msg/s",
     durability=_WRITTEN,
     bar=1_200_000,
@@ -84,7 +89,7 @@ BACKLOG_PUBLISH: Final = Row(
 )
 BACKLOG_DRAIN: Final = Row(
     "backlog-drain",
-    "durable: a backlog of 5 M drained, acks, prefetch 1000",
+    f"durable: {_BACKLOG} drained, acks, prefetch 1000",
     "msg/s",
     durability=_WRITTEN,
     bar=1_800_000,
@@ -92,7 +97,7 @@ BACKLOG_DRAIN: Final = Row(
 )
 BACKLOG_RSS: Final = Row(
     "backlog-rss",
-    "peak RSS, the backlog published and drained",
+    f"peak RSS, {_BACKLOG} published and drained",
     "MB",
     is_lower_better=True,
     durability=_WRITTEN,
@@ -241,6 +246,7 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
         ),
         seconds=15,
         rabbitmq_seconds=40,
+        rabbitmq_share=_RABBITMQ_BACKLOG_SHARE,
     ),
     *_MANY_CLIENTS_AND_ROUTES,
     Experiment(

@@ -61,12 +61,14 @@ class Figure:
         lost: Messages lost in the worst run.
         is_busy: Whether other programs disturbed every run.
         fault: Why a run failed; "" when none did.
+        runs: What `value` is the median of, in the order of the runs.
     """
 
     value: float | None
     lost: int = 0
     is_busy: bool = False
     fault: str = ""
+    runs: Sequence[float] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, key: str, runs: Sequence[Run]) -> "Figure":
@@ -86,6 +88,7 @@ class Figure:
             lost=max(run.findings.lost if run.findings else 0 for run in runs),
             is_busy=all(run.is_busy for run in runs),
             fault=next((run.fault for run in runs if run.fault), ""),
+            runs=tuple(values),
         )
 
 

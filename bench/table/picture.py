@@ -10,6 +10,7 @@ from bench.brokers import OURS, RABBITMQ
 from bench.table.report import Report
 from bench.table.row_result import RowResult
 from bench.table.size_curve import SizePoint
+from bench.table.text import format_runs
 from bench.table.time_curve import TimeCurve
 
 _INK: Final = "#1f2933"
@@ -137,6 +138,9 @@ def _draw_ratios(axes: _Axes, results: Sequence[RowResult]) -> None:
         if bar:
             axes.plot([bar, bar], [place - 0.42, place + 0.42], color=_INK, linewidth=2, zorder=3)
         told = f"{_times_better(result):,.1f}x" + (f"  (bar {bar:g}x)" if bar else "")
+        if result.is_split and not bar:
+            # A ratio of medians alone would hide that the runs differ.
+            told += f"; ours: {format_runs(result)}"
         end = max(value, bar or 0, 1)
         axes.annotate(
             told, (end, place), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9

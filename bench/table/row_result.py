@@ -80,6 +80,14 @@ class RowResult:
         ]
 
     @property
+    def is_split(self) -> bool:
+        """Whether one of our runs misses the bar that their median reaches, or the other way."""
+        figure, bar = self.figures.get(OURS), self.row.bar
+        if figure is None or bar is None:
+            return False
+        return len({self.row.reaches(each, bar) for each in figure.runs}) > 1
+
+    @property
     def faults(self) -> Sequence[str]:
         """Why the row is wrong: a run failed, or messages were lost."""
         found = []

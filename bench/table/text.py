@@ -65,7 +65,19 @@ def format_notes(results: Sequence[RowResult], *, is_judged: bool = True) -> Ite
     doubtful = sum(bool(result.doubts) for result in results)
     yield f"rows: {len(results)}, not counting: {doubtful}"
     if is_judged:
+        for result in results:
+            if result.is_split:
+                runs = format_runs(result)
+                yield f"not every run of ours reaches the bar: {result.row.key} {runs}"
         yield _count_met(results)
+
+
+def format_runs(result: RowResult) -> str:
+    """Write what each run of our server reached in one row, with the unit."""
+    runs = result.figures[OURS].runs
+    return (
+        f"{'; '.join(format_number(each, result.row.decimals) for each in runs)} {result.row.unit}"
+    )
 
 
 def _count_met(results: Sequence[RowResult]) -> str:

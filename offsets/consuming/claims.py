@@ -5,24 +5,27 @@
     locks/<group>/<log>      the one process that consumes that log for that group
     offsets/LOCK             held for the time of one round of checkpoints
 
-All are locks of the kernel (flock), gone with the process however it ends.
+All are locks of the kernel (flock), gone with the process however it ends. With LOCK goes a lock on
+the data directory, with WRITER one on `logs`, with offsets/LOCK one on `offsets`: deleting these
+files lets nobody in. Those of groups are looked at before each commit.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 from uuid import UUID
 
 from appendlog.files.durable_directories import DurableDirectories, existing_root
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import DIRECTORY_MODE, FileSystem
 from metadata.data_format import DataFormat
-from metadata.directory_lock import LOCK_NAME, WRITER_NAME, DirectoryLock
+from metadata.directory_lock import DirectoryLock
+from metadata.double_lock import LOCK_NAME, LOGS_NAME, WRITER_NAME, DoubleLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import FileLock, is_locked
+from metadata.lock_file import HeldFile, is_locked
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
 from metadata.upgrade import upgrade_directory
@@ -33,34 +36,24 @@ _ROUND_LOOK_SECONDS: Final = 0.002
 _CLAIM_LOOKS: Final = 50
 
 
+class Releasable(Protocol):
+    """What a claim holds."""
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing, or what an exception has cut short."""
+
+
 class Claim:
     """Something that is held until it is released."""
 
     def __init__(self) -> None:
         """Hold nothing yet."""
-        self._held: list[FileLock] = []
+        self._held: list[Releasable] = []
 
     def release(self) -> None:
         """Give it up; a second call does nothing, or what an exception has cut short."""
-        for lock in reversed(self._held):
-            lock.release()
-
-    def remove(self) -> None:
-        """Give it up for good: its lock files are removed. For what a consumer has claimed.
-
-        A file that cannot be removed stays; it holds nobody up.
-        """
-        for lock in reversed(self._held):
-            with suppress(OSError):
-                lock.remove()
-                lock.path.parent.rmdir()
-        self.release()
-
-    def touch(self) -> None:
-        """Say in the times of the lock files that their holder is there."""
-        for lock in self._held:
-            with suppress(OSError):
-                lock.touch()
+        for each in reversed(self._held):
+            each.release()
 
     @classmethod
     def as_writer(cls, root: Path) -> Self:
@@ -82,7 +75,14 @@ class Claim:
             DirectoryLock.acquire(root).release()
         claim = cls.as_member(root)
         try:
-            claim._lock(root / WRITER_NAME)
+            # Safe from here on: logs take for safe what is there when they are opened.
+            logs = DurableDirectories(root)
+            logs.make(FileSystem(), root / LOGS_NAME)
+            logs.sync(FileSystem(), root / LOGS_NAME)
+            claim._held.append(DoubleLock.of_writer(root).hold())
+        except OSError as cause:
+            claim.release()
+            raise StorageUnavailableError(root / WRITER_NAME, cause) from cause
         except BaseException:
             claim.release()
             raise
@@ -102,40 +102,23 @@ class Claim:
         if check_data_directory(root) is not DataFormat.CURRENT:
             upgrade_directory(root)
         claim = cls()
-        path = root / LOCK_NAME
+        lock = DoubleLock.of_server(root)
         try:
-            claim._add(FileLock(path, is_shared=True))
+            claim._held.append(_Shared(lock))
         except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+            raise StorageUnavailableError(lock.file, cause) from cause
         return claim
 
-    @classmethod
-    def as_consumer(cls, root: Path, group: str, log: str, incarnation: UUID) -> Self:
+    @staticmethod
+    def as_consumer(root: Path, group: str, log: str, incarnation: UUID) -> GroupClaim:
         """Claim one log for one group.
 
         Raises:
             GroupLockedError: Another process, or this one, consumes it for that group.
             StorageUnavailableError: The lock cannot be made or opened.
         """
-        path = consumer_lock_path(root, group, incarnation)
-        claim = cls()
-        for look in itertools.count(1):
-            try:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                claim._add(FileLock(path))
-            except StorageLockedError as error:
-                # A consumer writes its number into the file. What only looks at it does not.
-                if error.pid is not None or look > _CLAIM_LOOKS:
-                    raise GroupLockedError(group, log, error.pid) from None
-            except FileNotFoundError as cause:
-                # The last lock of the group was removed, and the directory with it.
-                if look > _CLAIM_LOOKS:
-                    raise StorageUnavailableError(path, cause) from cause
-            except OSError as cause:
-                raise StorageUnavailableError(path, cause) from cause
-            else:
-                break
-            time.sleep(_ROUND_LOOK_SECONDS)
+        claim = GroupClaim(consumer_lock_path(root, group, incarnation), group, log)
+        claim.renew()
         return claim
 
     @classmethod
@@ -155,13 +138,13 @@ class Claim:
 
     def wait_for_round(self, directory: Path) -> None:
         """Claim what `for_a_round` does; see there."""
-        path = directory / LOCK_NAME
+        lock = DoubleLock(directory / LOCK_NAME, directory)
         deadline = time.monotonic() + _ROUND_WAIT_SECONDS
         try:
-            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.mkdir(DIRECTORY_MODE, exist_ok=True)
             while True:
                 try:
-                    self._lock(path)
+                    self._held.append(lock.hold())
                 except StorageLockedError:
                     if time.monotonic() > deadline:
                         raise
@@ -169,7 +152,7 @@ class Claim:
                 else:
                     return
         except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
+            raise StorageUnavailableError(lock.file, cause) from cause
 
     def __enter__(self) -> Self:
         return self
@@ -177,20 +160,80 @@ class Claim:
     def __exit__(self, *_: object) -> None:
         self.release()
 
-    def _lock(self, path: Path) -> None:
-        try:
-            self._add(FileLock(path))
-        except OSError as cause:
-            raise StorageUnavailableError(path, cause) from cause
 
-    def _add(self, lock: FileLock) -> None:
-        """Lock a file; this has the lock before it is held, and can release it in any case."""
-        self._held.append(lock)
-        try:
-            lock.acquire()
-        except (StorageLockedError, OSError):
-            self._held.remove(lock)
-            raise
+class GroupClaim(Claim):
+    """One log, claimed for one group."""
+
+    def __init__(self, path: Path, group: str, log: str) -> None:
+        """Hold nothing yet; use `Claim.as_consumer`."""
+        super().__init__()
+        self._path = path
+        self._group = group
+        self._log = log
+        self._file: HeldFile | None = None
+
+    def renew(self) -> None:
+        """Claim it, or claim it again where somebody has deleted the file.
+
+        Raises:
+            GroupLockedError: Another process, or this one, consumes it for that group.
+            StorageUnavailableError: The lock cannot be made or opened.
+        """
+        for look in itertools.count(1):
+            try:
+                for directory in (self._path.parent.parent, self._path.parent):
+                    directory.mkdir(DIRECTORY_MODE, exist_ok=True)
+                if self._file is None:
+                    self._file = HeldFile(self._path)
+                else:
+                    self._file.renew()
+            except StorageLockedError as error:
+                # A consumer writes its number into the file. What only looks at it does not.
+                if error.pid is not None or look > _CLAIM_LOOKS:
+                    raise GroupLockedError(self._group, self._log, error.pid) from None
+            except FileNotFoundError as cause:
+                # The last lock of the group was removed, and the directory with it.
+                if look > _CLAIM_LOOKS:
+                    raise StorageUnavailableError(self._path, cause) from cause
+            except OSError as cause:
+                raise StorageUnavailableError(self._path, cause) from cause
+            else:
+                return
+            time.sleep(_ROUND_LOOK_SECONDS)
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing, or what an exception has cut short."""
+        if self._file is not None:
+            self._file.release()
+
+    def remove(self) -> None:
+        """Give it up for good: the lock file is removed.
+
+        A file that cannot be removed stays; it holds nobody up.
+        """
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.remove()
+                self._path.parent.rmdir()
+            self._file.release()
+
+    def touch(self) -> None:
+        """Say in the time of the lock file that its holder is there."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.touch()
+
+
+class _Shared:
+    """A lock that others share."""
+
+    def __init__(self, lock: DoubleLock) -> None:
+        self._held = ExitStack()
+        self._held.enter_context(lock.share())
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing."""
+        self._held.close()
 
 
 def consumer_lock_path(root: Path, group: str, incarnation: UUID) -> Path:
@@ -245,7 +288,7 @@ def _lock_files(directory: Path) -> list[Path]:
 def _remove_lock(path: Path) -> None:
     # Held by a consumer; or it cannot be removed, and then it stays: it holds nobody up.
     with suppress(StorageLockedError, OSError):
-        FileLock(path).acquire().remove()
+        HeldFile(path).remove()
 
 
 def _is_data_directory(root: Path) -> bool:

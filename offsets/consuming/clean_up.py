@@ -135,7 +135,8 @@ def removal_ends(
             ends[name] = max(ends[name], forced_end(log.segments, policy, now_ns))
         kept[name] = kept_settled(log.segments, floor, ends[name], policy)
     if total_bytes:
-        for name, end in ends_within_total(kept, _left(logs, ends, kept, total_bytes)).items():
+        left = _left(logs, ends, kept, total_bytes)
+        for name, end in ends_within_total(kept, left, now_ns).items():
             ends[name] = max(ends[name], end)
     return ends
 

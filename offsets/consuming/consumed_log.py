@@ -10,7 +10,7 @@ from appendlog import FileSystem, LogFollower
 from appendlog.segments.read_result import ReadResult
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import LogPlace
-from offsets.consuming.claims import Claim
+from offsets.consuming.claims import GroupClaim
 from offsets.consuming.position import Position
 from offsets.errors import GroupOffsetOutOfRangeError, OffsetsError
 from offsets.group_checkpoint import GroupCheckpoint, GroupSnapshot
@@ -48,7 +48,7 @@ class ConsumedLog:
         self,
         place: LogPlace,
         group: str,
-        claim: Claim,
+        claim: GroupClaim,
         known: GroupCheckpoint | None,
         start: Position,
         filesystem: FileSystem,
@@ -61,7 +61,7 @@ class ConsumedLog:
         self._unsure = unsure
         # The file `end` may have lost its newest content with the power: what was acked was on the
         # disk, so it is in the log, and its writer gives no other record those offsets.
-        self._known_end = 0 if known is None else known.settled_end
+        self._known_end = 0 if known is None else known.known_end
         self.group = GroupOffsets(group) if known is None else known.offsets(self._settled_end)
         if self.group.start is None:
             self.group.start_at(start.find(self.follower), time.time_ns())

@@ -22,7 +22,7 @@ from appendlog import FileSystem, LogClosedError
 from appendlog.embedding.forks import abandon_in_children
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
-from offsets.consuming.claims import Claim
+from offsets.consuming.claims import Claim, GroupClaim
 from offsets.consuming.consumed_log import ConsumedLog
 from offsets.consuming.consumer_statistics import ConsumerStatistics, Lag
 from offsets.consuming.known_groups import KnownGroups
@@ -288,6 +288,7 @@ class Consumer:
 
         Raises:
             CheckpointFailedError: The disk refused; nothing is lost in memory, try again.
+            GroupLockedError: Somebody has deleted the lock of a log, and another process has it.
             StorageLockedError: Another process is in the middle of a round, and stays there.
             LogClosedError: The consumer is closed.
         """
@@ -427,6 +428,8 @@ class Consumer:
     def _write(self) -> None:
         """Put what has changed on the disk."""
         changed = [each for each in self._logs.values() if each.group.changed]
+        for each in changed:
+            each.claim.renew()
         if changed:
             self._checkpoints.write([each.snapshot() for each in changed])
         for each in changed:
@@ -484,7 +487,7 @@ class Consumer:
         self._discovery_due_at = time.monotonic() + self._discovery_interval_seconds
 
     def _take_up(self, places: list[LogPlace], start: Position) -> None:
-        claims: list[tuple[LogPlace, Claim]] = []
+        claims: list[tuple[LogPlace, GroupClaim]] = []
         try:
             for place in places:
                 incarnation = place.identity.incarnation

@@ -13,8 +13,11 @@ _SECOND_NS = 1_000_000_000
 class Readable(Protocol):
     """What a position is looked up in."""
 
-    log_start_offset: int
     log_end_offset: int
+
+    @property
+    def log_start_offset(self) -> int:
+        """Lowest offset, inclusive."""
 
     def first_offset_at(self, timestamp_ns: int) -> int:
         """Return the offset of the first record at or after a time."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -68,6 +68,7 @@ class LogRoot:
         self.options: Final = options
         self._claim = claim
         self._catalog = catalog
+        # They stay true for a log until it is opened, since nobody else appends to it.
         self._known_ends = known_ends
         self._groups = groups
         self._leases = Leases(path, filesystem)
@@ -108,7 +109,7 @@ class LogRoot:
         claim = Claim.as_writer(root)
         opened: Self | None = None
         try:
-            known_ends = _known_ends(SharedCheckpoints(root, filesystem).load().values())
+            known_ends = SharedCheckpoints(root, filesystem).known_ends()
             catalog = LogCatalog(root, vhost, filesystem)
             groups = KnownGroups(root, vhost, filesystem)
             options = options or EmbeddedOptions()
@@ -207,7 +208,7 @@ class LogRoot:
             total = self.options.retain_total_bytes
             wanted = removal_ends(logs, policy, total, now_ns, ignores_groups=True)
             ends = removal_ends(logs, policy, total, now_ns, ignores_groups=force)
-            leased = self._leases.low_offsets(now_ns)
+            leased = self._leases.low_offsets()
             done = {}
             for name, log in logs.items():
                 held = held_back(name, log, ends[name], wanted[name])
@@ -390,15 +391,3 @@ class LogRoot:
         self._is_closed = True
         if self._failed is not None:
             raise self._failed
-
-
-def _known_ends(groups: Iterable[GroupCheckpoint]) -> dict[UUID, int]:
-    """Return for each log the end of what a group is done with: that was on the disk.
-
-    It stays true for a log until it is opened, since nobody else appends to it. Offsets below it
-    are never given out again: the groups would take new records for those that they have had.
-    """
-    ends: dict[UUID, int] = {}
-    for group in groups:
-        ends[group.incarnation] = max(ends.get(group.incarnation, 0), group.settled_end)
-    return ends

@@ -17,6 +17,8 @@ from offsets.checkpoint import CheckpointStore
 from offsets.checkpoint_reading import checkpoint_generations, read_checkpoint
 from offsets.consuming.claims import Claim
 from offsets.group_checkpoint import GroupCheckpoint, GroupState
+from offsets.known_ends import known_ends
+from offsets.queue_checkpoint import decode_checkpoint
 
 
 class SharedCheckpoints:
@@ -42,6 +44,19 @@ class SharedCheckpoints:
             UnsupportedCheckpointError: A file is of another version.
         """
         return read_checkpoint(self._directory, self._filesystem).group_checkpoints()
+
+    def known_ends(self) -> dict[UUID, int]:
+        """Return, for each log, the offset below which it was on the disk, exclusive.
+
+        Also of what a server has written, if one has run here.
+
+        Raises:
+            CheckpointFailedError: The directory cannot be listed.
+            UnsupportedCheckpointError: A file is of another version.
+        """
+        found = read_checkpoint(self._directory, self._filesystem)
+        queues = map(decode_checkpoint, found.entries.values())
+        return known_ends([*queues, *found.group_checkpoints().values()])
 
     def write(self, groups: Sequence[GroupState], removed: Sequence[tuple[UUID, str]] = ()) -> None:
         """Put states of groups on the disk; returns when they are there.

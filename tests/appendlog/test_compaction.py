@@ -60,7 +60,10 @@ def records(log: Log) -> Records:
 
 
 def a_random_log(directory: Path, seed: random.Random) -> tuple[Log, dict[int, bytes]]:
-    """Write a log with gaps, expirations, priorities; return the transactions of its records."""
+    """Write a log with gaps, expirations, priorities, and sometimes times that step back.
+
+    Return the transactions of its records.
+    """
     options = LogOptions(
         segment_bytes=seed.choice([600, 2_000, 8_000]),
         index_interval_bytes=256,
@@ -70,7 +73,7 @@ def a_random_log(directory: Path, seed: random.Random) -> tuple[Log, dict[int, b
     )
     OPENED.append(options.descriptors)
     log, _ = Log.open(directory, IDENTITY, options)
-    offset, now_ns = seed.choice([0, 7]), 1_000
+    offset, now_ns, steps = seed.choice([0, 7]), 1_000, seed.random() < 0.3
     owners: dict[int, bytes] = {}
     for number in range(seed.randint(20, 60)):
         count = seed.randint(1, 12)
@@ -85,6 +88,8 @@ def a_random_log(directory: Path, seed: random.Random) -> tuple[Log, dict[int, b
         owners.update(dict.fromkeys((base + delta for delta in deltas), transaction))
         offset = base + deltas[-1] + 1 + (seed.randint(1, 5) if seed.random() < 0.1 else 0)
         now_ns += times[-1]
+        if steps and seed.random() < 0.05:
+            now_ns = seed.randint(0, now_ns)
         log.append([encoded], offset, sync=True)
     return log, owners
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from appendlog import FileSystem
+from appendlog.files.filesystem import FILE_MODE
 from appendlog.layout.format import U32_MAX
 from appendlog.segments.index import ActiveIndex, IndexEntry, IndexTable, map_index
 from tests.appendlog.builders import SALT, append, open_log
@@ -124,7 +125,7 @@ def test_a_rebuilt_index_equals_the_written_one(tmp_path: Path) -> None:
 
 def test_an_index_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
     class NoIndex(FileSystem):
-        def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
             if ".index" in path.name:
                 raise OSError(28, "no space")
             return super().open(path, flags, mode)

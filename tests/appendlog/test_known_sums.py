@@ -12,6 +12,7 @@ from appendlog.layout.format import END_SLOT_POSITIONS
 from appendlog.layout.message import PERSISTENT
 from appendlog.recovery.known_sums import VERIFIED_BYTES
 from appendlog.segments.durable_end import DurableEndFile, read_durable_end
+from appendlog.segments.segment import SegmentName
 from tests.appendlog.builders import (
     HEADER_BYTES,
     IDENTITY,
@@ -45,7 +46,9 @@ def test_a_slot_without_sums_does_not_get_those_of_a_torn_one(tmp_path: Path) ->
     path, descriptors = tmp_path / "end", Descriptors(1)
     end = DurableEndFile(path, incarnation, 0)
     for offset in range(1, 4):
-        end.write(FileSystem(), descriptors, offset, 0, 100, SegmentSummary(0, offset, 0))
+        end.write(
+            FileSystem(), descriptors, offset, SegmentName(0, 0), 100, SegmentSummary(0, offset, 0)
+        )
     descriptors.close()
     flip(path, END_SLOT_POSITIONS[3 & 1] + 20)
     found = read_durable_end(FileSystem(), tmp_path, incarnation)
@@ -53,7 +56,7 @@ def test_a_slot_without_sums_does_not_get_those_of_a_torn_one(tmp_path: Path) ->
     assert found.generation == 2
     assert found.summary is not None
     again = DurableEndFile(path, incarnation, found.generation)
-    again.write(FileSystem(), descriptors, 9, 0, 900)
+    again.write(FileSystem(), descriptors, 9, SegmentName(0, 0), 900)
     descriptors.close()
     found = read_durable_end(FileSystem(), tmp_path, incarnation)
     assert found is not None

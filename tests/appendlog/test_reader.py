@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import CorruptRecordError, LogError, LogReader, OffsetOutOfRangeError, SplitReader
+from appendlog.files.filesystem import FILE_MODE
 from tests.appendlog.builders import IDENTITY, append, chunk, expected, message, open_log
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
@@ -107,7 +108,7 @@ class OpenCountingFileSystem(FaultyFileSystem):
         super().__init__(root)
         self.opened: set[str] = set()
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         self.opened.add(path.name)
         return super().open(path, flags, mode)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appendlog import UnsupportedFormatError
+from appendlog import Log, UnsupportedFormatError
 from appendlog.files.filesystem import FileSystem
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.segments.durable_end import read_durable_end
@@ -157,6 +157,27 @@ def test_all_segments_missing_is_damage_too(tmp_path: Path) -> None:
     assert report.lost == [(0, 9)]
     append(log, 9, 12)
     assert read_all(log) == expected(9, 12)
+
+
+@pytest.mark.parametrize("has_end", [True, False])
+@pytest.mark.parametrize("count", [0, 12])
+def test_what_others_know_to_have_been_there_is_lost_once_and_never_used_again(
+    tmp_path: Path, has_end: bool, count: int
+) -> None:
+    """Segments and `end` may agree and be too old both: somebody put an earlier copy there."""
+    if count:
+        a_log(tmp_path, count)
+    if not has_end:
+        (tmp_path / "end").unlink(missing_ok=True)
+    log, report = Log.open(tmp_path, IDENTITY, known_end=20)
+    assert (report.lost, report.is_damaged) == ([(count, 20)], True)
+    assert log.log_end_offset == log.recovery_point == 20
+    log.close()
+    log, report = Log.open(tmp_path, IDENTITY, known_end=20)
+    assert (report.lost, report.noted, report.is_clean) == ([(count, 20)], [(count, 20)], True)
+    append(log, 20, 23)
+    assert read_all(log) == expected(0, count) | expected(20, 23)
+    log.close()
 
 
 def test_a_missing_middle_segment_is_reported_as_lost(tmp_path: Path) -> None:

@@ -101,12 +101,22 @@ def test_a_missing_or_wrong_index_costs_only_time(tmp_path: Path, content: bytes
 
 
 def test_chunks_of_another_incarnation_are_not_this_logs(tmp_path: Path) -> None:
-    a_log(tmp_path, 9)
+    (segment,) = a_log(tmp_path, 9)
+    content = segment.read_bytes()
     other = LogIdentity("/", "orders", uuid4())
     log, report = Log.open(tmp_path, other)
     assert log.log_end_offset == 0
-    assert report.cut_bytes > 0
-    assert next(tmp_path.glob("*.torn")).stat().st_size == report.cut_bytes
+    assert not report.is_clean
+    assert report.strangers[0].startswith(f"{segment.name}: its header says queue 'orders' in '/'")
+    # Its name is the one that the first segment would have.
+    log.append([chunk(0, 3, salt=other.salt)], 3, sync=True)
+    assert read_all(log) == expected(0, 3)
+    log.close()
+    log, report = Log.open(tmp_path, other)
+    assert (report.lost, len(report.strangers), log.log_end_offset) == ([], 1, 3)
+    assert read_all(log) == expected(0, 3)
+    log.close()
+    assert segment.read_bytes() == content
 
 
 def test_a_body_that_holds_an_old_piece_of_the_log_is_not_taken_for_it(tmp_path: Path) -> None:
@@ -118,7 +128,7 @@ def test_a_body_that_holds_an_old_piece_of_the_log_is_not_taken_for_it(tmp_path:
     from appendlog.layout.message import encode_message
 
     stored = encode_message(1, b"", b"q", b"\0\0", body)
-    log.append([encode_chunk([stored], 9, None, 1, None, SALT)], 10, sync=True)
+    log.append([encode_chunk([stored], 9, None, 1_009, None, SALT)], 10, sync=True)
     log.append([chunk(10, 12)], 12, sync=True)
     log.close()
     flip(segment, segment.stat().st_size - len(chunk(10, 12)) - 10)

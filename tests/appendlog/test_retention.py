@@ -89,17 +89,17 @@ def test_the_oldest_of_all_logs_go_when_they_are_too_much_together(tmp_path: Pat
         segment.summary.last_timestamp_ns -= 15
     kept = {name: kept_settled(log.segments, 63, 0, keeps) for name, log in logs.items()}
     room = 2 * sealed_bytes(logs["a"], 8)
-    ends = ends_within_total(kept, room)
+    ends = ends_within_total(kept, room, NOW_NS)
     assert ends == {"a": 18, "b": 6}
     assert sum(sealed_bytes(log, 10) for log in logs.values()) > room
     for name, end in ends.items():
         logs[name].remove_settled(end)
     assert sum(sealed_bytes(log, 10) for log in logs.values()) <= room
-    assert ends_within_total(kept, 1 << 40) == {}
+    assert ends_within_total(kept, 1 << 40, NOW_NS) == {}
 
 
 def test_the_total_spares_the_newest_segments_that_a_log_is_to_keep(tmp_path: Path) -> None:
     log = a_log(tmp_path / "q")
     policy = RetentionPolicy(retain_for_ns=1 << 60, segments_min=4)
     kept = {"q": kept_settled(log.segments, 63, 0, policy)}
-    assert left(log, ends_within_total(kept, 0)["q"]) == 4
+    assert left(log, ends_within_total(kept, 0, NOW_NS)["q"]) == 4

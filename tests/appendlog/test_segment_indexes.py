@@ -86,11 +86,16 @@ DAMAGES = [
 
 
 def _random_log(directory: Path, chance: random.Random) -> tuple[Log, dict[int, int]]:
-    """Return an open log of several segments, and the append time of each offset."""
+    """Return an open log of several segments, and the append time of each offset.
+
+    Times step back now and then, which begins a segment.
+    """
     log, _ = open_log(directory, segment_bytes=SEGMENT_BYTES)
     times: dict[int, int] = {}
-    offset, time_ns = 0, 1_000
+    offset, time_ns, steps = 0, 1_000, chance.random() < 0.3
     for _ in range(chance.randint(1, 60)):
+        if steps and chance.random() < 0.05:
+            time_ns = chance.randint(0, time_ns)
         count = chance.choice([1, 1, 3, 12])
         stamps = [time_ns := time_ns + chance.choice([0, 0, 1, 50]) for _ in range(count)]
         times.update(zip(range(offset, offset + count), stamps, strict=True))

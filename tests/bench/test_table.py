@@ -303,6 +303,17 @@ def test_below_the_table_stand_durability_and_how_many_bars_are_met() -> None:
     ]
 
 
+def test_runs_on_both_sides_of_a_bar_are_told_one_by_one() -> None:
+    def notes(*figures: float) -> list[str]:
+        outcome = Outcome(experiment(), [run(OURS, figure) for figure in figures])
+        return list(format_notes([RowResult.of(DELAY, outcome)]))
+
+    told = "not every run of ours reaches the bar: delay"
+    assert f"{told} 2.00; 0.50; 0.25 ms" in notes(2.0, 0.5, 0.25)
+    assert f"{told} 0.50; 2.00; 3.00 ms" in notes(0.5, 2.0, 3.0)
+    assert not any(told in line for line in (*notes(0.5, 0.6), *notes(2.0, 3.0)))
+
+
 def report(*results: RowResult, is_quick: bool = False) -> Report:
     outcome = Outcome(experiment(), [run(OURS, 5), Run(OURS, 1.0, fault="it went away")])
     return Report(

@@ -171,7 +171,7 @@ class StoreBench:
 
     def assert_all_readable(self) -> None:
         """Every message that is not settled reads as what was published, in order."""
-        for start, end in self.settlement.unsettled_ranges(0, self.store.cursor):
+        for start, end in self.settlement.unsettled_ranges(0, self.store.end_offset):
             assert self.read(start, end) == [self.expected[offset] for offset in range(start, end)]
         assert self.lost == []
 

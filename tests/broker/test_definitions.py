@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from amqp_server.broker.definitions import bind_from, in_binding_order
+from amqp_server.broker.definitions import bind_from, identity_from, in_binding_order
 from amqp_server.broker.virtual_host import VirtualHost
 from metadata.document import Document
 from tests.broker.bindings import a_queue, an_exchange
 
 
-def a_document(name: str, queue: str, **more: Any) -> Document:  # noqa: ANN401
+def a_document(queue: str, **more: Any) -> Document:  # noqa: ANN401
     body: dict[str, Any] = {
         "source": "x",
         "destination_kind": "queue",
@@ -17,7 +17,7 @@ def a_document(name: str, queue: str, **more: Any) -> Document:  # noqa: ANN401
         "arguments": {},
         **more,
     }
-    return Document("bindings", "/", name, body)
+    return Document("bindings", "/", identity_from(body).document_name, body)
 
 
 def recovered(*documents: Document) -> list[str]:
@@ -33,21 +33,18 @@ def recovered(*documents: Document) -> list[str]:
 
 def test_bindings_come_back_in_the_order_of_their_numbers() -> None:
     assert recovered(
-        a_document("c", "q0", number=3),
-        a_document("a", "q1", number=10),
-        a_document("b", "q2", number=7),
+        a_document("q0", number=3),
+        a_document("q1", number=10),
+        a_document("q2", number=7),
     ) == ["q0", "q2", "q1"]
 
 
 def test_bindings_without_numbers_come_first_in_one_and_the_same_order() -> None:
-    documents = [
-        a_document("c", "numbered", number=3),
-        a_document("b", "second"),
-        a_document("a", "first"),
-        a_document("d", "nonsense", number="1"),
-    ]
+    without = [a_document("one"), a_document("two"), a_document("nonsense", number="1")]
+    documents = [a_document("numbered", number=3), *without]
 
-    expected = ["first", "second", "nonsense", "numbered"]
+    by_name = sorted(without, key=lambda document: document.name)
+    expected = [document.body["destination"] for document in by_name] + ["numbered"]
     assert recovered(*documents) == expected
     assert recovered(*reversed(documents)) == expected
 
@@ -56,7 +53,7 @@ def test_a_new_binding_is_behind_those_that_came_back() -> None:
     vhost = VirtualHost("/")
     vhost.add_exchange(an_exchange("x", "x-consistent-hash"))
     vhost.add_queue(a_queue("q0"))
-    assert bind_from(a_document("a", "q0", number=41), vhost)
+    assert bind_from(a_document("q0", number=41), vhost)
 
     binding = vhost.bind(vhost.exchanges["x"], a_queue("q1"), "1", {})
 

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,64 @@ def test_room_made_by_settling_is_announced(tmp_path: Path, bench: MakeBench) ->
     assert not queue.store.is_stalled
     assert queue.store.cursor == RING_SLOTS + 10
     assert queue.moves > moves
+    filesystem.sync_gate.set()
+
+
+@both_kinds
+def test_what_waits_is_read_and_settled_as_all_else(
+    tmp_path: Path, bench: MakeBench, is_durable: bool
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_durable=is_durable, filesystem=filesystem)
+    queue.publish(5 * RING_SLOTS, 0)
+    cursor = queue.store.cursor
+    assert cursor < queue.store.end_offset
+    queue.assert_all_readable()
+
+    queue.settle(cursor + 10, cursor + 20)
+    queue.settle(0, cursor + 10)
+    queue.run_turns()
+    queue.assert_all_readable()
+    queue.settle(cursor + 20, queue.store.end_offset)
+    queue.run_turns()
+
+    # Only a durable queue has to write what is settled.
+    assert queue.store.is_stalled == is_durable
+    filesystem.sync_gate.set()
+    queue.settle_down()
+    assert (queue.store.cursor, len(queue.ring)) == (5 * RING_SLOTS, 0)
+    if is_durable:
+        assert queue.logged() == queue.expected
+
+
+def test_a_purge_holds_the_loop_for_one_ring_at_a_time(tmp_path: Path, bench: MakeBench) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_durable=False, filesystem=filesystem)
+    queue.publish(5 * RING_SLOTS, 0)
+    seen = [queue.store.cursor]
+    queue.settle(0, queue.store.end_offset)
+    seen.append(queue.store.cursor)
+    while queue.store.run_journal(more_input=False):
+        seen.append(queue.store.cursor)
+    assert [after - before for before, after in pairwise(seen)] == [0, *[RING_SLOTS] * 4]
+    assert (queue.store.is_stalled, len(queue.ring)) == (False, 0)
+    filesystem.sync_gate.set()
+
+
+def test_a_purge_empties_the_ring_also_when_few_messages_fill_it(
+    tmp_path: Path, bench: MakeBench
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    filesystem.sync_gate.clear()
+    queue = bench(is_durable=False, filesystem=filesystem)
+    queue.publish(150, 1000)
+    assert queue.store.is_stalled
+    queue.settle(0, 150)
+    assert len(queue.ring) == 0
+    queue.run_turns()
+    assert (queue.store.is_stalled, len(queue.ring)) == (False, 0)
     filesystem.sync_gate.set()
 
 

@@ -70,25 +70,25 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1), count=st.integers(1, 10) | st.integers(1, 2_000))
     def settle(self, share: float, count: int) -> None:
         queue = self.queue
-        start = int(share * queue.store.cursor)
+        start = int(share * queue.store.end_offset)
         for low, high in queue.settlement.unsettled_ranges(
-            start, min(start + count, queue.store.cursor)
+            start, min(start + count, queue.store.end_offset)
         ):
             queue.settle(low, high)
 
-    @precondition(lambda self: self.queue.store.cursor > 0)
+    @precondition(lambda self: self.queue.store.end_offset > 0)
     @rule(count=st.integers(1, 2_000))
     def settle_from_the_floor(self, count: int) -> None:
         floor = self.queue.settlement.ack_floor
         for low, high in self.queue.settlement.unsettled_ranges(
-            floor, min(floor + count, self.queue.store.cursor)
+            floor, min(floor + count, self.queue.store.end_offset)
         ):
             self.queue.settle(low, high)
 
     @rule(seed=st.integers(0, 1_000))
     def read_here_and_there(self, seed: int) -> None:
         queue, chance = self.queue, random.Random(seed)
-        ranges = queue.settlement.unsettled_ranges(0, queue.store.cursor)
+        ranges = queue.settlement.unsettled_ranges(0, queue.store.end_offset)
         for start, end in chance.sample(ranges, min(len(ranges), 4)):
             low = chance.randrange(start, end)
             high = min(end, low + chance.choice([1, 10, 3_000]))
@@ -122,7 +122,8 @@ class StoreMachine(RuleBasedStateMachine):
         store, ring, log = self.queue.store, self.queue.ring, self.queue.log
         assert self.queue.lost == []
         assert self.queue.known_cursor == store.cursor, "claimed in silence"
-        assert ring.window_start <= store.gating_sequence <= store.cursor <= store.end_offset
+        assert ring.window_start <= store.gating_sequence <= store.end_offset
+        assert store.written_end <= store.cursor <= store.end_offset
         assert store.recovery_point <= store.written_end
         assert store.recovery_point <= log.recovery_point
         assert ring.held_bytes <= RING_BYTES or len(ring) == 1

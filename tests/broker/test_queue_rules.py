@@ -53,7 +53,7 @@ def test_a_deadline_that_passes_while_others_expire_is_not_forgotten(
 ) -> None:
     """It had not come when the messages were looked at, and had when the timer was set."""
     clock_ms = count(1_000)
-    monkeypatch.setattr(queue_rules, "_now_ms", lambda: next(clock_ms))
+    monkeypatch.setattr(queue_rules, "now_ms", lambda: next(clock_ms))
     queue, turn = FakeQueue(2), FakeTurn()
     facts = MessageFacts(QueueSettings(), 0)
     facts.deadlines.add(0, 1, 990)

@@ -1,7 +1,9 @@
 """Facts that are read by and by are those that publishing would have noted."""
 
 import random
+from contextlib import AbstractContextManager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -82,8 +84,9 @@ def test_they_are_what_publishing_noted(
     unread = UnreadFacts(
         log, MessageFacts(settings, floor), settlement.unsettled_ranges(floor, offset)
     )
-    while unread.read_some():
-        pass
+    with both_clocks_at(time_ms + 5):
+        while unread.read_some():
+            pass
     newer.put_before(unread.facts)
 
     for found, wanted in ((newer.priorities, wholly.priorities), (newer.sizes, wholly.sizes)):
@@ -92,6 +95,31 @@ def test_they_are_what_publishing_noted(
             assert found.end == wanted.end == offset + 3
             assert found.numbers(floor, offset + 3) == wanted.numbers(floor, offset + 3)
     assert due(newer) == due(wholly)
+
+
+def both_clocks_at(now_ms: int) -> AbstractContextManager[object]:
+    """Return a context in which the wall clock and the steady one show the same time."""
+    return mock.patch.multiple(
+        "time", time_ns=lambda: now_ms * NS, monotonic_ns=lambda: now_ms * NS
+    )
+
+
+@pytest.mark.parametrize(
+    ("appended_ms", "deadline_ms"),
+    [(1_000, 1_050), (900, 950), (1_001, 1_050), (1_000_000_000, 1_050), (-5_000, -4_950)],
+)
+def test_a_message_is_never_younger_than_one_that_comes_now(
+    tmp_path: Path, appended_ms: int, deadline_ms: int
+) -> None:
+    """Whatever its append time says."""
+    message = encode_message(PERSISTENT, b"", b"q", b"\x10\x00\x02", b"")
+    log, _ = open_log(tmp_path)
+    log.append([encode_chunk([message], 0, None, (10_000 + appended_ms) * NS, None, SALT)], 1, True)
+    facts = MessageFacts(QueueSettings(message_ttl_ms=50), 0)
+    unread = UnreadFacts(log, facts, [(0, 1)])
+    with mock.patch.multiple("time", time_ns=lambda: 11_000 * NS, monotonic_ns=lambda: 1_000 * NS):
+        assert not unread.read_some()
+    assert due(facts) == {0: deadline_ms}
 
 
 def due(facts: MessageFacts) -> dict[int, int]:

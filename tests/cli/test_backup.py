@@ -1,18 +1,21 @@
 """`amqp-server backup`: a copy that a server can start on, made beside a running one or not."""
 
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pamqp.commands import Basic, Tx
+from pamqp.commands import Basic, Queue, Tx
 
 from amqp_server.control.offsets_client import OffsetsClient
+from amqp_server.maintenance.backup import back_up as back_up_directory
 from cli.main import main
+from offsets import LogRoot
 from tests.amqp_client import connect
 from tests.conftest import StartServer
-from tests.data_directories import fill, segments_of, snapshot, take
+from tests.data_directories import fill, log_of, segments_of, snapshot, take
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -252,3 +255,109 @@ def test_an_interrupted_copy_cannot_be_started_on(
     assert "Input/output error" in capsys.readouterr().err
     assert main(["recover", "--dry-run", "--storage-path", str(target)]) == 2
     assert "FORMAT is missing" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+def test_no_log_of_a_copy_is_shorter_than_its_checkpoint_says(
+    start_server: StartServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is ever acknowledged: the recovery points alone move, in every round."""
+    server = start_server("--offset-checkpoint-interval", "10ms")
+    names = [f"q{number}" for number in range(8)]
+    with connect(server.address) as client:
+        client.open_channel()
+        for name in names:
+            client.declare(name)
+    with publishing(server, names):
+        for number in range(3):
+            target = tmp_path / f"copy-{number}"
+            back_up(capsys, server.storage_path, target)
+            assert main(["verify", "--storage-path", str(target)]) in (0, 3), capsys.readouterr()
+            assert main(["recover", "--storage-path", str(target)]) in (0, 3), capsys.readouterr()
+            capsys.readouterr()
+
+
+@contextmanager
+def publishing(server: RunningServer, names: list[str]) -> Iterator[None]:
+    """Publish to all of the queues, in turn."""
+    ending, started = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with connect(server.address) as client:
+            client.open_channel(confirms=True)
+            while not ending.is_set():
+                for name in names:
+                    client.publish(bytes(500), name)
+                client.expect_confirmed()
+                started.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield
+    finally:
+        ending.set()
+        thread.join(10)
+
+
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_a_queue_that_is_deleted_meanwhile_is_not_reported_as_lost_by_the_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], is_anew: bool
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    with ThreadedServer(storage) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for name in ("a", "b"):
+            client.declare(name)
+            client.publish(b"m", name)
+            client.expect_confirmed()
+        server.run(server.server.checkpointer.write_round)
+
+        def delete_the_other(done: int, _: int) -> None:
+            if done == 1:
+                client.call(Queue.Delete(queue="b"), Queue.DeleteOk)
+                server.wait_until(lambda: len(list(storage.glob("logs/*/*/*/end"))) == 1)
+                if is_anew:
+                    client.declare("b")
+
+        back_up_directory(storage, target, may_link=True, redo_number=int, on_log=delete_the_other)
+    assert main(["verify", "--storage-path", str(target)]) == 0
+    assert main(["recover", "--storage-path", str(target)]) == 0
+    capsys.readouterr()
+    assert take(target, "a") == [b"m"]
+
+
+def test_what_a_directory_has_lost_is_missed_in_its_copy_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    fill(storage, a=1, b=1)
+    shutil.rmtree(log_of(storage, "b"))
+    back_up(capsys, storage, target)
+    assert main(["recover", "--storage-path", str(target)]) == 4
+    assert "lost 1 offsets: [0, 1)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("part", ["logs", "metadata", "offsets"])
+def test_a_part_that_is_missing_is_missing_in_the_copy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    fill(storage, a=1)
+    shutil.rmtree(storage / part)
+    back_up(capsys, storage, target)
+    assert main(["recover", "--storage-path", str(target)]) == 2
+    assert f"{target / part} is empty or missing, but " in capsys.readouterr().err
+
+
+def test_a_copy_of_a_directory_without_a_server_has_no_report_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storage, target = tmp_path / "data", tmp_path / "copy"
+    with LogRoot.open(storage) as root:
+        root.append("events", b"one")
+    back_up(capsys, storage, target)
+    assert not (target / "recovery.json").exists()
+    assert main(["recover", "--storage-path", str(target)]) == 0
+    capsys.readouterr()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from cli.main import main
 from tests.cli.test_verify import (
@@ -19,6 +20,8 @@ from tests.cli.test_verify import (
     cut_last,
     end_leads,
     lose_log,
+    lose_segment_and_end,
+    lose_unread_log,
     tear_tail,
     verify,
 )
@@ -72,6 +75,8 @@ def kept(storage: Path) -> list[bytes]:
         (checkpoint_leads, []),
         (break_checkpoint, ALL),
         (lose_log, []),
+        (lose_unread_log, []),
+        (lose_segment_and_end, []),
     ],
 )
 def test_what_is_found_is_mended_and_all_that_is_sound_is_served(
@@ -231,3 +236,47 @@ def test_the_text_says_what_is_done(storage: Path, capsys: pytest.CaptureFixture
     assert lines[-1].startswith("clean now; ")
     assert main(["repair"]) == 0
     assert capsys.readouterr().out == "nothing to mend\n"
+
+
+def test_what_was_taken_out_is_told_once_and_missed_by_no_later_start(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The log of `a` has nothing left, not even its end: only the checkpoint knows its length."""
+    (segment,) = segments_of(storage, "a")
+    segment.write_bytes(segments_of(storage, "b")[0].read_bytes())
+    (log_of(storage, "a") / "end").unlink()
+    code, done = repair(capsys, "--yes")
+    assert (code, done["lost"]) == (0, [{"vhost": "/", "name": "a", "offsets": [0, 6]}])
+    assert main(["recover", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "clean"
+    with ThreadedServer(storage) as server:
+        queue = server.server.broker.vhosts["/"].queues["a"]
+        assert server.call(lambda: queue.store.end_offset) == 6
+
+
+def test_checkpoints_that_were_set_aside_keep_no_server_from_starting(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (storage / "offsets").glob("*.log"):
+        content = bytearray(path.read_bytes())
+        content[16] = 99
+        end = 16 + int.from_bytes(content[8:16], "little")
+        content[4:8] = crc32c(bytes(content[8:end])).to_bytes(4, "little")
+        path.write_bytes(content)
+    assert repair(capsys, "--yes")[0] == 5
+    assert repair(capsys, "--yes", "--drop-checkpoints")[0] == 0
+    assert main(["recover"]) == 0
+    capsys.readouterr()
+    assert take(storage, "a") == ALL
+
+
+def test_definitions_that_were_set_aside_keep_no_server_from_starting(
+    storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (storage / "metadata").rglob("*.json"):
+        path.write_bytes(b"{")
+    assert repair(capsys, "--yes", "--drop-definitions")[0] == 0
+    assert main(["recover"]) == 0
+    capsys.readouterr()
+    with ThreadedServer(storage) as server:
+        assert not server.server.broker.vhosts["/"].queues

@@ -135,6 +135,15 @@ def lose_log(storage: Path) -> None:
     shutil.rmtree(log_of(storage, "a"))
 
 
+def lose_unread_log(storage: Path) -> None:
+    shutil.rmtree(log_of(storage, "a"))
+
+
+def lose_segment_and_end(storage: Path) -> None:
+    for path in (segments_of(storage, "a")[-1], log_of(storage, "a") / "end"):
+        path.unlink()
+
+
 def test_a_sound_directory_is_clean_and_stays_as_it_is(
     storage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,12 +166,14 @@ def test_a_sound_directory_is_clean_and_stays_as_it_is(
         (break_end, 3, ["end-unreadable"]),
         (end_leads, 4, ["log-too-short"]),
         (checkpoint_leads, 4, ["checkpoint-leads"]),
-        (group_leads, 4, ["checkpoint-leads"]),
+        (group_leads, 4, ["checkpoint-leads", "end-missing"]),
         (break_checkpoint, 4, ["damaged-checkpoint"]),
         (break_definition, 5, ["unreadable-definition", "orphaned-log"]),
         (lose_definition, 3, ["orphaned-log"]),
         (lose_all_definitions, 5, ["missing-definitions"]),
         (lose_log, 4, ["checkpoint-leads"]),
+        (lose_unread_log, 4, ["end-missing"]),
+        (lose_segment_and_end, 4, ["end-missing"]),
     ],
 )
 def test_each_kind_of_damage_is_found_and_left_as_it_is(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
@@ -25,7 +26,7 @@ class FullDisk(FaultyFileSystem):
         self.full: str | None = None
         self._paths: dict[int, Path] = {}
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open; a new file needs room."""
         if flags & os.O_CREAT and not path.exists():
             self._need_room(path)
@@ -33,7 +34,7 @@ class FullDisk(FaultyFileSystem):
         self._paths[descriptor] = path
         return descriptor
 
-    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
         """Make a directory, if there is room."""
         self._need_room(path)
         super().mkdir(path, mode)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from appendlog.files.filesystem import FILE_MODE
 from tests.faults.faulty_filesystem import FaultyFileSystem
 
 
@@ -32,7 +33,7 @@ class Power(FaultyFileSystem):
         self._paths: dict[int, Path] = {}
         self._syncing = threading.local()
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open, and remember which file it is."""
         descriptor = super().open(path, flags, mode)
         self._paths[descriptor] = path

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Channel, Exchange, Queue, Tx
 
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import FILE_MODE, FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
 
@@ -22,7 +22,7 @@ OK = Exchange.DeclareOk
 class UnreadableLog(FileSystem):
     """A disk that has trouble with the log of the queue `bad`."""
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Refuse the log files that are there."""
         if path.suffix == ".log" and "bad" in path.parts and not flags & os.O_CREAT:
             raise OSError(5, "Input/output error")

@@ -13,6 +13,7 @@ from appendlog import LogReader
 from tests.amqp_client import connect
 from tests.crash.messages import channel_to, drain, publish_confirmed
 from tests.crash.power import Power
+from tests.faults.judge import Warnings, check_nothing_is_missing
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
@@ -127,7 +128,13 @@ def test_a_power_cut_takes_what_came_last_and_no_more(power: Power, seed: int | 
             power.unplug()
         server.abandon()
     power.lose(None if seed is None else random.Random(seed))
-    with ThreadedServer(power.root) as server, connect(server.address) as client:
+    with (
+        Warnings() as warnings,
+        ThreadedServer(power.root) as server,
+        connect(server.address) as client,
+    ):
+        # Checkpoints name no more than what was synced.
+        check_nothing_is_missing(warnings)
         client.open_channel(confirms=True)
         queues = server.server.broker.vhosts["/"].queues
         for level in LEVELS:

@@ -3,7 +3,7 @@
 import signal
 
 import pytest
-from pamqp.commands import Basic, Connection, Exchange, Queue
+from pamqp.commands import Basic, Connection, Exchange, Queue, Tx
 
 from tests.amqp_client import connect
 from tests.conftest import StartServer
@@ -265,6 +265,25 @@ def test_a_purged_queue_stays_purged_after_a_kill_at_its_ok(start_server: StartS
     with channel_to(server) as client:
         expected = flags(range(2), redelivered=True) + flags(range(10, 12), redelivered=True)
         assert drain(client, "q") == expected
+
+
+def test_a_purge_at_commit_ok_holds_for_what_had_no_slot_yet(start_server: StartServer) -> None:
+    """Of a commit larger than the ring, a purge had the part only that had found a slot."""
+    options = ("--ring-size", "1024", "--ring-bytes", "64KiB")
+    server = start_server("--offset-checkpoint-interval", "0", *options)
+    with connect(server.address) as client, channel_to(server) as watcher:
+        client.open_channel()
+        client.declare("q")
+        client.call(Tx.Select(), Tx.SelectOk)
+        for number in range(20_000):
+            client.publish(b"%d" % number, "q")
+        client.call(Tx.Commit(), Tx.CommitOk)
+        assert watcher.ready_count("q") == 20_000
+        assert watcher.call(Queue.Purge(queue="q"), Queue.PurgeOk).message_count == 20_000
+        server.kill()
+    server.restart()
+    with channel_to(server) as client:
+        assert client.ready_count("q") == 0
 
 
 def test_a_purge_of_unconfirmed_messages_holds_too(server: RunningServer) -> None:

@@ -12,9 +12,10 @@ from pamqp.commands import Exchange, Queue
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
 from amqp_server.server import Server
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import FILE_MODE, FileSystem
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.power import Power
+from tests.data_directories import log_of
 from tests.threaded_server import ThreadedServer
 
 pytestmark = pytest.mark.crash
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.crash
 class UnreadableLogs(FileSystem):
     """A disk that has trouble with the logs for a while."""
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Refuse log files."""
         if path.suffix == ".log" and "logs" in path.parts:
             raise OSError(5, "Input/output error")
@@ -230,7 +231,7 @@ def test_a_log_that_is_gone_is_reported_and_its_offsets_are_not_used_again(tmp_p
         client.expect_confirmed()
         for _ in range(6):
             assert client.get("q") is not None
-    shutil.rmtree(tmp_path / "logs")
+    shutil.rmtree(log_of(tmp_path, "q"))
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel(confirms=True)
         assert client.ready_count("q") == 0

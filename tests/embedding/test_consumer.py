@@ -251,6 +251,30 @@ def test_a_second_consumer_of_a_group_is_refused_and_told_the_pid(root: LogRoot)
                 consumer(root)
 
 
+def test_the_lock_of_a_group_that_was_deleted_is_made_again_or_refuses_the_commit(
+    root: LogRoot,
+) -> None:
+    fill(root, "events", 5)
+    with consumer(root) as reader:
+        (lock,) = (path for path in root.path.glob("locks/g/*"))
+        lock.unlink()
+        reader.ack("events", 0)
+        reader.sync()
+        with pytest.raises(GroupLockedError):
+            consumer(root)
+        lock.unlink()
+        with consumer(root) as other:
+            other.ack("events", 1)
+            reader.ack("events", 4)
+            with pytest.raises(GroupLockedError, match=f"process {os.getpid()}"):
+                reader.sync()
+        # What is not committed is not lost: the other has gone.
+        lock.unlink()
+        reader.sync()
+    with consumer(root) as again:
+        assert drain(again) == {"events": [1, 2, 3]}
+
+
 HOLD = """
 from offsets import Consumer
 consumer = Consumer(root, "g")

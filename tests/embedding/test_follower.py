@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from appendlog import CorruptRecordError, FileSystem, LogFollower
+from appendlog.files.filesystem import FILE_MODE
 from tests.appendlog.builders import flip
 from tests.embedding.logs import BY_HAND, open_writer, payloads, read_on
 
@@ -47,7 +48,7 @@ class CountingFileSystem(FileSystem):
         self.opened = 0
         self.listed = 0
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         self.opened += 1
         return super().open(path, flags, mode)
 

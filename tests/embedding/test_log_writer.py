@@ -173,6 +173,29 @@ def test_times_do_not_go_back_with_the_clock(
         assert [each.timestamp_ns for each in read_on(follower)] == [1_000, 1_000, 2_000]
 
 
+def test_times_step_back_with_a_clock_that_is_set_back_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of a chunk, one by one and many at once."""
+    now_ns = 10**18
+    monkeypatch.setattr("time.time_ns", lambda: now_ns)
+    writer = open_writer(tmp_path)
+    times = [10**18 + 10**17, 10**18, 10**18 + 1, 10**18 - 10**17, 10**18 - 10**17 + 5]
+    for number, now_ns in enumerate(times):  # noqa: B007 - the clock shows it
+        if number % 3:
+            writer.append(b"one")
+        else:
+            writer.append_batch([b"two", b"three"])
+    writer.close()
+    bases = [segment.base_offset for segment in writer.log.segments]
+    assert bases == [0, 2, 4]
+    with LogFollower(tmp_path) as follower:
+        found = [each.timestamp_ns for each in read_on(follower)]
+        assert found == [times[0]] * 2 + [times[1], times[2]] + [times[3]] * 2 + [times[4]]
+        assert follower.first_offset_at(times[0]) == 0
+        assert follower.first_offset_at(times[0] + 1) == 7
+
+
 def test_threads_that_append_together_get_each_offset_once(tmp_path: Path) -> None:
     writer = open_writer(tmp_path, replace(DURABLE, batch_bytes=500))
     given_out: dict[int, bytes] = {}

@@ -1,9 +1,14 @@
 """Consumers of logs that are not what they were: deleted, made anew, short of their end."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from offsets import LogRoot, remove_group
+from tests.amqp_client import connect
 from tests.embedding.consumers import SMALL_SEGMENTS, consumer, drain, fill
+from tests.threaded_server import ThreadedServer
 
 
 def test_a_log_that_is_deleted_while_it_is_read_ends_there(root: LogRoot) -> None:
@@ -54,12 +59,41 @@ def test_records_that_follow_lost_ones_are_none_that_were_acked(root: LogRoot) -
     for path in next(root.path.rglob("end")).parent.iterdir():
         path.unlink()
     with LogRoot.open(root.path, SMALL_SEGMENTS) as again:
-        assert again.append("events", b"new") == 4
+        # The group had not read the fifth, and knew that it was on the disk.
+        assert again.append("events", b"new") == 5
+        assert again.log("events").recovery.lost == [(0, 5)]
         again.sync()
         with consumer(again) as reader:
             batch = reader.poll()
             assert batch is not None
             assert batch.payloads == [b"new"]
+
+
+def test_a_log_of_which_nothing_was_acked_is_missed_when_it_is_gone(root: LogRoot) -> None:
+    fill(root, "events", 5)
+    with consumer(root) as reader:
+        assert reader.poll() is not None
+        reader.sync()
+    root.close()
+    for path in next(root.path.rglob("end")).parent.iterdir():
+        path.unlink()
+    with LogRoot.open(root.path, SMALL_SEGMENTS) as again:
+        assert again.log("events").recovery.lost == [(0, 5)]
+        assert again.append("events", b"new") == 5
+    with LogRoot.open(root.path, SMALL_SEGMENTS) as again:
+        assert again.log("events").recovery.is_clean
+
+
+def test_a_log_that_a_server_has_written_is_missed_when_it_is_gone(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("events", arguments={"x-queue-type": "stream"})
+        client.publish(b"one", "events")
+        client.expect_confirmed()
+    shutil.rmtree(tmp_path / "logs")
+    with LogRoot.open(tmp_path, SMALL_SEGMENTS) as root:
+        assert root.append("events", b"two") == 1
+        assert root.log("events").recovery.lost == [(0, 1)]
 
 
 def test_a_log_that_is_made_anew_is_read_from_its_beginning(root: LogRoot) -> None:

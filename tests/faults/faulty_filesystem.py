@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
 from tests.faults.disk import Disk, restore
 from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 
@@ -102,7 +102,7 @@ class FaultyFileSystem(UnsyncedFileSystem):
         """Remember from now on what each operation does."""
         self.changes = []
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         is_new = not path.exists()
         if is_new and flags & os.O_CREAT:
             self._operation("create")
@@ -180,7 +180,7 @@ class FaultyFileSystem(UnsyncedFileSystem):
             super().unlink(path)
             self._change("remove", path)
 
-    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
         self._operation("mkdir")
         with self._lock:
             super().mkdir(path, mode)

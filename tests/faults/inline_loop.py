@@ -20,7 +20,7 @@ from appendlog.flushing.requests import FlushRequest, FlushResult, Request
 TURNS_MAX = 3
 """Most turns of the loop that an answer takes."""
 BEGIN_NS = 1_790_000_000 * 10**9
-"""The wall clock at first. It stands still: nothing expires because the machine is slow."""
+"""The clocks at first. They stand still: nothing expires because the machine is slow."""
 
 
 class InlineLoop(asyncio.SelectorEventLoop):
@@ -44,8 +44,9 @@ class InlineLoop(asyncio.SelectorEventLoop):
         self.passed_seconds += seconds
 
     def clocks(self) -> Any:  # noqa: ANN401 - what mock.patch returns
-        """Return a context in which the wall clock follows `pass_time`, and nothing else."""
-        return mock.patch("time.time_ns", self._wall_clock_ns)
+        """Return a context in which the clocks follow `pass_time`, and nothing else."""
+        clock = self._clock_ns
+        return mock.patch.multiple("time", time_ns=clock, monotonic_ns=clock)
 
     def run_in_executor(
         self, executor: object, func: Callable[..., Any], *args: object
@@ -73,7 +74,7 @@ class InlineLoop(asyncio.SelectorEventLoop):
         """Run until nothing is left to do but to wait for a timer or a peer."""
         self.run_until_complete(self._until_quiet())
 
-    def _wall_clock_ns(self) -> int:
+    def _clock_ns(self) -> int:
         return BEGIN_NS + int(self.passed_seconds * 1e9)
 
     async def _until_quiet(self) -> None:

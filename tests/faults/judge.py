@@ -13,6 +13,8 @@ from pamqp.commands import Channel, Queue
 from tests.faults.books import Books, Life, Together
 from tests.faults.inline_server import InlineClient, InlineServer
 
+MISSING = ("log missing", "end of log missing", "group ahead of its log")
+"""How the lines begin in which a start says that a checkpoint knows more than a log has."""
 Content = list[tuple[bytes, bool]]
 """Bodies and redelivered flags, in order."""
 
@@ -85,9 +87,10 @@ def judge(
         may_be_marked: Whether more may be marked redelivered than was delivered: what a disk that
             failed left in a log.
     """
-    with InlineServer(storage_path) as server:
+    with Warnings() as warnings, InlineServer(storage_path) as server:
         first = look(server, books)
         added = add_one_to_each(server, first)
+    check_nothing_is_missing(warnings)
     _check_offsets(books, first, at)
     for name in {life.name for life in books.lives}:
         allowed = Marks.EXACT if is_exact else Marks.TOO_MANY if may_be_marked else Marks.KNOWN
@@ -107,6 +110,12 @@ def judge(
         again = [(body, True) for body, _ in content] + [(body, False) for body in added[name]]
         assert second.queues[name] == again, f"{name}: another start finds something else"
     _check_nothing_reused(first, second)
+
+
+def check_nothing_is_missing(warnings: Warnings) -> None:
+    """Check that no log ends before where a checkpoint knows it to have been on the disk."""
+    false = [line for line in warnings.lines if line.startswith(MISSING)]
+    assert not false, f"no file was touched, and a log is said to be gone: {false}"
 
 
 def look(server: InlineServer, books: Books) -> Found:

@@ -14,6 +14,7 @@ from offsets.errors import OffsetsError
 from tests.faults.books import Span
 from tests.faults.faulty_filesystem import FaultyFileSystem
 from tests.faults.inline_server import InlineClient, InlineServer
+from tests.faults.judge import Warnings, check_nothing_is_missing
 from tests.faults.stream_books import Acked, Place, Records, StreamBooks
 
 STREAM = "stream"
@@ -237,7 +238,8 @@ def tell(story: StreamStory) -> bool:
 
 def judge(storage_path: Path, books: StreamBooks, at: int) -> None:
     """Start on what a crash in operation `at` left, and check all that was promised."""
-    with InlineServer(storage_path) as server:
+    with Warnings() as warnings, InlineServer(storage_path) as server:
+        check_nothing_is_missing(warnings)
         queue = server.server.broker.vhosts["/"].queues.get(STREAM)
         if queue is None:
             sure = [span for span in books.published.values() if span.sure <= at]

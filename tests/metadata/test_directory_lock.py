@@ -1,9 +1,13 @@
 """The claim on a data directory."""
 
 import errno
+import fcntl
 import os
+import stat
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,9 @@ import pytest
 from metadata.data_format import FORMAT_VERSION, DataFormat, read_format
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
+from metadata.lock_file import lock_file, unlock_file
+from metadata.reading_lock import is_live, is_served, reading_lock
+from offsets.consuming.claims import Claim
 
 HOLD = """
 import sys
@@ -108,6 +115,18 @@ def test_a_directory_of_an_earlier_version_is_upgraded_by_whoever_claims_it(
     assert read_format(tmp_path) is DataFormat.CURRENT
 
 
+def test_a_flipped_bit_of_the_format_never_makes_it_an_earlier_one(tmp_path: Path) -> None:
+    """Documents without a checksum would be valid then."""
+    path = tmp_path / "FORMAT"
+    content = f"{FORMAT_VERSION}\n".encode()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with suppress(StorageFormatError):
+            assert read_format(tmp_path) is DataFormat.CURRENT
+
+
 @pytest.mark.parametrize("name", ["metadata", "logs", "offsets", "transactions"])
 def test_data_without_a_format_file_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
@@ -153,3 +172,110 @@ def test_a_disk_that_refuses_the_pid_is_unavailable_unless_it_is_only_full(
     DirectoryLock.acquire(tmp_path).release()
     monkeypatch.undo()
     DirectoryLock.acquire(tmp_path).release()
+
+
+def look(storage_path: Path) -> None:
+    with reading_lock(storage_path):
+        pass
+
+
+@pytest.mark.parametrize("claim", [DirectoryLock.acquire, Claim.as_writer, Claim.as_member, look])
+def test_a_deleted_lock_file_lets_nobody_in(
+    tmp_path: Path, claim: Callable[[Path], object]
+) -> None:
+    with start_holder(tmp_path) as holder:
+        (tmp_path / "LOCK").unlink()
+        with pytest.raises(StorageLockedError):
+            claim(tmp_path)
+        assert is_served(tmp_path)
+        assert is_live(tmp_path)
+        holder.kill()
+    assert not is_live(tmp_path)
+    DirectoryLock.acquire(tmp_path).release()
+
+
+def test_deleted_lock_files_of_a_program_that_embeds_logs_let_nobody_in(tmp_path: Path) -> None:
+    writer = Claim.as_writer(tmp_path)
+    for name in ("LOCK", "WRITER"):
+        (tmp_path / name).unlink()
+    for claim in (DirectoryLock.acquire, Claim.as_writer, look):
+        with pytest.raises(StorageLockedError):
+            claim(tmp_path)
+    assert is_live(tmp_path)
+    assert not is_served(tmp_path)
+    # Who reads and commits is let in beside a writer, as ever.
+    Claim.as_member(tmp_path).release()
+    writer.release()
+    DirectoryLock.acquire(tmp_path).release()
+
+
+def test_a_deleted_lock_file_of_a_round_lets_no_other_round_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offsets.consuming.claims._ROUND_WAIT_SECONDS", 0)
+    offsets = tmp_path / "offsets"
+    with Claim.for_a_round(offsets):
+        (offsets / "LOCK").unlink()
+        with pytest.raises(StorageLockedError):
+            Claim.for_a_round(offsets)
+    Claim.for_a_round(offsets).release()
+
+
+def test_a_deleted_lock_file_is_made_again(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path) as lock:
+        assert not lock.renew()
+        (tmp_path / "LOCK").unlink()
+        assert lock.renew()
+        assert not lock.renew()
+        assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
+        # What knows of files only finds it locked.
+        with pytest.raises(StorageLockedError):
+            lock_file(tmp_path / "LOCK")
+        # Put into its place by an editor, or by a restored back-up.
+        (tmp_path / "other").touch()
+        (tmp_path / "other").rename(tmp_path / "LOCK")
+        assert lock.renew()
+        with pytest.raises(StorageLockedError):
+            lock_file(tmp_path / "LOCK")
+    assert (tmp_path / "LOCK").read_bytes() == b""
+    unlock_file(lock_file(tmp_path / "LOCK"))
+
+
+def test_a_server_that_locks_files_only_is_found_out(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path) as lock:
+        (tmp_path / "LOCK").unlink()
+        other = lock_file(tmp_path / "LOCK")
+        with pytest.raises(StorageLockedError):
+            lock.renew()
+        unlock_file(other)
+        assert lock.renew()
+
+
+def test_a_directory_that_was_moved_away_is_found_out(tmp_path: Path) -> None:
+    with DirectoryLock.acquire(tmp_path / "data") as lock:
+        (tmp_path / "data").rename(tmp_path / "elsewhere")
+        for _ in range(2):
+            with pytest.raises(StorageUnavailableError, match="moved or replaced"):
+                lock.renew()
+            # Nothing is made in what stands there now.
+            (tmp_path / "data").mkdir(exist_ok=True)
+        assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EBADF, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_that_locks_no_directories_locks_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    flock = fcntl.flock
+
+    def refuse_directories(descriptor: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", refuse_directories)
+    with DirectoryLock.acquire(tmp_path), pytest.raises(StorageLockedError):
+        DirectoryLock.acquire(tmp_path)
+    look(tmp_path)
+    with DirectoryLock.acquire(tmp_path), pytest.raises(StorageLockedError):
+        look(tmp_path)

@@ -1,14 +1,14 @@
 """A lock is that of one holder, also while lock files are removed."""
 
-import os
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from appendlog.files.open_files import OPEN_FILES
 from metadata.errors import StorageLockedError
-from metadata.lock_file import FileLock
+from metadata.lock_file import HeldFile
 
 
 def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
@@ -16,23 +16,23 @@ def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
 ) -> None:
     """Between the opening of a file and its locking the holder removes it, and another comes."""
     path = tmp_path / "lock"
-    first = FileLock(path).acquire()
-    others: list[FileLock] = []
-    real_open = os.open
+    first = HeldFile(path)
+    others: list[HeldFile] = []
+    real_open = OPEN_FILES.open
 
-    def open_and_be_overtaken(file: str, flags: int, mode: int = 0o777) -> int:
+    def open_and_be_overtaken(file: Path, flags: int, mode: int) -> int:
         descriptor = real_open(file, flags, mode)
         monkeypatch.undo()
         first.remove()
-        others.append(FileLock(path).acquire())
+        others.append(HeldFile(path))
         return descriptor
 
-    monkeypatch.setattr(os, "open", open_and_be_overtaken)
+    monkeypatch.setattr(OPEN_FILES, "open", open_and_be_overtaken)
     with pytest.raises(StorageLockedError):
-        FileLock(path).acquire()
+        HeldFile(path)
     assert path.exists()
     others[0].release()
-    FileLock(path).acquire().release()
+    HeldFile(path).release()
 
 
 def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Pa
     def work(name: int) -> None:
         while taken[name] < 100:
             with suppress(StorageLockedError):
-                lock = FileLock(path).acquire()
+                lock = HeldFile(path)
                 holders.append(name)
                 assert holders == [name]
                 holders.clear()
@@ -65,10 +65,9 @@ def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Pa
 
 def test_a_lock_ends_with_its_object(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = FileLock(path).acquire()
+    lock = HeldFile(path)
     with pytest.raises(StorageLockedError):
-        FileLock(path).acquire()
+        HeldFile(path)
     # As when an exception comes before anybody has it.
-    with pytest.warns(ResourceWarning):
-        del lock
-    FileLock(path).acquire().release()
+    del lock
+    HeldFile(path).release()

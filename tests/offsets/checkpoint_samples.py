@@ -15,7 +15,8 @@ QUEUES = [UUID(int=number << 64) for number in range(1, 6)]
 
 def state(queue: int, floor: int) -> QueueCheckpoint:
     ranges = [(floor + 2, floor + 5), (floor + 1000 * queue + 9, floor + 1000 * queue + 10)]
-    return QueueCheckpoint(QUEUES[queue], floor, ranges, floor + 6000, [(floor, floor + 3, queue)])
+    returns = [(floor, floor + 3, queue)]
+    return QueueCheckpoint(QUEUES[queue], floor, ranges, floor + 6000, returns, floor + 7000)
 
 
 def group(queue: int, name: str, floor: int | None) -> GroupCheckpoint:
@@ -35,6 +36,7 @@ def group(queue: int, name: str, floor: int | None) -> GroupCheckpoint:
         dropped_since_last_poll=3,
         redelivered=2,
         updated_at_ns=1_790_000_000_000_000_000 + floor,
+        recovery_point=floor + 7000,
     )
 
 

@@ -129,7 +129,7 @@ def test_what_looks_like_a_round_inside_a_torn_one_is_none(tmp_path: Path) -> No
     path.write_bytes(path.read_bytes()[:-1])
     store, states, _ = open_store(tmp_path)
     assert states == {QUEUES[0]: state(0, 1)}
-    assert store.recovery.torn_bytes == 56 + 48 - 1
+    assert store.recovery.torn_bytes == 56 + 56 - 1
     assert not store.recovery.damaged_files
 
 
@@ -325,12 +325,12 @@ def test_files_that_are_not_ours_are_left_alone_and_left_overs_removed(tmp_path:
 def test_another_version_is_refused_not_skipped(tmp_path: Path) -> None:
     path = write_rounds(tmp_path, [state(0, 1)])
     content = bytearray(path.read_bytes())
-    content[16] = 4
+    content[16] = 5
     content[4:8] = crc32c(bytes(content[8:])).to_bytes(4, "little")
     path.write_bytes(content)
     with pytest.raises(UnsupportedCheckpointError) as refused:
         open_store(tmp_path)
-    assert (refused.value.path, refused.value.found, refused.value.supported) == (path, 4, 3)
+    assert (refused.value.path, refused.value.found, refused.value.supported) == (path, 5, 4)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Groups in checkpoint files: written, removed, compacted, damaged, and files without any."""
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,7 +190,7 @@ def test_any_flipped_byte_is_found_and_never_makes_a_group_lead(tmp_path: Path) 
         (56 + 20, b"\x03"),  # more runs
         (56 + 24, b"\x01"),  # a bitmap too
         (56 + 28, b"\xff"),  # more returns
-        (56 + 88, b"\xff"),  # a name that is no UTF-8
+        (56 + 96, b"\xff"),  # a name that is no UTF-8
         (-6, b"\xff"),  # a removed group with a longer name
         (-6, b"\x00"),
     ],
@@ -217,11 +218,13 @@ def test_a_round_whose_groups_do_not_fit_is_damage_although_its_crc_does(
     assert store.recovery.torn_bytes == len(round_)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_rounds_of_before_there_were_groups_are_read_and_continued(
-    tmp_path: Path, version: int
-) -> None:
-    """Literal: 32 bytes behind the front, entries, then removed incarnations."""
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_rounds_of_older_versions_are_read_and_continued(tmp_path: Path, version: int) -> None:
+    """Literal: 32 bytes behind the front, entries, then removed incarnations.
+
+    In version 3 two numbers stand before them, and groups behind them. No entry says how far its
+    log was on the disk.
+    """
     idle = QueueCheckpoint(QUEUES[0], 7, [], 9)
     rounds = []
     for number, (entries, removed) in enumerate(
@@ -238,13 +241,28 @@ def test_rounds_of_before_there_were_groups_are_read_and_continued(
             4,
             0,
         )
-        content += b"".join([*(each.encode() for each in entries), *removed])
+        old_groups = [group(2, "old", 5)] if version == 3 and number == 0 else []
+        if version == 3:
+            content += struct.pack("<II", len(old_groups), 0)
+        content += b"".join(without_recovery_point(each.encode(), 48) for each in entries)
+        content += b"".join(removed)
+        content += b"".join(without_recovery_point(each.encode(), 88) for each in old_groups)
         rounds += [encode_front(b"AQCP", [content]), content]
     checkpoint_path(tmp_path, 4).write_bytes(b"".join(rounds))
     store, states, _ = open_store(tmp_path)
-    assert (states, store.take_groups()) == ({QUEUES[0]: idle}, {})
+    kept = [replace(group(2, "old", 5), recovery_point=0)] if version == 3 else []
+    assert (states, store.take_groups()) == ({QUEUES[0]: idle}, by_name(*kept))
     assert not store.recovery.damaged_files
     store.write_round([], groups=[group(0, "g", 1)])
     store.close()
     assert read(tmp_path) == {QUEUES[0]: idle}
-    assert read_groups(tmp_path) == by_name(group(0, "g", 1))
+    assert read_groups(tmp_path) == by_name(group(0, "g", 1), *kept)
+    store, _, _ = open_store(tmp_path)
+    store.write_round([replace(idle, recovery_point=9)])
+    store.close()
+    assert read(tmp_path) == {QUEUES[0]: replace(idle, recovery_point=9)}
+
+
+def without_recovery_point(entry: bytes, fixed_bytes: int) -> bytes:
+    """Return an entry as it was before version 4: its fixed part was that long."""
+    return entry[:fixed_bytes] + entry[fixed_bytes + 8 :]

@@ -55,7 +55,7 @@ with_place = st.builds(
         *numbers,
     ),
     *[st.uuids(), names, st.integers(0, 2**60), st.integers(0, 2**60), steps, counts, redeliveries],
-    *[counts, counts, counts, st.integers(0, 2**63 - 1)],
+    *[counts, counts, counts, st.integers(0, 2**63 - 1), counts],
 )
 without_place = st.builds(
     lambda incarnation, name, dropped: GroupCheckpoint(incarnation, name, dropped_total=dropped),
@@ -89,11 +89,13 @@ def test_the_bytes_are_as_drawn() -> None:
         dropped_since_last_poll=5,
         redelivered=4,
         updated_at_ns=NOW_NS,
+        recovery_point=2002,
     )
+    assert checkpoint.known_end == 2002
     assert checkpoint.encode() == (
         bytes.fromhex("00112233445566778899aabbccddeeff")
         + struct.pack("<BBHIII", 3, 4, 0, 1, 0, 1)
-        + struct.pack("<QQQQQQq", 11, 10, 2001, 6, 5, 4, NOW_NS)
+        + struct.pack("<QQQQQQqQ", 11, 10, 2001, 6, 5, 4, NOW_NS, 2002)
         + b"a:\xc3\xa9"
         + struct.pack("<QQ", 1000, 2000)
         + struct.pack("<QII", 13, 2, 9)
@@ -105,7 +107,7 @@ def test_a_bitmap_is_taken_where_it_is_smaller() -> None:
     ranges = [(offset, offset + 1) for offset in range(1, 80_000, 2)]
     checkpoint = GroupCheckpoint(INCARNATION, "g", 0, 0, is_committed=True, acked_ranges=ranges)
     entry = checkpoint.encode()
-    assert len(entry) == 88 + 1 + 10_000
+    assert len(entry) == 96 + 1 + 10_000
     assert decode_group_checkpoint(entry) == checkpoint
 
 
@@ -168,6 +170,7 @@ def test_a_snapshot_says_what_the_group_was_below_the_recovery_point(
         group.dropped_since_last_poll,
         3,
         group.updated_at_ns,
+        end,
     )
     group.seek(0, 0, 10**9, NOW_NS + 3)
     group.take_dropped()

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from uuid import UUID
 
@@ -13,6 +14,8 @@ from offsets.queue_checkpoint import (
     QueueCheckpoint,
     QueueSnapshot,
     checkpoint_bytes,
+    checkpoint_bytes_v3,
+    checkpoint_from_v3,
     decode_checkpoint,
 )
 from offsets.settlement import Settlement
@@ -29,8 +32,8 @@ def acked_ranges(floor: int, steps: list[int]) -> list[tuple[int, int]]:
 
 steps = st.lists(st.integers(1, 20) | st.integers(1, 10_000), max_size=60)
 checkpoints = st.builds(
-    lambda incarnation, floor, steps, watermark, counts: QueueCheckpoint(
-        incarnation, floor, acked_ranges(floor, steps), watermark, counts
+    lambda incarnation, floor, steps, watermark, counts, point: QueueCheckpoint(
+        incarnation, floor, acked_ranges(floor, steps), watermark, counts, point
     ),
     st.uuids(),
     st.integers(0, 2**63),
@@ -45,6 +48,7 @@ checkpoints = st.builds(
         ),
         max_size=10,
     ),
+    st.integers(0, 2**64 - 1),
 )
 
 
@@ -58,10 +62,10 @@ def test_a_checkpoint_round_trips_and_knows_its_size(
 
 
 def test_the_bytes_are_as_drawn_with_runs() -> None:
-    checkpoint = QueueCheckpoint(INCARNATION, 1, [(1000, 2000)], 7, [(3, 5, 9), (5, 6, 2)])
+    checkpoint = QueueCheckpoint(INCARNATION, 1, [(1000, 2000)], 7, [(3, 5, 9), (5, 6, 2)], 2001)
     assert checkpoint.encode() == (
         bytes.fromhex("00112233445566778899aabbccddeeff")
-        + struct.pack("<QQIIII", 1, 7, 1, 0, 0, 2)
+        + struct.pack("<QQIIIIQ", 1, 7, 1, 0, 0, 2, 2001)
         + struct.pack("<QQ", 1000, 2000)
         + struct.pack("<QII", 3, 2, 9)
         + struct.pack("<QII", 5, 1, 2)
@@ -75,10 +79,38 @@ def test_the_counts_of_version_1_are_read() -> None:
         + struct.pack("<QQ", 1000, 2000)
         + struct.pack("<QQII", 3, 5, 9, 2)
     )
-    assert checkpoint_bytes(entry, 0) == len(entry)
-    assert decode_checkpoint(entry) == QueueCheckpoint(
+    assert checkpoint_bytes_v3(b"..." + entry + b"...", 3) == len(entry)
+    found = checkpoint_from_v3(entry)
+    assert checkpoint_bytes(found, 0) == len(found)
+    assert decode_checkpoint(found) == QueueCheckpoint(
         INCARNATION, 1, [(1000, 2000)], 7, [(3, 4, 9), (5, 6, 2)]
     )
+
+
+@given(checkpoints)
+def test_an_entry_of_before_there_were_recovery_points_says_all_else(
+    checkpoint: QueueCheckpoint,
+) -> None:
+    entry = checkpoint.encode()
+    old = entry[:48] + entry[56:]
+    assert checkpoint_bytes_v3(old, 0) == len(old)
+    assert decode_checkpoint(checkpoint_from_v3(old)) == replace(checkpoint, recovery_point=0)
+
+
+@pytest.mark.parametrize("size", [0, 16, 47])
+def test_an_old_entry_that_is_cut_short_is_told(size: int) -> None:
+    with pytest.raises(struct.error):
+        checkpoint_bytes_v3(bytes(size), 0)
+
+
+@pytest.mark.parametrize(
+    ("floor", "ranges", "point", "end"),
+    [(0, [], 0, 0), (3, [], 0, 3), (3, [(5, 9)], 7, 9), (3, [(5, 9)], 12, 12)],
+)
+def test_the_log_reached_at_least_to_what_was_settled_and_to_its_recovery_point(
+    floor: int, ranges: list[tuple[int, int]], point: int, end: int
+) -> None:
+    assert QueueCheckpoint(INCARNATION, floor, ranges, 99, [(1, 2, 3)], point).known_end == end
 
 
 def test_a_run_of_returns_longer_than_a_field_is_several() -> None:
@@ -92,22 +124,22 @@ def test_the_bytes_are_as_drawn_with_a_bitmap() -> None:
     checkpoint = QueueCheckpoint(INCARNATION, 1, [(2, 4), (9, 10)], 10)
     assert checkpoint.encode() == (
         INCARNATION.bytes
-        + struct.pack("<QQIIII", 1, 10, 0, 2, 0, 0)
+        + struct.pack("<QQIIIIQ", 1, 10, 0, 2, 0, 0, 0)
         + bytes([0b0000_0110, 0b0000_0001])
     )
 
 
-def test_an_idle_queue_takes_48_bytes() -> None:
-    assert len(QueueCheckpoint(INCARNATION, 5).encode()) == 48
+def test_an_idle_queue_takes_56_bytes() -> None:
+    assert len(QueueCheckpoint(INCARNATION, 5).encode()) == 56
 
 
 @pytest.mark.parametrize(
     ("ranges", "size"),
     [
-        ([(1, 128)], 48 + 16),  # equal: runs
-        ([(1, 120)], 48 + 15),  # a byte less: bitmap
-        ([(1, 10**15)], 48 + 16),
-        ([(offset, offset + 1) for offset in range(1, 80_000, 2)], 48 + 10_000),
+        ([(1, 128)], 56 + 16),  # equal: runs
+        ([(1, 120)], 56 + 15),  # a byte less: bitmap
+        ([(1, 10**15)], 56 + 16),
+        ([(offset, offset + 1) for offset in range(1, 80_000, 2)], 56 + 10_000),
     ],
     ids=["equal", "bitmap", "one-long-run", "alternating"],
 )
@@ -136,11 +168,11 @@ def test_a_snapshot_says_what_the_list_of_its_ranges_says(
     order.shuffle(ranges)
     for start, stop in ranges:
         settlement.settle(start, stop)
-    snapshot = QueueSnapshot(INCARNATION, settlement.snapshot(end), 7, [(5, 7, 2)])
+    snapshot = QueueSnapshot(INCARNATION, settlement.snapshot(end), 7, [(5, 7, 2)], end)
     clipped = settlement.ranges(end) if end > floor else []
     assert list(snapshot.settled.ranges()) == clipped
     checkpoint = QueueCheckpoint(
-        INCARNATION, min(settlement.ack_floor, end), clipped, 7, [(5, 7, 2)]
+        INCARNATION, min(settlement.ack_floor, end), clipped, 7, [(5, 7, 2)], end
     )
     assert snapshot.encode() == checkpoint.encode()
 

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -90,11 +89,11 @@ def test_the_server_hears_with_the_next_renewal_what_is_not_needed_any_more(
     reader = directory.reader()
     end = reader.latestOffset(reader.initialOffset(), ALL)
     server = Leases(directory.path, FileSystem())
-    assert server.low_offsets(time.time_ns()) == {incarnation: 0}
+    assert server.low_offsets() == {incarnation: 0}
     reader.commit(end)
-    wait_for(lambda: server.low_offsets(time.time_ns()) == {incarnation: 300})
+    wait_for(lambda: server.low_offsets() == {incarnation: 300})
     reader.stop()
-    assert server.low_offsets(time.time_ns()) == {}
+    assert server.low_offsets() == {}
 
 
 def wait_for(is_reached: Callable[[], bool]) -> None:

@@ -1,5 +1,6 @@
 """What is read in another process stays as it is: retention and compaction wait for leases."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,28 @@ def test_retention_waits_for_a_lease_and_goes_on_when_it_ends(
                 held.renew()
                 do_rounds(server)
                 assert files(tmp_path) == 1
+        do_rounds(server)
+        assert files(tmp_path) == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("step_seconds", [-7200, 7200])
+def test_retention_waits_for_a_lease_though_the_clock_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_seconds: int
+) -> None:
+    real_ns = time.time_ns
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        fill(client, 61, {})
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        with HeldLease.take(tmp_path, "/", "q", queue.incarnation, 20):
+            monkeypatch.setattr(time, "time_ns", lambda: real_ns() + step_seconds * 10**9)
+            take(client, server, 61)
+            do_rounds(server)
+            assert queue.store.log.log_start_offset == 18
         do_rounds(server)
         assert files(tmp_path) == 1
 

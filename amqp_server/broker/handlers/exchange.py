@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.arguments import check_alternate
@@ -128,6 +129,10 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None]
         return answer(channel, reply)
     binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
     if binding is None:
+        identity = binding_identity(source, destination, method.routing_key, method.arguments)
+        if identity.document_name in vhost.damaged.damaged_bindings:
+            given_up = channel.broker.remove_damaged_binding(vhost, identity.document_name)
+            return answer(channel, reply, given_up)
         return answer(channel, reply)
     return answer(channel, reply, channel.broker.remove_bindings(vhost, [binding]))
 

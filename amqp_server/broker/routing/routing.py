@@ -78,6 +78,9 @@ class Routing:
                     if queue is not None:
                         queues[queue] = None
                 continue
+            refusing = self._virtual_host.damaged.refusing_binding(current.name)
+            if refusing is not None:
+                queues[refusing] = None
             delay_queue = self._virtual_host.delay_queues.get(current)
             if delay_queue is not None and delay_ms(envelope.headers) > 0:
                 queues[delay_queue] = None

@@ -17,15 +17,17 @@ _PRUNE_MIN = 1024
 """Messages that have to be settled before it is worth looking for their runs."""
 DUE_RUNS_MAX = 2048
 """Runs taken at a time: more would keep the other queues waiting."""
+_NEVER_MS = -(1 << 62)
 _START_BITS = 62
 _COUNT_BITS = 24
 _COUNT_MAX = (1 << _COUNT_BITS) - 1
 
 _Run = int
-"""Deadline in milliseconds since 1970, start and count of neighbours, the highest bits first.
+"""Deadline (milliseconds of the steady clock), start, count of neighbours, highest bits first.
 
 One integer sorts as the three would, and takes a third of their memory: a queue may hold
-millions of messages with lifetimes of their own.
+millions of messages with lifetimes of their own. A deadline may be negative: a message that was
+recovered may be older than the clock.
 """
 
 
@@ -38,7 +40,7 @@ class Deadlines:
         self._heap: list[_Run] = []
         # The last run may still grow: it is in neither of the two before it is closed.
         self._open: tuple[int, int, int] | None = None
-        self._taken_ms = 0
+        self._taken_ms = _NEVER_MS
         self._settled_count = 0
 
     def __len__(self) -> int:
@@ -47,7 +49,7 @@ class Deadlines:
 
     @property
     def next_ms(self) -> int | None:
-        """The next deadline, in milliseconds since 1970, or None."""
+        """The next deadline, in milliseconds of the steady clock, or None."""
         if self._open is None:
             return _deadline_ms(self._heap[0]) if self._heap else None
         return min(self._open[0], _deadline_ms(self._heap[0])) if self._heap else self._open[0]

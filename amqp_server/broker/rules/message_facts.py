@@ -54,7 +54,7 @@ class MessageFacts:
             start: Above all that was noted before; offsets between hold no message.
             messages: Neighbours.
             flags: The flags octet that all of them have.
-            now_ms: Milliseconds since 1970.
+            now_ms: Milliseconds of the steady clock.
         """
         if self.priorities is not None:
             self.priorities.fill(start)

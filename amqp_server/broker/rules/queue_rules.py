@@ -5,10 +5,10 @@ A plain queue has no rules; it gets some with its first message that can expire.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.rules.deadlines import DUE_RUNS_MAX
+from amqp_server.broker.rules.steady_clock import now_ms
 from amqp_server.broker.transfers.deaths import EXPIRED, MAXLEN
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Timer, Turn
 
 TIMER_SECONDS_MAX = 3600.0
-"""A queue looks at its next deadline this often at least: the clock may have been set."""
+"""A queue looks at its next deadline this often at least."""
 
 
 class QueueRules:
@@ -48,7 +48,7 @@ class QueueRules:
 
     def note(self, start: int, messages: list[bytes], flags: int) -> None:
         """Note messages that are about to be taken in from the offset `start` on."""
-        self.facts.note(start, messages, flags, _now_ms())
+        self.facts.note(start, messages, flags, now_ms())
 
     def before_delivery(self) -> bool:
         """Let expire what is due. What was just published is offered to consumers first.
@@ -58,7 +58,7 @@ class QueueRules:
         Returns:
             Whether there may be more, for the next turn; nothing should be delivered before.
         """
-        return self._expire(self._offered_end, _now_ms())
+        return self._expire(self._offered_end, now_ms())
 
     def after_delivery(self) -> bool:
         """Let expire what nobody took, and drop what is too much.
@@ -66,13 +66,13 @@ class QueueRules:
         Returns:
             Whether there may be more to expire, for the next turn.
         """
-        now_ms = _now_ms()
-        is_more = self._expire(self._queue.ready.end, now_ms)
+        looked_ms = now_ms()
+        is_more = self._expire(self._queue.ready.end, looked_ms)
         self._offered_end = self._queue.ready.end
         self._keep_length()
         self.facts.deadlines.prune(self._queue.settlement)
         self.facts.forget(self._queue.settlement.ack_floor)
-        self._arm_timer(now_ms)
+        self._arm_timer(looked_ms)
         return is_more
 
     def came_back(self, start: int, end: int) -> None:
@@ -94,21 +94,21 @@ class QueueRules:
         self._timer = None
         self._queue.wake()
 
-    def _expire(self, end: int, now_ms: int) -> bool:
+    def _expire(self, end: int, looked_ms: int) -> bool:
         """Expire some of what is due below `end`, from anywhere; return whether to go on."""
         deadlines = self.facts.deadlines
         if not deadlines:
             return False
         queue = self._queue
-        due = deadlines.take_due(now_ms)
+        due = deadlines.take_due(looked_ms)
         for start, stop in due:
             if stop > end:
-                # Not offered yet, or not even at hand because the disk is behind.
+                # Not offered yet.
                 deadlines.rearm(max(start, end), stop)
             if start < end:
                 for taken in queue.ready.take_range(start, min(stop, end)):
                     queue.drop(taken.start, taken.end, EXPIRED)
-        # What is not at hand would be looked at again and again.
+        # What is not offered yet would be looked at again and again.
         return len(due) == DUE_RUNS_MAX and due[0][0] < end
 
     def _keep_length(self) -> None:
@@ -119,25 +119,21 @@ class QueueRules:
             taken = self._queue.ready.take(count)
             self._queue.drop(taken.start, taken.end, MAXLEN)
 
-    def _arm_timer(self, now_ms: int) -> None:
+    def _arm_timer(self, looked_ms: int) -> None:
         """Come back at the next deadline.
 
         Args:
-            now_ms: When the messages were looked at. Not a moment later: what has become due
+            looked_ms: When the messages were looked at. Not a moment later: what has become due
                 since then would wait for a timer that nobody sets.
         """
         next_ms = self.facts.deadlines.next_ms
         # A deadline that had passed by then waits for something else than for time.
-        if next_ms is None or next_ms <= now_ms:
+        if next_ms is None or next_ms <= looked_ms:
             return
-        next_ms = min(next_ms, now_ms + int(TIMER_SECONDS_MAX * 1000))
+        next_ms = min(next_ms, looked_ms + int(TIMER_SECONDS_MAX * 1000))
         if self._timer is not None:
             if self._timer_ms <= next_ms:
                 return
             self._timer.cancel()
         self._timer_ms = next_ms
-        self._timer = self._turn.mark_after((next_ms - now_ms) / 1000, self)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+        self._timer = self._turn.mark_after((next_ms - looked_ms) / 1000, self)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqp_server.broker.rules.steady_clock import AppendTimes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -44,21 +46,22 @@ class UnreadFacts:
             return False
         offset = max(self._offset, self._ranges[self._at][0])
         result = self._log.read(offset, READ_BYTES, READ_RECORDS)
-        for start, messages, timestamp_ms in self._runs(result):
-            self.facts.note(start, messages, messages[0][0], timestamp_ms)
+        for start, messages, since_ms in self._runs(result):
+            self.facts.note(start, messages, messages[0][0], since_ms)
         self._offset = result.next_offset
         self._go_to(self._offset)
         return self._at < len(self._ranges)
 
     def _runs(self, result: ReadResult) -> Iterator[tuple[int, list[bytes], int]]:
-        """Yield unsettled neighbours of one kind: start, messages, milliseconds since 1970."""
+        """Yield unsettled neighbours of one kind: start, messages, when they were appended."""
         start, run, run_ms = 0, list[bytes](), 0
+        times = AppendTimes()
         for offset, message, timestamp_ns in zip(
             result.offsets, result.messages, result.timestamps_ns, strict=True
         ):
             if not self._go_to(offset):
                 continue
-            time_ms = timestamp_ns // 1_000_000
+            time_ms = times.since_ms(timestamp_ns)
             if run and (offset != start + len(run) or message[0] != run[0][0] or time_ms != run_ms):
                 yield start, run, run_ms
                 run = []

@@ -99,4 +99,4 @@ def messages_of(queue: Queue) -> int:
     store, settlement = queue.store, queue.settlement
     if queue.is_stream:
         return store.end_offset - store.log.log_start_offset
-    return store.cursor - settlement.ack_floor - settlement.settled_above_floor
+    return store.end_offset - settlement.ack_floor - settlement.settled_above_floor

@@ -1,9 +1,11 @@
-"""Stores whose logs have failed for want of room: taken into use again when there is some."""
+"""Stores whose logs have failed for want of room, or of files: taken into use again later."""
 
 from __future__ import annotations
 
 import errno
 from typing import TYPE_CHECKING, Final
+
+from appendlog.files.open_files import is_for_want_of_files
 
 if TYPE_CHECKING:
     from amqp_server.broker.storing.message_store import MessageStore
@@ -16,8 +18,9 @@ PAUSE_MAX: Final = 32
 class FailedStores:
     """Which stores have failed, and when each is tried again. The event loop owns it.
 
-    Only what failed for want of room is tried: of a disk that fails otherwise nobody knows which
-    pages the kernel has given up, and reading them back from its cache proves nothing.
+    Only what failed for want of room is tried, or because no more files could be open: of a disk
+    that fails otherwise nobody knows which pages the kernel has given up, and reading them back
+    from its cache proves nothing.
     """
 
     def __init__(self) -> None:
@@ -26,7 +29,7 @@ class FailedStores:
 
     def add(self, store: MessageStore) -> None:
         """Take note of a store that has failed."""
-        if store.failure is not None and is_for_want_of_room(store.failure.cause):
+        if store.failure is not None and passes(store.failure.cause):
             self._pauses.setdefault(store, (1, 1))
 
     def discard(self, store: MessageStore) -> None:
@@ -42,6 +45,11 @@ class FailedStores:
                 longer = min(2 * pause, PAUSE_MAX)
                 self._pauses[store] = (longer, longer)
                 store.reopen()
+
+
+def passes(cause: Exception) -> bool:
+    """Tell whether what made a file operation fail goes by, and nothing was half done by it."""
+    return is_for_want_of_room(cause) or is_for_want_of_files(cause)
 
 
 def is_for_want_of_room(cause: Exception) -> bool:

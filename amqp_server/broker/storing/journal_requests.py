@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.transaction_marks import Piece, TransactionMarks
 from appendlog import FlushRequest, encode_chunk
+from appendlog.segments.append_clock import AppendClock
 from ring.sizes import count_within
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class JournalRequests:
         self.transactions = TransactionMarks()
         self._log = log
         self._chunk_bytes_max = chunk_bytes_max
-        self._timestamp_ns = log.last_timestamp_ns
+        self._clock = AppendClock(log.directory, log.last_timestamp_ns)
+        self._timestamp_ns = 0
         self._taken: list[Piece] = []
 
     def make(
@@ -52,8 +53,7 @@ class JournalRequests:
             sync: Whether they must be on the disk when the request is done.
             settled_floor: Nobody reads the log below it.
         """
-        # Append time never goes back within a log, even when the clock does.
-        self._timestamp_ns = max(time.time_ns(), self._timestamp_ns)
+        self._timestamp_ns = self._clock.now_ns()
         self._taken = []
         if len(ranges) == 1 and not self.transactions:
             chunks, end_offset = self._encode_run(ring, *ranges[0])

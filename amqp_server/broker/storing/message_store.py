@@ -1,12 +1,13 @@
-"""Where message N of a queue is: in the ring, or in the log behind it.
+"""Where message N of a queue is: in the log, in the ring, or behind a ring that is full.
 
-The ring holds the newest window; the journal stage writes to the log what must be there;
-together they always have every message that is not settled:
+The ring holds a window; the journal stage writes to the log what must be there; what has found no
+room waits. Together they always have every message that is not settled, and whoever counts, reads
+or settles messages sees no difference:
 
     log_start_offset        window_start    written_end    cursor        end_offset
          |                       |               |            |               |
          +-----------------------+===============+============+...............+
-         |     log only          |  both         |  ring only |  not claimed yet
+         |     log only          |  both         |  ring only |  waits for a slot
 
 A durable queue's journal stage follows the cursor at once. A transient queue's sleeps until
 the ring is full, then writes the oldest unsettled messages until there is room (`spilling`).
@@ -97,7 +98,7 @@ class MessageStore:
 
     @property
     def cursor(self) -> int:
-        """End of what can be read (exclusive)."""
+        """End of what has a slot, or had one (exclusive); what lies above it waits."""
         return self.ring.cursor
 
     @property
@@ -144,8 +145,8 @@ class MessageStore:
     def append(self, messages: list[bytes], *, persistent: bool) -> int:
         """Take messages in and return the end offset after them.
 
-        They can be read when the cursor has passed them, which is at once unless the ring
-        is full and the disk behind.
+        They can be read and settled at once, also those that wait for a slot because the ring is
+        full and the disk behind.
         """
         if not self._unclaimed:
             claimed = self.ring.try_claim(messages, self.gating_sequence)
@@ -153,7 +154,7 @@ class MessageStore:
                 self.ring.publish(messages)
             else:
                 self.ring.publish(messages[:claimed])
-                self._unclaimed.add(messages[claimed:])
+                self._unclaimed.add(messages, claimed)
         else:
             self._unclaimed.add(messages)
         if persistent:
@@ -182,7 +183,7 @@ class MessageStore:
         if start >= self.ring.window_start:
             if cold is None:
                 self._cold.clear()
-            return self.ring.read(start, min(end, self.ring.cursor))
+            return self.read_memory(start, end)
         cold = cold or self._cold
         run = cold.get(start, min(end, self.ring.window_start))
         if run is None:
@@ -190,6 +191,18 @@ class MessageStore:
             return []
         cold.begin_ahead(self.ring.window_start, self._cold_arrived_ahead)
         return run
+
+    def read_memory(self, start: int, end: int) -> list[bytes]:
+        """Return messages from `start` on, at least one, at most up to `end`.
+
+        Args:
+            start: First offset; not below the ring's window, and below `end_offset`.
+            end: Exclusive.
+        """
+        cursor = self.ring.cursor
+        if start < cursor:
+            return self.ring.read(start, min(end, cursor))
+        return self._unclaimed.read(start - cursor, end - cursor)
 
     def cold_reads(self) -> ColdReads:
         """Return the window on the log of one more reader, who closes it; for `read`."""
@@ -199,18 +212,19 @@ class MessageStore:
         """Let the ring go of what is settled, when it is worth a call or all is drained."""
         if not self._is_durable or ack_floor <= self.written_end:
             end = min(ack_floor, self.gating_sequence)
-            if end == self.ring.cursor or end - self.ring.window_start >= 256:
+            if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
                 self._spilling.patience.settled()
         if ack_floor >= self._cold.end_offset:
             # Nobody will ask for it again, and it may keep a removed segment on the disk.
             self._cold.clear()
-        if self._unclaimed:
-            cursor = self.ring.cursor
-            self._unclaimed.claim(self.ring, self.gating_sequence)
-            if self.ring.cursor > cursor:
-                # There may be no flush under way that would tell the owner later.
+        # In a durable queue only the flusher makes room.
+        if self._unclaimed and not self._is_durable:
+            if self.gating_sequence > self.ring.cursor:
+                # What is settled already passes through the ring from the next turn on.
                 self._owner.store_moved()
+            else:
+                self._use_room()
 
     async def until_read(self) -> None:
         """Return when the read that is under way has arrived; at once if there is none."""
@@ -274,6 +288,9 @@ class MessageStore:
         Returns:
             Whether it decided to wait, and should be called again next turn.
         """
+        if self._unclaimed and self.gating_sequence > self.ring.cursor:
+            # Settled before it had a slot: a ring full of it a turn, whatever the disk does.
+            return self._use_room()
         if self._request is not None or self.is_failed or self.is_held or self._is_discarded:
             return False
         if not self._is_durable:
@@ -333,6 +350,19 @@ class MessageStore:
         logger.warning("journal goes on path=%s offset=%d", self.log.directory, self.written_end)
         self._owner.store_reopened()
         self._go_on()
+
+    def _use_room(self) -> bool:
+        """Put into the ring what it has room for; return whether there was some."""
+        cursor = self.ring.cursor
+        self._unclaimed.claim(self.ring, self.gating_sequence)
+        if self.ring.cursor == cursor:
+            return False
+        if self.gating_sequence > cursor:
+            # Nobody else might ask the ring to let go of it.
+            self.ring.release(self.gating_sequence)
+        # There may be no flush under way that would tell the owner later.
+        self._owner.store_moved()
+        return True
 
     def _go_on(self) -> None:
         """Use the room that the log's new end makes, and tell everybody."""

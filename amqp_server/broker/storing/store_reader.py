@@ -44,7 +44,7 @@ class StoreReader:
         """
         ring = self._store.ring
         if start >= ring.window_start:
-            return ring.read(start, min(end, ring.cursor))
+            return self._store.read_memory(start, end)
         window = self._windows.at(start)
         if window is None:
             if start < self._store.log.log_end_offset:

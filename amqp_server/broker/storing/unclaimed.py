@@ -1,44 +1,94 @@
-"""Messages that have found no room in their ring yet, in their order."""
+"""Messages that have found no room in their ring yet, in their order.
+
+The queue has accepted them. It counts, reads, delivers and settles them by their offsets, like
+those in the ring; only their slots and records come later. Settled ones pass through the ring too:
+offsets in a durable queue's log have no gaps, and their publishers may wait for confirms.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
+
+from ring import PAGE_SLOTS
 
 if TYPE_CHECKING:
     from ring import Ring
 
 
 class Unclaimed:
-    """What waits behind a full ring. Their publishers are not read, so it stays short."""
+    """What waits behind a full ring. Their publishers are not read, so it stays short.
+
+    It copies lists into pages of `PAGE_SLOTS` messages. Only the first and the last page may be
+    shorter, so that an offset leads to its page without a search.
+    """
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._batches: deque[list[bytes]] = deque()
+        self._pages: deque[list[bytes]] = deque()
         self._count = 0
 
     def __len__(self) -> int:
         """Return how many messages wait."""
         return self._count
 
-    def add(self, messages: list[bytes]) -> None:
-        """Let messages wait behind the others."""
-        self._batches.append(messages)
-        self._count += len(messages)
+    def add(self, messages: list[bytes], start: int = 0) -> None:
+        """Let `messages[start:]` wait behind the others; the list itself is not kept."""
+        self._count += len(messages) - start
+        if self._pages and len(self._pages[-1]) < PAGE_SLOTS:
+            page = self._pages[-1]
+            stop = start + PAGE_SLOTS - len(page)
+            page += messages[start:stop]
+            start = stop
+        for at in range(start, len(messages), PAGE_SLOTS):
+            self._pages.append(messages[at : at + PAGE_SLOTS])
+
+    def read(self, start: int, end: int) -> list[bytes]:
+        """Return messages by their place in the line: `[start, end)`, as far as it goes.
+
+        O(messages returned + pages before them).
+        """
+        if not 0 <= start < min(end, self._count):
+            return []
+        first = len(self._pages[0])
+        if start < first:
+            number, at = 0, start
+        else:
+            number, at = divmod(start - first, PAGE_SLOTS)
+            number += 1
+        count = end - start
+        messages: list[bytes] = []
+        for page in islice(self._pages, number, None):
+            messages += page[at : at + count - len(messages)]
+            if len(messages) == count:
+                break
+            at = 0
+        return messages
 
     def claim(self, ring: Ring, gating_sequence: int) -> None:
-        """Put into the ring what it has room for."""
-        while self._batches:
-            messages = self._batches[0]
-            claimed = ring.try_claim(messages, gating_sequence)
-            ring.publish(messages[:claimed])
-            self._count -= claimed
-            if claimed < len(messages):
-                self._batches[0] = messages[claimed:]
+        """Put into the ring what it has room for, a whole ring at most.
+
+        Args:
+            ring: Their ring; its cursor is the offset of the first.
+            gating_sequence: Lowest sequence that the ring must keep. It lies above the cursor when
+                messages were settled before they had a slot. The ring keeps what one call puts
+                into it, or all that waits would pass through it in one turn of the loop.
+        """
+        gating_sequence = min(gating_sequence, ring.cursor)
+        while self._pages:
+            page = self._pages[0]
+            claimed = ring.try_claim(page, gating_sequence)
+            if claimed < len(page):
+                ring.publish(page[:claimed])
+                del page[:claimed]
+                self._count -= claimed
                 return
-            self._batches.popleft()
+            ring.publish(page)
+            self._count -= claimed
+            self._pages.popleft()
 
     def clear(self) -> None:
         """Let go of all of them."""
-        self._batches.clear()
+        self._pages.clear()
         self._count = 0

@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 
 
 class Withdrawals:
-    """The refused messages of one queue that are not in reach yet.
+    """Takes the refused messages out of one queue.
 
     Args:
-        queue: Whose ready messages they are, or will be when its ring has room for them.
+        queue: Whose ready messages they are.
     """
 
     def __init__(self, queue: Queue) -> None:
-        """Begin with none."""
+        """Take note of the queue."""
         self._queue = queue
-        self._ranges: list[tuple[int, int]] = []
 
     def refuse_waiting(self) -> None:
         """Let everybody who waits for the queue's disk give up what is not safe there."""
@@ -32,21 +31,8 @@ class Withdrawals:
     def add(self, start: int, end: int) -> None:
         """Take `[start, end)` out of the queue, as far as nobody has it."""
         if not self._queue.is_deleted:
-            self._ranges.append((start, end))
-            self.catch_up()
-
-    def catch_up(self) -> None:
-        """Take out what has become ready meanwhile."""
-        if not self._ranges:
-            return
-        queue, ranges = self._queue, self._ranges
-        self._ranges = []
-        cursor = queue.store.cursor
-        for start, end in ranges:
-            for low, high in self._take(start, min(end, cursor)):
-                queue.settle(low, high)
-            if cursor < end:
-                self._ranges.append((max(start, cursor), end))
+            for low, high in self._take(start, end):
+                self._queue.settle(low, high)
 
     def _take(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return what of `[start, end)` nobody has, or can have any more."""

@@ -52,7 +52,7 @@ async def read_page(
     if not queue.is_journaled:
         window_start = store.ring.window_start
         if start >= window_start:
-            messages = up_to(store.ring.read(start, min(end, start + records_max)), bytes_max)
+            messages = up_to(store.read_memory(start, min(end, start + records_max)), bytes_max)
             behind = start + len(messages)
             return LogPage(behind, list(range(start, behind)), [0] * len(messages), messages)
         # What is in neither of the two was settled before it was ever written.

@@ -208,7 +208,7 @@ def _bounds(
         start = first if request.is_since_last else min([first, *(low for low, _ in covered[:1])])
     if request.until is None:
         return start, durable_end
-    end = resolve_offset(reader, log.queue, request.until, IfNoneLater.LATEST)
+    end = resolve_offset(reader, log.queue, request.until, IfNoneLater.LATEST, is_end=True)
     if end > durable_end:
         raise RangeError(
             f"--until {end} is behind the durable end {durable_end} of queue {log.queue!r}"

@@ -1,7 +1,8 @@
 """Folders by day or hour: ranges of a log cut where a new one begins, in UTC.
 
-Append times never decrease in a log, so all messages of a day are one range of offsets, and a
-file belongs to one day. The cut is found through the index; one message is read for each.
+Append times ascend in a segment, so all of its messages of a day are one range of offsets, and
+neighbours of one day become one range. The cut is found through the index; one message is read for
+each, and for each segment.
 """
 
 from collections.abc import Iterator
@@ -73,17 +74,29 @@ def cut_by_time(
     if partition_by is None:
         yield FolderRange("", start, end)
         return
-    while start < end:
-        timestamp_ns = _first_time_ns(reader, start, end)
-        if timestamp_ns is None:
-            # No message at all: there will be no file.
-            yield FolderRange("", start, end)
-            return
-        length_ns = partition_by.length_ns
-        next_ns = (timestamp_ns // length_ns + 1) * length_ns
-        stop = min(max(reader.first_offset_at(next_ns), start + 1), end)
-        yield FolderRange(partition_by.folder(timestamp_ns), start, stop)
-        start = stop
+    folder, begin = "", start
+    for found, at in _folders(reader, start, end, partition_by):
+        # Where no message stands before it there would be no file.
+        if folder and found != folder:
+            yield FolderRange(folder, begin, at)
+            begin = at
+        folder = found
+    yield FolderRange(folder, begin, end)
+
+
+def _folders(
+    reader: LogReader, start: int, end: int, partition_by: PartitionBy
+) -> Iterator[tuple[str, int]]:
+    """Yield the folders of `[start, end)` and from where on messages belong there, in order."""
+    length_ns = partition_by.length_ns
+    for low, high in reader.segment_ranges(start, end):
+        while low < high:
+            timestamp_ns = _first_time_ns(reader, low, high)
+            if timestamp_ns is None:
+                break
+            yield partition_by.folder(timestamp_ns), low
+            next_ns = (timestamp_ns // length_ns + 1) * length_ns
+            low = max(reader.first_offset_at(next_ns, (low, high)), low + 1)
 
 
 def _first_time_ns(reader: LogReader, start: int, end: int) -> int | None:

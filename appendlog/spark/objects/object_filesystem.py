@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from appendlog.files.filesystem import FileSystem
+from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
 from appendlog.spark.objects.client import ObjectClient, ObjectFile
 from appendlog.spark.objects.connection import connect
 from appendlog.spark.objects.location import Location
@@ -70,7 +70,7 @@ class ObjectFileSystem(FileSystem):
         self.request_count = 0
         self.read_bytes = 0
 
-    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+    def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
         """Open an object for reads; asks for its size."""
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
             raise _read_only(path)
@@ -156,7 +156,7 @@ class ObjectFileSystem(FileSystem):
         """Refuse."""
         raise _read_only(path)
 
-    def mkdir(self, path: Path, mode: int = 0o750) -> None:
+    def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
         """Refuse."""
         raise _read_only(path)
 

@@ -1,8 +1,10 @@
 """Where to begin and where to end, and which offsets of a log that is.
 
 What can be written is Kafka's: `earliest`, `latest`, -2 and -1 for the same, a number, JSON for
-each queue (`{"orders": {"0": 123}}`), times. A time stands for the first offset that was appended
-at or after it, so `[time, time)` is half-open too.
+each queue (`{"orders": {"0": 123}}`), times. A time where a range begins stands for the lowest
+offset that was appended at or after it, and where it ends for the end of what was appended before
+it. These are the same offset, unless append times step back (a clock that was wrong): then a range
+between two times has all that was appended between them, and what stands among that.
 
 A range is fixed once, against one view of a log, and ends at its durable end at the latest: what
 the broker appends meanwhile changes nothing.
@@ -120,14 +122,22 @@ class ResolvedRange:
     lost: tuple[int, int] | None = None
 
 
-def resolve_offset(reader: LogReader, queue: str, bound: Bound, if_none_later: IfNoneLater) -> int:
+def resolve_offset(
+    reader: LogReader,
+    queue: str,
+    bound: Bound,
+    if_none_later: IfNoneLater,
+    *,
+    is_end: bool = False,
+) -> int:
     """Return the offset that a bound stands for, in or outside of the log.
 
     Args:
         reader: Of the log.
         queue: Whose it is, for errors.
         bound: What was asked for.
-        if_none_later: What a time behind all messages means.
+        if_none_later: What a starting time behind all messages means.
+        is_end: Whether the range ends there, exclusive.
 
     Raises:
         RangeError: Nothing was appended at or after the time, and that is to be an error.
@@ -141,6 +151,9 @@ def resolve_offset(reader: LogReader, queue: str, bound: Bound, if_none_later: I
             return reader.log_end_offset
         case Place.OFFSET:
             return bound.value
+    if is_end:
+        # Never less: of a log with gaps it is the first message behind them.
+        return max(reader.first_offset_at(bound.value), reader.end_offset_before(bound.value))
     offset = reader.first_offset_at(bound.value)
     if offset >= reader.log_end_offset and if_none_later is IfNoneLater.ERROR:
         raise RangeError(
@@ -182,7 +195,7 @@ def resolve_range(
         raise RangeError(
             f"offset {start} of queue {queue!r} is behind the durable end {high} of its log"
         )
-    end = min(resolve_offset(reader, queue, ending, IfNoneLater.LATEST), high)
+    end = min(resolve_offset(reader, queue, ending, IfNoneLater.LATEST, is_end=True), high)
     if start >= end:
         return ResolvedRange(max(start, low), max(start, low))
     lost = (start, min(low, end)) if start < low else None

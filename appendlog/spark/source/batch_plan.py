@@ -177,10 +177,12 @@ def _cut_once(
         options.ending.of(log.queue),
         shared.if_none_later,
     )
-    times = tuple(
-        None if each is None else reader.first_offset_at(each) for each in wanted.times_ns
+    since_ns, until_ns = wanted.times_ns
+    times = (
+        None if since_ns is None else reader.first_offset_at(since_ns),
+        None if until_ns is None else reader.end_offset_before(until_ns),
     )
-    narrow = RowBounds(offsets=wanted.offsets).within(offsets=(times[0], times[1])).offsets
+    narrow = RowBounds(offsets=wanted.offsets).within(offsets=times).offsets
     if found.lost is not None:
         # What was appended before the time that is asked for is no loss.
         is_before = times[0] is not None and times[0] > reader.log_start_offset

@@ -1,0 +1,92 @@
+"""Values that definitions may hold: checked when a definition is loaded, not when it is used.
+
+A value that no client could have declared is damage, or a person's mistake. Met later, where it is
+used, it would end a start with a traceback.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
+from amqp_server.protocol.errors import AmqpError
+from amqp_server.protocol.methods import QueueDeclare
+from amqp_server.protocol.table_json import table_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from amqp_server.protocol.tables import Table
+
+_Value = TypeVar("_Value")
+
+
+class InvalidDefinitionError(Exception):
+    """A document holds a value that its kind cannot have; the text says which."""
+
+
+@contextmanager
+def invalid_definitions() -> Iterator[None]:
+    """Turn what a client would be told of a value into `InvalidDefinitionError`."""
+    try:
+        yield
+    except AmqpError as error:
+        raise InvalidDefinitionError(error.args[0]) from error
+
+
+def value_of(body: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
+    """Return one value of a document's body.
+
+    Raises:
+        InvalidDefinitionError: It is missing, or of another type.
+    """
+    value = body.get(name)
+    if type(value) is not kind:
+        found = "missing" if name not in body else repr(value)
+        raise InvalidDefinitionError(f"'{name}' is {found}, expected a {_JSON_TYPES[kind]}")
+    return value
+
+
+def incarnation_of(body: Mapping[str, Any]) -> UUID:
+    """Return the incarnation that a body names.
+
+    Raises:
+        InvalidDefinitionError: It is missing, or no UUID as we write one.
+    """
+    text = value_of(body, "incarnation", str)
+    try:
+        incarnation = UUID(text)
+    except ValueError:
+        incarnation = None
+    # Another spelling would be another directory of the log.
+    if incarnation is None or str(incarnation) != text:
+        raise InvalidDefinitionError(f"'incarnation' is {text!r}, expected a UUID")
+    return incarnation
+
+
+def arguments_of(body: Mapping[str, Any]) -> Table:
+    """Return the arguments that a body holds.
+
+    Raises:
+        InvalidDefinitionError: They are missing, or no field table.
+    """
+    try:
+        return table_from_json(value_of(body, "arguments", dict))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidDefinitionError(f"'arguments': {error}") from error
+
+
+def check_queue_values(vhost: str, name: str, arguments: Table, *, auto_delete: bool) -> None:
+    """Check that a durable queue could be declared with these values.
+
+    Raises:
+        InvalidDefinitionError: It could not.
+    """
+    declare = QueueDeclare(queue=name, durable=True, auto_delete=auto_delete, arguments=arguments)
+    with invalid_definitions():
+        check_queue_arguments(name, vhost, declare)
+
+
+_JSON_TYPES = {str: "string", bool: "boolean", dict: "object", int: "number"}

@@ -1,0 +1,79 @@
+"""Logs whose definitions were given up: they go to quarantine, and what was in them is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from amqp_server.maintenance.quarantine import Quarantine
+from amqp_server.start_report import QueueReport
+from appendlog import Log, LogError, LogReader, RecoveryReport
+from appendlog.files.descriptors import Descriptors
+from appendlog.files.dry_run import DryRunFileSystem
+from appendlog.options import LogOptions
+from offsets import Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from appendlog import FileSystem, LogIdentity
+    from offsets import QueueCheckpoint
+
+
+def set_logs_aside(
+    storage_path: Path, filesystem: FileSystem, checkpoints: Mapping[UUID, QueueCheckpoint]
+) -> list[QueueReport]:
+    """Move all logs to quarantine, and tell what was in each. Blocks.
+
+    Args:
+        storage_path: The data directory; it has no definitions.
+        filesystem: Moves them.
+        checkpoints: What is settled in each is not lost.
+
+    Returns:
+        A report for each log; its directory is the one in quarantine.
+
+    Raises:
+        OSError: A log cannot be moved; it is where it was, and those before it are moved.
+    """
+    quarantine = Quarantine(storage_path, filesystem)
+    by_name = {str(incarnation): state for incarnation, state in checkpoints.items()}
+    reports: list[QueueReport] = []
+    for directory in sorted((storage_path / "logs").glob("*/*/*")):
+        if directory.is_dir():
+            found = _look_into(directory, by_name.get(directory.name))
+            target = quarantine.take(directory)
+            if found.recovery is not None:
+                found.recovery.directory = target
+            reports.append(found)
+    return reports
+
+
+def _look_into(directory: Path, checkpoint: QueueCheckpoint | None) -> QueueReport:
+    vhost, name = directory.parent.parent.name, directory.parent.name
+    try:
+        with LogReader(directory) as reader:
+            identity = reader.identity
+        if identity is None:
+            return QueueReport(vhost, name, recovery=RecoveryReport(directory))
+        vhost, name = identity.vhost, identity.queue
+        return QueueReport(vhost, name, recovery=_recovered(directory, identity, checkpoint))
+    except (LogError, OSError) as error:
+        return QueueReport(vhost, name, error=f"set aside unread: {error}")
+
+
+def _recovered(
+    directory: Path, identity: LogIdentity, checkpoint: QueueCheckpoint | None
+) -> RecoveryReport:
+    """Return what a start would have found in a log, all that was unsettled in it as lost."""
+    with DryRunFileSystem() as unchanged:
+        options = LogOptions(descriptors=Descriptors(capacity=4))
+        log, report = Log.open(directory, identity, options, unchanged)
+        start, end = log.log_start_offset, log.log_end_offset
+        log.close()
+    settlement = Settlement()
+    if checkpoint is not None:
+        settlement = Settlement(checkpoint.ack_floor, checkpoint.acked_ranges)
+    report.lost, report.noted = settlement.unsettled_ranges(start, end), []
+    return report

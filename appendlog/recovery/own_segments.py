@@ -1,0 +1,331 @@
+"""Which files with a segment's name are segments of a log, and which only lie in its directory.
+
+People copy files between directories, rename them and put old ones back; a tool leaves an empty
+one. A file name alone is no proof: such a file would seem to cover offsets that other files hold.
+So a file is believed where its footer fits the names around it, which a sound log needs nothing
+more for; where it does not, its header and its chunks decide.
+
+A *stranger* is a file that is no segment of the log. Nothing reads it, changes it or removes it,
+and its name says nothing about offsets.
+
+Source: docs/log-format.md, section 9.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from appendlog.files.descriptors import Borrowed, Descriptors
+from appendlog.files.filesystem import FileSystem
+from appendlog.identity import LogIdentity
+from appendlog.layout.segment_header import (
+    SEGMENT_HEADER_BYTES_MAX,
+    SegmentHeader,
+    decode_segment_header,
+    segment_header_bytes,
+)
+from appendlog.segments.durable_end import DurableEnd, read_durable_end
+from appendlog.segments.scan import SegmentScan
+from appendlog.segments.sealed import read_footer, read_sealed
+from appendlog.segments.segment import Segment, SegmentName, segment_names
+
+LISTINGS_MAX: Final = 5
+"""How often a directory is listed again because a listed file was removed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A file with a segment's name that is no segment of the log.
+
+    Attributes:
+        name: What its file name says.
+        reason: Why it is none.
+        said: The name that its header says, if it is a segment of this log under a wrong name.
+        missing: Offsets `[start, end)` of the log that are in no other file; None: there are none.
+    """
+
+    name: SegmentName
+    reason: str
+    said: SegmentName | None = None
+    missing: tuple[int, int] | None = None
+
+
+@dataclass(slots=True)
+class OwnSegments:
+    """The segments of one log.
+
+    Attributes:
+        names: In order; of several generations of a segment the newest valid one.
+        strangers: Files that only have a segment's name, in order.
+        sealed: What footers say, where there is a valid one; of the last segment it proves nothing.
+    """
+
+    names: list[SegmentName] = field(default_factory=list)
+    strangers: list[Stranger] = field(default_factory=list)
+    sealed: dict[SegmentName, Segment] = field(default_factory=dict)
+
+
+def own_segments(
+    directory: Path,
+    identity: LogIdentity,
+    filesystem: FileSystem,
+    descriptors: Descriptors | None = None,
+    open_flags: int = os.O_RDONLY,
+) -> OwnSegments:
+    """Find out which files of a directory are the segments of its log; changes nothing.
+
+    Reads the footers of all segments but the last, and the headers of the first and the last;
+    more only where these do not fit. A directory that does not exist holds none.
+
+    Args:
+        directory: Of the log.
+        identity: Of the log.
+        filesystem: All file calls go through it.
+        descriptors: Open files; a set of its own by default.
+        open_flags: Of `open`.
+
+    Raises:
+        OSError: A file cannot be read.
+        UnsupportedFormatError: A segment is of another format version.
+    """
+    if not filesystem.exists(directory):
+        return OwnSegments()
+    files = descriptors or Descriptors(4)
+    try:
+        for _ in range(LISTINGS_MAX - 1):
+            try:
+                return _Listing(directory, identity, filesystem, files, open_flags).run()
+            except FileNotFoundError:
+                # Retention or compaction removed it, or it is a link to nowhere.
+                continue
+        return _Listing(directory, identity, filesystem, files, open_flags).run()
+    finally:
+        if descriptors is None:
+            files.close()
+
+
+def is_fitting(segment: Segment, following: int) -> bool:
+    """Tell whether a footer leaves no doubt that a file is the segment that its name says.
+
+    Args:
+        segment: Known from its footer.
+        following: Base offset of the next segment.
+    """
+    summary = segment.summary
+    return summary.end_offset == following and summary.first_offset >= segment.base_offset
+
+
+class _Listing:
+    """One look at a directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        identity: LogIdentity,
+        filesystem: FileSystem,
+        descriptors: Descriptors,
+        open_flags: int,
+    ) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._filesystem = filesystem
+        self._descriptors = descriptors
+        self._open_flags = open_flags
+        self._found = OwnSegments()
+        self._durable: DurableEnd | None = None
+        self._headers: dict[SegmentName, SegmentHeader | None] = {}
+        self._ends: dict[SegmentName, int | None] = {}
+
+    def run(self) -> OwnSegments:
+        found, filesystem = self._found, self._filesystem
+        self._durable = read_durable_end(filesystem, self._directory, self._identity.incarnation)
+        names = self._newest(segment_names(filesystem.listdir(self._directory)))
+        doubtful = self._doubtful(names)
+        names = [name for name in names if name not in doubtful or self._is_own(name)]
+        names = self._without_empty(names)
+        found.names = self._without_covered(names)
+        self._look_for_missing()
+        found.strangers.sort(key=lambda stranger: stranger.name)
+        return found
+
+    def _newest(self, names: Sequence[SegmentName]) -> list[SegmentName]:
+        """Return of each segment the newest valid generation, in order."""
+        by_base: dict[int, list[SegmentName]] = {}
+        for name in names:
+            by_base.setdefault(name.base_offset, []).append(name)
+        newest: list[SegmentName] = []
+        for base in sorted(by_base):
+            group = by_base[base]
+            if len(group) > 1:
+                group = [name for name in group if self._is_own(name)]
+            whole = [name for name in group[1:] if self._headers[name] and self._sealed(name)]
+            known = [name for name in group if self._headers.get(name)]
+            newest += whole[-1:] or known[:1] or group[:1]
+        return newest
+
+    def _doubtful(self, names: Sequence[SegmentName]) -> set[SegmentName]:
+        """Return the segments that do not fit their neighbours, or that have none to fit."""
+        doubtful = {*names[:1], *names[-1:]}
+        for at, name in enumerate(names[:-1]):
+            following = names[at + 1]
+            segment = self._sealed(name)
+            if segment is None or not is_fitting(segment, following.base_offset):
+                doubtful |= {name, following}
+        return doubtful
+
+    def _is_own(self, name: SegmentName) -> bool:
+        """Tell what a header says; a file whose header is not readable may be a segment."""
+        path = self._directory / name.file_name
+        try:
+            with self._borrow(name) as descriptor:
+                own_bytes = segment_header_bytes(self._identity)
+                data = self._filesystem.read_all(descriptor, own_bytes, 0)
+                header = decode_segment_header(data, path)
+                if header is None:
+                    # Another's header may be longer.
+                    data = self._filesystem.read_all(descriptor, SEGMENT_HEADER_BYTES_MAX, 0)
+                    header = decode_segment_header(data, path)
+        except IsADirectoryError:
+            return self._leave(name, "it is a directory")
+        self._headers[name] = header
+        if header is None:
+            return True
+        if header.identity != self._identity:
+            owner = header.identity
+            whose = f"queue {owner.queue!r} in {owner.vhost!r}, incarnation {owner.incarnation}"
+            return self._leave(name, f"its header says {whose}")
+        said = SegmentName(header.base_offset, header.generation)
+        if said != name:
+            return self._leave(name, f"its header says {said.file_name}", said)
+        return True
+
+    def _without_empty(self, names: list[SegmentName]) -> list[SegmentName]:
+        """Take out what has neither a header nor a chunk: its name is all that there is of it.
+
+        Unless it is in its place: where the one before ends, or where `end` says that it was.
+        """
+        kept: list[SegmentName] = []
+        for name in names:
+            if (
+                self._headers.get(name, True) is not None
+                or self._is_durable(name)
+                or (self._end(kept[-1]) == name.base_offset if kept else name is names[-1])
+                or not self._is_empty(name)
+            ):
+                kept.append(name)
+        return kept
+
+    def _is_empty(self, name: SegmentName) -> bool:
+        """Tell whether nothing but its name says that a file is a segment; it is left then."""
+        if self._headers[name] is not None or self._end(name) is not None:
+            return False
+        self._leave(name, "it has no valid header, and no chunk of this log")
+        return True
+
+    def _without_covered(self, names: list[SegmentName]) -> list[SegmentName]:
+        """Take out segments whose offsets the one before holds: old files that were put back."""
+        kept: list[SegmentName] = []
+        for at, name in enumerate(names):
+            before = self._known_end(kept[-1], name) if kept else 0
+            following = names[at + 1].base_offset if at + 1 < len(names) else None
+            if before > name.base_offset and self._is_covered(name, before, following):
+                self._leave(name, f"{kept[-1].file_name} holds its offsets")
+            else:
+                kept.append(name)
+        return kept
+
+    def _is_covered(self, name: SegmentName, before: int, following: int | None) -> bool:
+        if self._is_durable(name):
+            return False
+        end = self._end(name) or name.base_offset
+        # Where the next one goes on behind it, and not behind the one before, it is in its place.
+        is_joint = end == following and before != following
+        return end <= before and not is_joint
+
+    def _known_end(self, name: SegmentName, following: SegmentName) -> int:
+        """Return where a segment ends, without a look at it where it fits."""
+        segment = self._sealed(name)
+        if segment is not None and segment.end_offset == following.base_offset:
+            return following.base_offset
+        return self._end(name) or name.base_offset
+
+    def _look_for_missing(self) -> None:
+        """Find out which offsets only a file under a wrong name has."""
+        found = self._found
+        for at, stranger in enumerate(found.strangers):
+            said = stranger.said
+            if said is None:
+                continue
+            end = self._end(stranger.name, said.base_offset)
+            if end is None:
+                continue
+            start = said.base_offset
+            for name in found.names:
+                if name.base_offset <= start:
+                    start = max(start, self._end(name) or 0)
+            if start < end:
+                found.strangers[at] = Stranger(stranger.name, stranger.reason, said, (start, end))
+
+    def _end(self, name: SegmentName, base_offset: int | None = None) -> int | None:
+        """Return where a file's chunks of this log end; None when it has none and no header."""
+        if name not in self._ends:
+            self._ends[name] = self._look_for_end(
+                name, name.base_offset if base_offset is None else base_offset
+            )
+        return self._ends[name]
+
+    def _look_for_end(self, name: SegmentName, base_offset: int) -> int | None:
+        salt, end = self._identity.salt, None
+        if self._headers.get(name, True):
+            end = base_offset
+        with self._borrow(name) as descriptor:
+            footer = read_footer(self._filesystem, descriptor, salt, base_offset)
+            if footer is not None:
+                return footer[0].end_offset
+            size = self._filesystem.size(descriptor)
+            scan = SegmentScan(self._filesystem, descriptor, size, salt)
+            position: int | None = min(segment_header_bytes(self._identity), size)
+            while position is not None and position < size:
+                chunk = scan.chunk_at(position, end or base_offset)
+                if chunk is None:
+                    position = scan.find_chunk(position, end or base_offset)
+                else:
+                    end = chunk.end_offset
+                    position += chunk.chunk_bytes
+        return end
+
+    def _sealed(self, name: SegmentName) -> Segment | None:
+        sealed = self._found.sealed
+        if name not in sealed:
+            try:
+                segment = read_sealed(
+                    self._directory,
+                    self._identity,
+                    name,
+                    self._filesystem,
+                    self._descriptors,
+                    self._open_flags,
+                )
+            except IsADirectoryError:
+                return None
+            if segment is not None:
+                sealed[name] = segment
+        return sealed.get(name)
+
+    def _borrow(self, name: SegmentName) -> Borrowed:
+        path = self._directory / name.file_name
+        return self._descriptors.borrow(self._filesystem, path, self._open_flags)
+
+    def _is_durable(self, name: SegmentName) -> bool:
+        durable = self._durable
+        return (
+            durable is not None
+            and durable.position > 0
+            and durable.segment_base_offset == name.base_offset
+        )
+
+    def _leave(self, name: SegmentName, reason: str, said: SegmentName | None = None) -> bool:
+        self._found.strangers.append(Stranger(name, reason, said))
+        return False

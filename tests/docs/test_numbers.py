@@ -1,0 +1,111 @@
+"""The tables of numbers in README.md and docs/benchmarks.md quote the results that they link to."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+README = REPOSITORY / "README.md"
+BENCHMARKS = REPOSITORY / "docs" / "benchmarks.md"
+OURS, RABBITMQ, INTERPRETED = "ours", "rabbitmq", "ours-pure"
+
+README_ROWS = (
+    ("transient",),
+    ("acks",),
+    ("acks-1k",),
+    ("durable",),
+    ("durable-1k",),
+    ("backlog-publish", "backlog-drain"),
+    ("many-clients",),
+    ("fanout",),
+    ("topic",),
+    ("pika",),
+    ("latency-p99", "latency-durable-p99"),
+    ("transient-cpu",),
+    ("transient-rss", "backlog-rss"),
+)
+"""Keys of the figures in each row of the README's table, in its order."""
+
+
+def linked_results(page: Path) -> dict[str, Any]:
+    """Return the results whose picture a page shows or links to."""
+    (stem,) = set(re.findall(r"bench/results/([\w-]+)\.png", page.read_text()))
+    results: dict[str, Any] = json.loads(
+        (REPOSITORY / "bench" / "results" / f"{stem}.json").read_text()
+    )
+    return results
+
+
+def figures(row: dict[str, Any]) -> tuple[float | None, float | None, float | None, float | None]:
+    """Return what a row of the results has: ours, RabbitMQ's, their ratio, ours interpreted."""
+    ours, theirs, pure = (
+        row["figures"].get(broker, {}).get("value") for broker in (OURS, RABBITMQ, INTERPRETED)
+    )
+    return ours, theirs, row["ratio"], pure
+
+
+def table_below(page: Path, heading: str) -> list[list[str]]:
+    """Return the cells of the first table below a heading, without its two head lines."""
+    text = page.read_text().partition(heading)[2]
+    table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    assert table is not None
+    return [line.strip("|").split("|") for line in table[0].splitlines()[2:]]
+
+
+def check_quoted(cell: str, value: float | None) -> None:
+    """Check that a cell shows a value, rounded to the last digit that it shows; or shows none."""
+    found = re.search(r"\d[\d,]*(?:\.(\d+))?", cell)
+    if found is None:
+        assert cell.strip(" -*") == ""
+        return
+    assert value is not None, f"{cell}: nothing was measured"
+    shown = found[0].replace(",", "")
+    places = len(found[1]) if found[1] else len(shown.rstrip("0")) - len(shown)
+    assert abs(float(shown) - value) <= 0.5 * 10**-places, f"{cell} is {value}"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [("4,250,000", 4_245_501), (" 0.49 ms", 0.492), ("**11.5**", 11.51), ("204 MB", 203.6)],
+)
+def test_a_rounded_figure_is_recognized(cell: str, value: float) -> None:
+    check_quoted(cell, value)
+    for other in (value * 1.11, value / 1.11, None):
+        with pytest.raises(AssertionError):
+            check_quoted(cell, other)
+
+
+def test_the_readme_quotes_its_results() -> None:
+    rows = {row["key"]: row for row in linked_results(README)["rows"]}
+    table = table_below(README, "## Numbers")
+
+    assert len(table) == len(README_ROWS)
+    for (_, *cells), keys in zip(table, README_ROWS, strict=True):
+        by_column = zip(*(figures(rows[key]) for key in keys), strict=True)
+        for cell, values in zip(cells, by_column, strict=True):
+            parts = cell.split(";")
+            assert len(parts) in {1, len(keys)}, cell
+            for part, value in zip(parts, values, strict=False):
+                check_quoted(part, value)
+
+
+def test_the_page_of_benchmarks_quotes_every_row_of_its_results() -> None:
+    rows = linked_results(BENCHMARKS)["rows"]
+    table = table_below(BENCHMARKS, "### The table")
+
+    assert [cells[0].strip() for cells in table] == [row["title"] for row in rows]
+    for cells, row in zip(table, rows, strict=True):
+        shown = (cells[2], cells[4], cells[5], cells[7])
+        for cell, value in zip(shown, figures(row), strict=True):
+            check_quoted(cell, value)
+
+
+def test_figures_that_the_readme_quotes_in_words_stand_on_the_page_of_benchmarks() -> None:
+    quoted = README.read_text().partition("## Numbers")[2].partition("## ")[0]
+    page = BENCHMARKS.read_text()
+    for figure in ("5,000,306", "500,284", "6,032", "8,424", "28.4 %, 0.4 % and 0.0 %"):
+        assert figure in quoted
+        assert figure in page

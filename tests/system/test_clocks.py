@@ -1,0 +1,165 @@
+"""A wall clock that is wrong for a moment, in a real server: nothing waits for it to be right."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from amqp_server.broker.queue import Queue as BrokerQueue
+from tests.amqp_client import AmqpClient, connect
+from tests.system.test_stream_retention import SEGMENT_MESSAGES, fill, stream_of
+from tests.threaded_server import ThreadedServer
+
+TTL_MS = 250
+YEAR_SECONDS = 365 * 86_400
+HOUR_SECONDS = 3_600
+DURABLE = Basic.Properties(delivery_mode=2)
+
+
+class WallClock:
+    """The machine's wall clock, which somebody sets. No other clock moves with it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Show the right time."""
+        self.ahead_seconds = 0
+        real_ns = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: real_ns() + self.ahead_seconds * 10**9)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> WallClock:
+    """Return the clock of the machine."""
+    return WallClock(monkeypatch)
+
+
+def running(path: Path) -> ThreadedServer:
+    return ThreadedServer(path, offset_checkpoint_interval_seconds=0)
+
+
+def queue_of(server: ThreadedServer, name: str = "q") -> BrokerQueue:
+    return server.server.broker.vhosts["/"].queues[name]
+
+
+def publish(client: AmqpClient, count: int, properties: Basic.Properties = DURABLE) -> None:
+    for number in range(count):
+        client.publish(b"%d" % number, "q", properties=properties)
+        client.expect_confirmed()
+
+
+def publish_to_stream(
+    server: ThreadedServer, first: int, count: int, arguments: dict[str, Any]
+) -> None:
+    with connect(server.address) as client:
+        fill(client, count, arguments, first)
+
+
+def wait_until_empty(server: ThreadedServer, queue: BrokerQueue) -> None:
+    server.wait_until(lambda: queue.settlement.ack_floor == queue.store.end_offset)
+
+
+@pytest.mark.parametrize("step_seconds", [-2 * HOUR_SECONDS, -59, 2 * HOUR_SECONDS])
+@pytest.mark.parametrize("is_of_queue", [True, False])
+def test_messages_expire_in_time_though_the_clock_is_set(
+    tmp_path: Path, clock: WallClock, step_seconds: int, is_of_queue: bool
+) -> None:
+    with running(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", arguments={"x-message-ttl": TTL_MS} if is_of_queue else {})
+        lifetime = None if is_of_queue else str(TTL_MS)
+        properties = Basic.Properties(delivery_mode=2, expiration=lifetime)
+        publish(client, 2, properties)
+        clock.ahead_seconds = step_seconds
+        begun = time.monotonic()
+        publish(client, 1, properties)
+        # A clock set forward makes nobody old.
+        assert client.ready_count("q") > 0 or time.monotonic() - begun > TTL_MS / 1000
+        wait_until_empty(server, queue_of(server))
+
+
+def test_what_a_clock_stamped_a_year_ahead_expires_a_lifetime_after_a_start(
+    tmp_path: Path, clock: WallClock
+) -> None:
+    with running(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", arguments={"x-message-ttl": TTL_MS * 10_000})
+        clock.ahead_seconds = YEAR_SECONDS
+        publish(client, 2, Basic.Properties(delivery_mode=2, expiration=str(TTL_MS * 3)))
+    clock.ahead_seconds = 0
+    with running(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        publish(client, 1, Basic.Properties(delivery_mode=2, expiration=str(TTL_MS)))
+        queue = queue_of(server)
+        server.wait_until(lambda: not queue.backlog.is_loading)
+        wait_until_empty(server, queue)
+        assert [each.first_offset for each in queue.store.log.summaries()] == [0, 2]
+
+
+def test_what_is_delayed_comes_in_time_though_it_was_stamped_a_year_ahead(
+    tmp_path: Path, clock: WallClock
+) -> None:
+    delayed = Basic.Properties(headers={"x-delay": TTL_MS}, delivery_mode=2)
+    with running(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        arguments: Any = {"x-delayed-type": "direct"}
+        client.call(
+            Exchange.Declare(
+                0, "x", "x-delayed-message", False, True, False, False, False, arguments
+            ),
+            Exchange.DeclareOk,
+        )
+        client.declare("q")
+        client.call(Queue.Bind(0, "q", "x", "key"), Queue.BindOk)
+        clock.ahead_seconds = YEAR_SECONDS
+        client.publish(b"early", "key", "x", properties=delayed)
+        client.expect_confirmed()
+    clock.ahead_seconds = 0
+    with running(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.consume("q", no_ack=True)
+        assert client.expect_delivery().body == b"early"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_stream_lets_go_of_what_was_stamped_a_year_ahead(
+    tmp_path: Path, clock: WallClock, is_restarted: bool
+) -> None:
+    arguments = {"x-max-age": "1h"}
+    count = 3 * SEGMENT_MESSAGES
+    with running(tmp_path) as server:
+        clock.ahead_seconds = YEAR_SECONDS
+        publish_to_stream(server, 0, count, arguments)
+        clock.ahead_seconds = 0
+        if not is_restarted:
+            publish_to_stream(server, count, count, arguments)
+    if is_restarted:
+        with running(tmp_path) as server:
+            publish_to_stream(server, count, count, arguments)
+    with running(tmp_path) as server:
+        log = stream_of(server).store.log
+        # They step back once, and no segment is begun for each message.
+        assert len(log.segments) == 2 * count // SEGMENT_MESSAGES
+        assert log.segments[3].base_offset == count
+        clock.ahead_seconds = HOUR_SECONDS - 60
+        server.run(server.server.checkpointer.write_round)
+        assert stream_of(server).settlement.ack_floor == 0
+        clock.ahead_seconds = HOUR_SECONDS + 60
+        for _ in range(2):
+            server.run(server.server.checkpointer.write_round)
+        # The last segment stays.
+        server.wait_until(lambda: log.log_start_offset == 2 * count - SEGMENT_MESSAGES)
+
+
+def test_a_seek_by_time_finds_what_follows_a_segment_that_was_stamped_a_year_ahead(
+    tmp_path: Path, clock: WallClock
+) -> None:
+    with running(tmp_path) as server:
+        for first, ahead_seconds in ((0, 0), (3, YEAR_SECONDS), (6, 1)):
+            clock.ahead_seconds = ahead_seconds
+            publish_to_stream(server, first, 3, {})
+        log = stream_of(server).store.log
+        assert [each.base_offset for each in log.segments] == [0, 3, 6]
+        assert log.first_offset_at(time.time_ns() - HOUR_SECONDS * 10**9) == 0
+        assert log.first_offset_at(time.time_ns() + HOUR_SECONDS * 10**9) == 3
+        assert log.last_timestamp_ns < time.time_ns()
