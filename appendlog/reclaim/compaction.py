@@ -104,12 +104,15 @@ def rewrite(
         live_bytes_max: More than this is not worth it.
 
     Raises:
-        CompactionAbandonedError: Damage, or too much is live.
+        CompactionAbandonedError: Damage, too much is live, or another file has the new name.
         OSError: A file operation failed.
     """
     name = SegmentName(source.base_offset, source.name.generation + 1)
     path = context.directory / f"{name.stem}{COMPACTING_SUFFIX}"
     filesystem = context.filesystem
+    if filesystem.exists(context.directory / name.file_name):
+        # No segment of this log, or it would be the source. To be left alone, as each start does.
+        raise CompactionAbandonedError(f"{source.path}: {name.file_name} is there already")
     reading = filesystem.open(source.path, os.O_RDONLY)
     try:
         writing = filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)

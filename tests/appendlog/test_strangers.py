@@ -15,6 +15,7 @@ from appendlog.errors import MisplacedSegmentError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.dry_run import DryRunFileSystem
 from appendlog.log_statistics import stored_statistics
+from appendlog.reclaim.compaction import CompactionAbandonedError
 from tests.appendlog.builders import (
     IDENTITY,
     a_log,
@@ -24,6 +25,7 @@ from tests.appendlog.builders import (
     open_log,
     read_all,
 )
+from tests.appendlog.test_compaction import compact_all
 
 END = 30
 SEGMENT_BYTES = 700
@@ -201,6 +203,17 @@ def test_the_log_goes_on_beside_a_stranger(strange: tuple[Path, dict[Path, bytes
     assert read_all(log) == expected(0, 66)
     log.close()
     assert is_untouched(files)
+
+
+def test_compaction_replaces_no_stranger(log: Path) -> None:
+    files = {path: path.read_bytes() for path in foreign(12, 1)(log)}
+    opened, _ = open_log(log, segment_bytes=SEGMENT_BYTES)
+    with pytest.raises(CompactionAbandonedError, match="is there already"):
+        compact_all(opened, 0, [(0, 5), (12, 17)])
+    assert [segment.name.generation for segment in opened.segments][2:] == [0, 0, 0]
+    assert is_untouched(files)
+    assert read_all(opened, 12) == expected(12, END)
+    opened.close()
 
 
 def test_readers_find_all_of_a_log_beside_a_stranger(

@@ -100,7 +100,17 @@ def served(storage: Path, queue: str) -> list[int]:
         return numbers
 
 
-@pytest.mark.parametrize("seed", range(10))
+def copy_about(storage: Path, chance: random.Random) -> None:
+    """Copy segments into logs, under numbers that are not theirs."""
+    logs = sorted(storage.glob("logs/*/*/*"))
+    for _ in range(2):
+        source = chance.choice(sorted(storage.glob("logs/*/*/*/*.log")))
+        target = chance.choice(logs) / f"{chance.choice([chance.randrange(40), 9_999]):020d}.log"
+        if not target.exists():
+            shutil.copy(source, target)
+
+
+@pytest.mark.parametrize("seed", range(18))
 def test_what_is_sound_survives_any_damage_and_its_repair(
     sound: Path, tmp_path: Path, clean_environment: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -111,6 +121,8 @@ def test_what_is_sound_survives_any_damage_and_its_repair(
     files = [p for p in sorted(storage.rglob("*")) if p.is_file() and p.name not in NOT_DATA]
     for path in chance.sample(files, chance.choice([1, 1, 2, 4])):
         spoil(path, chance)
+    if seed >= 10 and any(storage.glob("logs/*/*/*/*.log")):
+        copy_about(storage, chance)
     spoilt = {str(p.relative_to(storage)): p.read_bytes() for p in storage.rglob("*.log")}
     before = snapshot(storage)
     assert run("verify") in {0, 3, 4, 5}
@@ -119,6 +131,10 @@ def test_what_is_sound_survives_any_damage_and_its_repair(
         assert run("inspect", "--queue", "a", "--show", kind) in {0, 1, 2, 4}
     assert snapshot(storage) == before
     assert run("repair", "--yes", "--drop-definitions", "--drop-checkpoints") == 0
+    assert run("verify") == 0
+    assert run("repair", "--dry-run") == 0
+    assert run("recover", "--dry-run") == 0
+    assert run("recover") == 0
     assert run("verify") == 0
     for queue in ("a", "b"):
         if not (storage / "metadata" / "queues" / "%2f" / f"{queue}.json").exists():
