@@ -157,3 +157,7 @@ class ReservedDocumentFiles(DocumentFiles):
     def make_directory(self, path: Path) -> None:
         """Create one directory if it is missing."""
         self._reserve.run(super().make_directory, path)
+
+    def with_room(self, write: Callable[[], None]) -> None:
+        """Write something that is no document but belongs to one."""
+        self._reserve.run(write)

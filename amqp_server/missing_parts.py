@@ -16,7 +16,7 @@ from amqp_server.broker.definition_values import InvalidDefinitionError
 from amqp_server.broker.definitions import (
     DEFAULT_VHOST,
     VHOSTS,
-    is_deleted_vhost,
+    is_deletion_note,
     names_queue,
     queue_from,
 )
@@ -157,6 +157,6 @@ def _living(documents: Iterator[Document], report: LoadReport) -> Iterator[Docum
     """Yield those that are no rest of a virtual host whose deletion a crash has interrupted."""
     vhosts = {each.name: each for each in report.documents if each.kind == VHOSTS}
     is_unknown = not vhosts or any(each.kind == VHOSTS for each in report.unreadable)
-    deleted = {name for name, each in vhosts.items() if is_deleted_vhost(each)}
+    deleted = {name for name, each in vhosts.items() if is_deletion_note(each)}
     names: Collection[str] = {DEFAULT_VHOST, *vhosts} - deleted
     return (each for each in documents if is_unknown or each.vhost in names)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -30,14 +29,12 @@ from amqp_server.queue_recovery import open_queue
 from amqp_server.start_report import MalformedDefinition, QueueReport
 from amqp_server.vhost_recovery import recover_vhosts
 from appendlog import LogError
-from metadata.errors import MetadataError
 from metadata.names import encode_name
 from metadata.paths import document_path
 from offsets import known_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
     from uuid import UUID
 
     from amqp_server.broker.broker import Broker
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.group_recovery import RecoveredGroups
     from amqp_server.redo import QueueRedo
-    from appendlog import FileSystem, RecoveryReport
+    from appendlog import RecoveryReport
     from metadata.document import Document
     from metadata.loading import LoadReport
     from offsets import QueueCheckpoint
@@ -127,8 +124,7 @@ async def recover(
     _note_unreadable(broker, report)
     for vhost in broker.vhosts.values():
         vhost.damaged.make_stand_in = partial(make_stand_in, vhost, broker.storage, broker.turn)
-    may_remove = not report.unreadable and not recovered.damaged
-    await _recover_bindings(broker, by_kind[BINDINGS], recovered, may_remove=may_remove)
+    _recover_bindings(broker, by_kind[BINDINGS], recovered)
     for queue in broker.queues():
         # Not sooner: what has expired meanwhile may go to any exchange.
         queue.wake()
@@ -189,16 +185,13 @@ def _note_damaged_bindings(broker: Broker, report: LoadReport) -> None:
             vhost.damaged.damaged_bindings.add(name, source)
 
 
-async def _recover_bindings(
-    broker: Broker, documents: list[Document], recovered: Recovered, *, may_remove: bool
-) -> None:
-    """Bind again; a binding without ends goes, or a later queue of that name would have it.
+def _recover_bindings(broker: Broker, documents: list[Document], recovered: Recovered) -> None:
+    """Bind again; a binding without ends stays: it proves that something is missing.
 
     Args:
         broker: Its exchanges and queues are there.
         documents: Of all bindings.
         recovered: Gets those that hold a wrong value.
-        may_remove: Whether an end that is not there cannot be one that was not readable.
     """
     search = SourceSearch()
     for document in in_binding_order(documents):
@@ -213,13 +206,7 @@ async def _recover_bindings(
             vhost.damaged.damaged_bindings.add(name, source)
             continue
         logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
-        if not may_remove:
-            vhost.damaged.bindings.append(document)
-        else:
-            try:
-                await broker.definitions.remove_document(document)
-            except MetadataError as error:
-                logger.warning("binding not removed vhost=%s error=%s", document.vhost, error)
+        vhost.damaged.bindings.append(document)
 
 
 def _vhost(broker: Broker, document: Document) -> VirtualHost:
@@ -344,42 +331,3 @@ def _log_report(
         report.strangers[:FILES_LOGGED_MAX],
         report.seconds,
     )
-
-
-def remove_unknown_logs(
-    logs: Path, known: set[str], filesystem: FileSystem, *, may_remove: bool
-) -> int:
-    """Remove the log directories of incarnations that no queue has; return how many.
-
-    They belong to deleted and to transient queues. A metadata file that could not be read
-    may be what names them, so then nothing is removed.
-
-    Args:
-        logs: The `logs` directory; may be absent.
-        known: Incarnations of the queues that exist.
-        filesystem: Removes them.
-        may_remove: Whether all metadata was readable.
-    """
-    removed = 0
-    for directory in logs.glob("*/*/*"):
-        if directory.name in known or not directory.is_dir():
-            continue
-        if not may_remove:
-            logger.error("log of unknown queue kept path=%s", directory)
-            continue
-        try:
-            filesystem.remove_tree(directory)
-        except OSError as error:
-            # Nobody reads it; what is left of it is tried again by the next start.
-            logger.warning("log of unknown queue not removed path=%s error=%s", directory, error)
-        else:
-            removed += 1
-    _remove_empty_directories(logs, filesystem)
-    return removed
-
-
-def _remove_empty_directories(logs: Path, filesystem: FileSystem) -> None:
-    for directory in (*logs.glob("*/*"), *logs.glob("*")):
-        if directory.is_dir() and not filesystem.listdir(directory):
-            with suppress(OSError):
-                filesystem.rmdir(directory)

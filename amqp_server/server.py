@@ -21,6 +21,7 @@ from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer
+from amqp_server.cleaning import begin_cleaning
 from amqp_server.client_connection import ClientConnection
 from amqp_server.closing import close_queues
 from amqp_server.committer import Committer
@@ -38,7 +39,7 @@ from amqp_server.imports.imports import Imports
 from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
-from amqp_server.recovery import recover, remove_unknown_logs
+from amqp_server.recovery import recover
 from amqp_server.redo import redo_by_queue, remaining
 from amqp_server.resource_sensor import ResourceSensor, watermark_bytes
 from amqp_server.start_report import StartReport
@@ -276,6 +277,13 @@ class Server:
         if self._upgrade is not None:
             # Before anything is removed, which must not be written anew.
             await self._upgrade.write_documents(self._metadata, report)
+        cleaning = await asyncio.to_thread(
+            begin_cleaning,
+            self.config.storage_path,
+            report,
+            self._filesystem,
+            is_earlier_format=read_format(self.config.storage_path).has_unsigned_documents,
+        )
         start_report = StartReport()
         start_report.given_up = given_up.parts
         start_report.note_files(
@@ -284,18 +292,16 @@ class Server:
         self._assemble()
         transactions = self.journal.recovery.transactions
         redo = redo_by_queue(transactions)
+        await cleaning.remove_documents(self.broker.definitions)
         recovered = await recover(
             self.broker, report, checkpoints, redo, groups, was_clean=was_clean
         )
         knows_all = not report.unreadable and not recovered.damaged
         queues = groups.restore(self.broker.queues())
         known = {queue.incarnation for queue in queues}
-        logs, names = self.config.storage_path / "logs", {str(each) for each in known}
-        removed = 0
-        if not given_up.has_definitions:
-            removed = await asyncio.to_thread(
-                remove_unknown_logs, logs, names, self._filesystem, may_remove=knows_all
-            )
+        await cleaning.remove_files(
+            self.config.storage_path, self._filesystem, self.broker.definitions
+        )
         changed = {*redo, *recovered.lossy}
         first = first_round(queues, checkpoints, groups, changed, knows_all=knows_all)
         left = remaining(transactions, lambda each: not knows_all and each not in known)
@@ -304,7 +310,7 @@ class Server:
             recovered.reports + given_up.logs,
             recovered.malformed,
             redo_left=len(left),
-            removed_logs=removed,
+            cleaning=cleaning,
             seconds=time.perf_counter() - started,
         )
         written = {state.incarnation for state in first.states}
@@ -337,7 +343,7 @@ class Server:
         self._storage = QueueStorage(
             self.config, self._flusher, read_in_worker, turn, self._filesystem
         )
-        definitions = Definitions(self._metadata)
+        definitions = Definitions(self._metadata, self._storage.mark_of)
         self.broker = Broker(self.config, self._storage, definitions, turn, self.spawn)
         self._committer = Committer(self.broker, self.journal, self._reserve, self.spawn)
         self.broker.commit = self._committer.commit

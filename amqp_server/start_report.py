@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from amqp_server.cleaning import Cleaning
     from amqp_server.missing_parts import MissingPart
     from appendlog import RecoveryReport
     from metadata.loading import LoadReport
@@ -143,7 +144,9 @@ class StartReport:
         redo_damaged: Files of it in which something cannot be read.
         redo_transactions: Transactions that were carried out again.
         redo_left: Of these, how many wait for a queue that was not brought back.
-        removed_logs: Log directories of unknown queues that were removed.
+        removed_logs: Logs of deleted queues that were removed.
+        quarantined: What the upgrade of the directory has set aside, for it belongs to nothing.
+        strangers: What lies among the logs and is none; it was left alone.
         seconds: How long it took.
         is_dry_run: Nothing was changed.
         given_up: Parts of the directory that were missing, and that an operator has given up.
@@ -160,6 +163,8 @@ class StartReport:
     redo_transactions: int = 0
     redo_left: int = 0
     removed_logs: int = 0
+    quarantined: list[Path] = field(default_factory=list)
+    strangers: list[Path] = field(default_factory=list)
     seconds: float = 0.0
     is_dry_run: bool = False
     given_up: Sequence[MissingPart] = ()
@@ -189,13 +194,14 @@ class StartReport:
         malformed: list[MalformedDefinition],
         *,
         redo_left: int,
-        removed_logs: int,
+        cleaning: Cleaning,
         seconds: float,
     ) -> None:
         """Take over what became of the queues, and log the summary."""
         self.queues, self.malformed = queues, malformed
         self.unreadable += [(each.path, each.reason) for each in malformed]
-        self.redo_left, self.removed_logs = redo_left, removed_logs
+        self.redo_left, self.removed_logs = redo_left, cleaning.removed_logs
+        self.quarantined, self.strangers = cleaning.quarantined, cleaning.strangers
         self.seconds = seconds
         if not self.queues and self.outcome is Outcome.CLEAN:
             return
@@ -277,6 +283,10 @@ class StartReport:
                 {"part": each.part.value, "path": _text(str(each.path)), "text": _text(each.text)}
                 for each in self.given_up
             ],
+            "quarantined": [_text(str(path)) for path in self.quarantined[:FILES_MAX]],
+            "quarantined_count": len(self.quarantined),
+            "strangers": [_text(str(path)) for path in self.strangers[:FILES_MAX]],
+            "strangers_count": len(self.strangers),
             "queues": [queue.as_json() for queue in queues[:QUEUES_MAX]],
             "queues_left_out": max(len(queues) - QUEUES_MAX, 0),
         }

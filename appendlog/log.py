@@ -375,6 +375,8 @@ class Log:
         finally:
             # Not sooner: a read beside this would open a file again before it is unlinked.
             state.forget_files(segments)
+        if state.options.directories is not None:
+            state.options.directories.forget_deleted(state.filesystem, self.directory)
 
     def fail(self, path: Path, cause: Exception) -> LogFailedError:
         """Make the log read-only for ever and return why; the first failure counts.

@@ -6,6 +6,7 @@ everywhere, so that tests can fail any operation of any room.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -61,6 +62,10 @@ class DocumentFiles:
             self._filesystem.rmdir(path)
         except FileNotFoundError:
             return
+
+    def with_room(self, write: Callable[[], None]) -> None:
+        """Write something that is no document but belongs to one; may be called twice."""
+        write()
 
     def sync_directory(self, path: Path) -> None:
         """Return when the directory's entries are on the disk."""

@@ -19,6 +19,11 @@ from uuid import UUID
 ENCODED_NAME_BYTES_MAX: Final = 240
 """Longest result of `encode_name`: leaves 15 of a file name's 255 bytes for `.json` and `.tmp`."""
 
+LOGS_NAME: Final = "logs"
+"""Directory of the logs of all queues that survive a restart."""
+SPILL_NAME: Final = "spill"
+"""Directory of the logs of all other queues."""
+
 _EMPTY: Final = "%"
 _HASH_MARK: Final = "~"
 _HASH_HEX_DIGITS: Final = 40
@@ -26,6 +31,7 @@ _HASH_HEX_DIGITS: Final = 40
 # Lower-case letters only: upper-case ones are escaped, or `Orders` would overwrite `orders` on a
 # file system that ignores case.
 _UNSAFE: Final = re.compile(rb"[^a-z0-9_.-]")
+_ENCODED: Final = re.compile(r"[a-z0-9_%-][a-z0-9_.%~-]{0,239}")
 # Devices on Windows, with any extension: `con.json` opens the console.
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)")
 
@@ -72,7 +78,58 @@ def log_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID)
         `<storage_path>/logs/<vhost>/<queue>/<incarnation>`, names encoded; nothing is created.
     """
     # In one step: each `/` parses the path again, and that is much of what a declare costs.
-    return storage_path.joinpath("logs", encode_name(vhost), encode_name(queue), str(incarnation))
+    return storage_path.joinpath(
+        LOGS_NAME, encode_name(vhost), encode_name(queue), str(incarnation)
+    )
+
+
+def is_encoded_name(name: str) -> bool:
+    """Return whether `encode_name` may have made a file name."""
+    return _ENCODED.fullmatch(name) is not None
+
+
+def vhost_directory(storage_path: Path, vhost: str) -> Path:
+    """Return the directory of the logs of all queues of a virtual host.
+
+    Args:
+        storage_path: The data directory.
+        vhost: Virtual host name, any text.
+
+    Returns:
+        `<storage_path>/logs/<vhost>`, the name encoded; nothing is created.
+    """
+    return storage_path.joinpath(LOGS_NAME, encode_name(vhost))
+
+
+def queue_directory(storage_path: Path, vhost: str, queue: str) -> Path:
+    """Return the directory of the logs of all incarnations of a queue.
+
+    Args:
+        storage_path: The data directory.
+        vhost: Virtual host name, any text.
+        queue: Queue name, any text.
+
+    Returns:
+        `<storage_path>/logs/<vhost>/<queue>`, names encoded; nothing is created.
+    """
+    return storage_path.joinpath(LOGS_NAME, encode_name(vhost), encode_name(queue))
+
+
+def spill_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID) -> Path:
+    """Return where a queue that no restart survives writes what its ring has no room for.
+
+    Args:
+        storage_path: The data directory.
+        vhost: Virtual host name, any text.
+        queue: Queue name, any text.
+        incarnation: The queue's incarnation.
+
+    Returns:
+        `<storage_path>/spill/<vhost>/<queue>/<incarnation>`; each start empties `spill`.
+    """
+    return storage_path.joinpath(
+        SPILL_NAME, encode_name(vhost), encode_name(queue), str(incarnation)
+    )
 
 
 def _escape(match: re.Match[bytes]) -> bytes:

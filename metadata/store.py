@@ -7,9 +7,10 @@ worst a `.tmp` file that the next start removes.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
+from metadata.change import Change
 from metadata.document import Document, encode_document
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentWriteError, UnstorableDocumentError
@@ -17,6 +18,7 @@ from metadata.file_workers import FileWorkers
 from metadata.loading import LoadReport, load_documents
 from metadata.names import encode_name
 from metadata.paths import document_path
+from metadata.removal import Removal, RemovedEntity
 from metadata.write_rounds import WriteRounds
 
 
@@ -53,7 +55,9 @@ class MetadataStore:
         """
         return await self._workers.run(self._load, accepts_unsigned)
 
-    def put(self, document: Document) -> Coroutine[None, None, None]:
+    def put(
+        self, document: Document, after: Sequence[tuple[str, str]] = ()
+    ) -> Coroutine[None, None, None]:
         """Begin to create or replace a document; what is returned, awaited, makes sure of it.
 
         Changes of one document happen in the order of the calls, not of the awaits: the last one
@@ -61,6 +65,8 @@ class MetadataStore:
 
         Args:
             document: Encoded at once, so its body may change afterwards.
+            after: Kind and name of documents of the same virtual host that this one speaks of:
+                what was asked for of them is durable before it is written, or it is not written.
 
         Raises:
             UnstorableDocumentError: JSON cannot hold it exactly; nothing was written.
@@ -71,7 +77,12 @@ class MetadataStore:
             content = encode_document(document)
         except UnstorableDocumentError as error:
             return _refused(error)
-        return self._rounds.submit(path, content)
+        needed = (
+            self._rounds.last(document_path(self._root, kind, document.vhost, name))
+            for kind, name in after
+        )
+        changes = [each for each in needed if each is not None]
+        return self._rounds.submit(path, content, after=changes).outcome()
 
     def delete(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None]:
         """Begin to remove a document if it exists; await what is returned, as in `put`.
@@ -79,7 +90,52 @@ class MetadataStore:
         Raises:
             DocumentWriteError: The disk refused; the document may still be there.
         """
-        return self._rounds.submit(document_path(self._root, kind, vhost, name), None)
+        return self._rounds.submit(document_path(self._root, kind, vhost, name), None).outcome()
+
+    def remove(self, removal: Removal) -> list[Coroutine[None, None, None]]:
+        """Begin to delete entities with all that speaks of them; see `Removal`.
+
+        What is asked for later of one of these documents comes after this, as in `put`.
+
+        Returns:
+            What to await, each: when all are done, nothing of it can come back.
+
+        Raises:
+            DocumentWriteError: When awaited: the disk refused something. An entity whose document
+                could not be touched is as it was, but for documents that spoke of it.
+        """
+        first: list[Change] = []
+        for entity in removal.entities:
+            first += self._announce(removal.vhost, entity)
+        rounds = self._rounds
+        dependents = [
+            rounds.submit(document_path(self._root, kind, removal.vhost, name), None, after=first)
+            for kind, name in removal.dependents
+        ]
+        last = [
+            rounds.submit(
+                document_path(self._root, each.kind, removal.vhost, each.name),
+                None,
+                after=first + dependents,
+                marks=each.marks if each.note is None else (),
+            )
+            for each in removal.entities
+        ]
+        return [each.outcome() for each in (*dependents, *last)]
+
+    def _announce(self, vhost: str, entity: RemovedEntity) -> list[Change]:
+        """Begin to say on the disk that an entity is deleted; return the changes."""
+        path = document_path(self._root, entity.kind, vhost, entity.name)
+        changes: list[Change] = []
+        if entity.marks:
+            changes.append(self._rounds.submit_marks(path, entity.marks))
+        if entity.note is not None:
+            content = encode_document(Document(entity.kind, vhost, entity.name, entity.note))
+            note = self._rounds.submit(
+                path, content, after=changes, is_note=True, marks=entity.marks
+            )
+            changes.append(note)
+        return changes
 
     def pending(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
         """Return what to await until the last change of a document is durable; None: it is.
@@ -93,7 +149,7 @@ class MetadataStore:
         """Remove every document that belongs to a virtual host, readable or not.
 
         Durable on return. Its own document is none of these: it belongs to no virtual host.
-        Nothing of the virtual host may be changed meanwhile.
+        What was asked for before is done first; nothing of it may be changed meanwhile.
 
         Args:
             encoded_vhost: As `encode_name` gives it.
@@ -102,6 +158,7 @@ class MetadataStore:
             DocumentWriteError: The disk refused; some of the documents may still be there.
         """
         assert encoded_vhost != encode_name(""), "what belongs to no virtual host is not cleared"
+        await self._rounds.until_quiet(encoded_vhost)
         await self._workers.run(self._clear_vhost, encoded_vhost)
 
     async def close(self) -> None:

@@ -3,19 +3,20 @@
 Whatever arrives while a round is at work waits for the next one, which goes to a worker thread as
 a whole, writes its files side by side and syncs each directory once. A document is never twice in
 one round: a later change takes the place of the one that waits, and both callers return when it
-is durable.
+is durable. A change may have to wait until others are durable: it comes into a later round then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from metadata.change import Change, DeletionMark
 from metadata.document_files import DocumentFiles
-from metadata.errors import DocumentWriteError
 from metadata.file_workers import FileWorkers
 from metadata.paths import temporary_path
 
@@ -33,31 +34,61 @@ class WriteRounds:
         self._root = root
         self._files = files
         self._workers = workers
-        self._waiting: dict[Path, _Change] = {}
+        self._unfinished: dict[Change, None] = {}
+        self._ready: deque[Change] = deque()
+        self._last: dict[Path, Change] = {}
         self._durable_directories: set[Path] = set()
-        self._at_work: dict[Path, _Change] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def submit(self, path: Path, content: bytes | None) -> Coroutine[None, None, None]:
+    def submit(
+        self,
+        path: Path,
+        content: bytes | None,
+        *,
+        after: Iterable[Change] = (),
+        is_note: bool = False,
+        marks: Sequence[DeletionMark] = (),
+    ) -> Change:
         """Take in a change now: the file at `path` is to be replaced, or removed.
 
         Args:
             path: Two directories below the root.
             content: The new content; None to remove the file.
-
-        Returns:
-            What to await: it returns when the change, or a later one of the file, is durable.
-
-        Raises:
-            DocumentWriteError: The disk refused.
+            after: Changes that must be durable first; if one of them fails, this one does too.
+            is_note: The content only says that the entity is deleted: it is written for certain,
+                whatever else is asked for meanwhile.
+            marks: Taken back, should the file stay as it is.
         """
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        change = self._waiting.setdefault(path, _Change(path))
+        needed = frozenset(each for each in after if not each.is_done)
+        change = self._last.get(path)
+        if change is None or change.is_at_work:
+            change = self._add(Change(path, needed))
+        elif change.is_note or not needed <= change.after:
+            # It must not wait for what may be waiting for it.
+            earlier, change = change, Change(path, needed)
+            if earlier not in needed:
+                change.wait_for(earlier)
+            self._add(change)
         change.content = content
-        change.waiters.append(done)
-        if self._task is None:
-            self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
-        return _outcome(done)
+        change.is_note = is_note
+        change.marks += tuple(marks)
+        self._last[path] = change
+        return change
+
+    def submit_marks(self, path: Path, marks: Sequence[DeletionMark]) -> Change:
+        """Take in marks to be set.
+
+        Args:
+            path: Of the document that is to be removed when they are on the disk.
+            marks: What belongs to it.
+        """
+        change = Change(path)
+        change.sets_marks, change.marks = True, tuple(marks)
+        return self._add(change)
+
+    def last(self, path: Path) -> Change | None:
+        """Return the last change of a file, if it is not done yet."""
+        return self._last.get(path)
 
     def pending(self, path: Path) -> Coroutine[None, None, None] | None:
         """Return what to await until the last change of a file is durable; None: there is none.
@@ -65,61 +96,82 @@ class WriteRounds:
         Raises:
             DocumentWriteError: When awaited: the disk refused the change.
         """
-        change = self._waiting.get(path) or self._at_work.get(path)
-        if change is None:
-            return None
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        change.waiters.append(done)
-        return _outcome(done)
+        change = self._last.get(path)
+        return None if change is None else change.outcome()
 
     def forget_directory(self, directory: Path) -> None:
         """Hear that a directory was removed: the next change in it makes it anew."""
         self._durable_directories.discard(directory)
+
+    async def until_quiet(self, encoded_vhost: str) -> None:
+        """Return when every change of a virtual host's documents is done, or has failed."""
+        waiting = [
+            each.outcome() for each in self._unfinished if each.path.parent.name == encoded_vhost
+        ]
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     async def drain(self) -> None:
         """Return when no change is waiting or at work."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
+    def _add(self, change: Change) -> Change:
+        self._unfinished[change] = None
+        if change.blocker_count == 0:
+            self._ready.append(change)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="metadata-write-rounds")
+        return change
+
     async def _run(self) -> None:
-        changes: list[_Change] = []
         try:
-            while self._waiting:
-                paths = list(self._waiting)[:ROUND_CHANGES_MAX]
-                self._at_work = {path: self._waiting.pop(path) for path in paths}
-                changes = list(self._at_work.values())
+            while self._ready:
+                count = min(len(self._ready), ROUND_CHANGES_MAX)
+                changes = [self._ready.popleft() for _ in range(count)]
+                for change in changes:
+                    change.is_at_work = True
                 await self._workers.run(self._apply_round, changes)
                 for change in changes:
-                    change.finish()
+                    self._finish(change)
         except asyncio.CancelledError as error:
-            self._abandon(changes, error)
+            self._abandon(error)
             raise
         except Exception as error:
             # Not the disk's fault but ours: whoever waits gets it, and the next change works.
-            logger.exception("metadata round failed changes=%d", len(changes))
-            self._abandon(changes, error)
+            logger.exception("metadata round failed changes=%d", len(self._unfinished))
+            self._abandon(error)
         finally:
-            self._at_work = {}
             self._task = None
 
-    def _abandon(self, changes: list[_Change], error: BaseException) -> None:
+    def _finish(self, change: Change) -> None:
+        del self._unfinished[change]
+        if self._last.get(change.path) is change:
+            del self._last[change.path]
+        self._ready += change.finish()
+
+    def _abandon(self, error: BaseException) -> None:
         """Let no caller wait for ever for a round that will not come."""
-        for change in [*changes, *self._waiting.values()]:
+        for change in self._unfinished:
             change.abandon(error)
-        self._waiting.clear()
+        self._unfinished.clear()
+        self._ready.clear()
+        self._last.clear()
 
     # In a worker thread
 
-    def _apply_round(self, changes: list[_Change]) -> None:
-        by_directory: dict[Path, list[_Change]] = {}
+    def _apply_round(self, changes: list[Change]) -> None:
+        by_directory: dict[Path, list[Change]] = {}
         for change in changes:
-            by_directory.setdefault(change.path.parent, []).append(change)
+            if not change.sets_marks and change.error is None:
+                by_directory.setdefault(change.path.parent, []).append(change)
         for directory, changed in by_directory.items():
             self._make_directories(directory, changed)
         self._workers.share_out(changes, self._apply)
         self._workers.share_out(list(by_directory.items()), self._sync)
+        kept = [each for each in changes if each.error and each.marks and not each.is_applied]
+        self._workers.share_out(kept, self._take_back_marks)
 
-    def _make_directories(self, directory: Path, changes: list[_Change]) -> None:
+    def _make_directories(self, directory: Path, changes: list[Change]) -> None:
         """Make a directory that is not known to be durable, if anything is to be written in it."""
         written = [change for change in changes if change.content is not None]
         if not written or directory in self._durable_directories:
@@ -130,62 +182,49 @@ class WriteRounds:
                 self._files.sync_directory(path.parent)
         except OSError as cause:
             for change in written:
-                change.error = cause
+                change.fail(cause)
         else:
             self._durable_directories.add(directory)
 
-    def _apply(self, change: _Change) -> None:
+    def _apply(self, change: Change) -> None:
         if change.error is not None:
             return
         try:
-            if change.content is None:
+            if change.sets_marks:
+                self._set_marks(change)
+            elif change.content is None:
                 self._files.remove(change.path)
-                return
-            temporary = temporary_path(change.path)
-            self._files.write(temporary, change.content)
-            self._files.rename(temporary, change.path)
+            else:
+                temporary = temporary_path(change.path)
+                self._files.write(temporary, change.content)
+                self._files.rename(temporary, change.path)
         except OSError as cause:
             self._durable_directories.discard(change.path.parent)
-            change.error = cause
+            change.fail(cause)
+        else:
+            change.is_applied = True
 
-    def _sync(self, changed: tuple[Path, list[_Change]]) -> None:
+    def _set_marks(self, change: Change) -> None:
+        for mark in change.marks:
+            self._files.with_room(mark.set)
+
+    def _take_back_marks(self, change: Change) -> None:
+        """Let what belongs to a document that stays as it is stay as well."""
+        for mark in change.marks:
+            try:
+                mark.take_back()
+            except OSError as cause:
+                logger.warning(
+                    "deletion refused, but its mark stays: the next start deletes path=%s error=%s",
+                    *(change.path, cause),
+                )
+
+    def _sync(self, changed: tuple[Path, list[Change]]) -> None:
         directory, changes = changed
         try:
             self._files.sync_directory(directory)
         except OSError as cause:
             for change in changes:
                 is_moot = change.content is None and isinstance(cause, FileNotFoundError)
-                if change.error is None and not is_moot:
-                    change.error = cause
-
-
-async def _outcome(done: asyncio.Future[None]) -> None:
-    await done
-
-
-class _Change:
-    __slots__ = ("content", "error", "path", "waiters")
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.content: bytes | None = None
-        self.error: OSError | None = None
-        self.waiters: list[asyncio.Future[None]] = []
-
-    def finish(self) -> None:
-        for waiter in self.waiters:
-            if waiter.done():
-                continue
-            if self.error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(DocumentWriteError(self.path, self.error))
-
-    def abandon(self, error: BaseException) -> None:
-        for waiter in self.waiters:
-            if waiter.done():
-                continue
-            if isinstance(error, asyncio.CancelledError):
-                waiter.cancel()
-            else:
-                waiter.set_exception(error)
+                if not is_moot:
+                    change.fail(cause)

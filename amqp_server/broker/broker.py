@@ -25,7 +25,7 @@ from appendlog import LogIdentity
 from offsets.errors import OffsetsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
     from uuid import UUID
 
     from amqp_server.broker.binding import Binding
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
+    from metadata.document import Document
+    from metadata.removal import RemovedEntity
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +105,9 @@ class Broker:
     ) -> Queue:
         """Make a new, empty queue; a journaled one confirms nothing until it is saved."""
         incarnation = uuid4()
-        opened = self.storage.fresh_log(LogIdentity(vhost.name, name, incarnation), arguments)
+        is_journaled = durable and exclusive_owner is None
+        identity = LogIdentity(vhost.name, name, incarnation)
+        opened = self.storage.fresh_log(identity, arguments, is_journaled=is_journaled)
         queue = self.add_queue(
             vhost,
             name,
@@ -153,7 +157,7 @@ class Broker:
     def create_delay_queue(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Make the hidden queue of a new delayed exchange; it is saved with the exchange."""
         incarnation = uuid4()
-        opened = fresh_delay_log(self.storage, vhost, incarnation)
+        opened = fresh_delay_log(self.storage, vhost, exchange, incarnation)
         queue = self.add_delay_queue(vhost, exchange, incarnation, opened)
         queue.store.is_held = queue.is_journaled
 
@@ -172,21 +176,40 @@ class Broker:
     def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
         """Remove the definition of a queue that could not be brought back, and its bindings'.
 
-        Its log belongs to nobody then, and the next start removes it.
+        Its logs are marked as deleted, and the next start removes them.
         """
         logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
         bindings = vhost.remove_stand_in(name)
         unused = self._remove_unused_exchanges(vhost, bindings)
         documents = vhost.damaged.forget_queue(name)
-        removed = self.definitions.remove_damaged_queue(vhost.name, name, documents)
-        return all_done([removed, self._remove_definitions(vhost, unused, bindings)])
+        damaged = self.definitions.damaged_queue(name, self.storage.mark_of_queue(vhost.name, name))
+        return self._remove_definitions(vhost, unused, bindings, damaged=[damaged, *documents])
+
+    def delete_damaged_exchange(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
+        """Remove the definition of an exchange that could not be brought back, and its bindings'.
+
+        The log of a hidden queue stays: nobody knows which one it is.
+        """
+        logger.warning("damaged exchange deleted vhost=%s exchange=%s", vhost.name, name)
+        bindings = vhost.remove_refusing_exchange(name)
+        unused = self._remove_unused_exchanges(vhost, bindings)
+        documents = vhost.damaged.forget_exchange(name)
+        damaged = self.definitions.damaged_exchange(name)
+        removed = self._remove_definitions(vhost, unused, bindings, damaged=[damaged, *documents])
+        return self._with_damaged_bindings(vhost, name, removed)
 
     def delete_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
         """Remove an exchange and its bindings now; done when that is durable."""
         bindings = vhost.remove_exchange(exchange)
         unused = self._remove_unused_exchanges(vhost, bindings)
         removed = self._remove_definitions(vhost, [exchange, *unused], bindings)
-        damaged = vhost.damaged.damaged_bindings.of_exchange(exchange.name)
+        return self._with_damaged_bindings(vhost, exchange.name, removed)
+
+    def _with_damaged_bindings(
+        self, vhost: VirtualHost, exchange: str, removed: Awaitable[None]
+    ) -> Awaitable[None]:
+        """Remove the damaged bindings of an exchange beside all else; done when that is durable."""
+        damaged = vhost.damaged.damaged_bindings.of_exchange(exchange)
         if not damaged:
             return removed
         return all_done([removed, *(self.remove_damaged_binding(vhost, each) for each in damaged)])
@@ -294,10 +317,24 @@ class Broker:
         exchanges: list[Exchange],
         bindings: list[Binding],
         queues: list[Queue] | None = None,
+        damaged: Sequence[RemovedEntity | Document] = (),
     ) -> Awaitable[None]:
-        """Submit the removal of definitions; done when it is durable and hidden queues are gone."""
+        """Submit the removal of definitions; done when it is durable and hidden queues are gone.
+
+        Args:
+            vhost: Where they were.
+            exchanges: Exchanges that are gone.
+            bindings: Bindings that are gone.
+            queues: Queues that are gone.
+            damaged: What start-up could not bring back, and the documents that speak of it.
+        """
         removed: Awaitable[None] = self.definitions.remove(
-            vhost.name, queues=queues or (), exchanges=exchanges, bindings=bindings
+            vhost.name,
+            queues=queues or (),
+            exchanges=exchanges,
+            bindings=bindings,
+            delay_queues=vhost.delay_queues,
+            damaged=damaged,
         )
         for queue in end_delay_queues(vhost, exchanges):
             removed = self._finish_deletion(queue, removed)

@@ -54,6 +54,10 @@ class Damaged:
         """Return whether a queue of this name may be among what could not be read."""
         return bool(self.queues) and (ANY_NAME in self.queues or self.is_queue(name))
 
+    def is_exchange(self, name: str) -> bool:
+        """Return whether an exchange of this name could not be brought back."""
+        return bool(self.exchanges) and encode_name(name) in self.exchanges
+
     def may_be_exchange(self, name: str) -> bool:
         """Return whether an exchange of this name may be among what could not be read."""
         return bool(self.exchanges) and (
@@ -124,10 +128,24 @@ class Damaged:
         """Free the name of a queue that is deleted; return the definitions of its bindings."""
         del self.queues[encode_name(name)]
         ends = ("queue", name)
-        gone = [
-            each
-            for each in self.bindings
-            if (each.body.get("destination_kind"), each.body.get("destination")) == ends
-        ]
-        self.bindings = [each for each in self.bindings if each not in gone]
+        return self._forget_bindings(lambda each: _destination(each) == ends)
+
+    def forget_exchange(self, name: str) -> list[Document]:
+        """Free the name of an exchange that is deleted; return the definitions of its bindings."""
+        del self.exchanges[encode_name(name)]
+        ends = ("exchange", name)
+        return self._forget_bindings(
+            lambda each: each.body.get("source") == name or _destination(each) == ends
+        )
+
+    def _forget_bindings(self, is_gone: Callable[[Document], bool]) -> list[Document]:
+        gone: list[Document] = []
+        kept: list[Document] = []
+        for each in self.bindings:
+            (gone if is_gone(each) else kept).append(each)
+        self.bindings = kept
         return gone
+
+
+def _destination(binding: Document) -> tuple[object, object]:
+    return binding.body.get("destination_kind"), binding.body.get("destination")

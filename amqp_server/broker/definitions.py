@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from amqp_server.broker.binding import BindingIdentity
@@ -25,26 +26,31 @@ from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME, DelayFact
 from amqp_server.protocol.table_json import table_to_json
 from amqp_server.protocol.tables import encode_table
 from metadata.document import Document
+from metadata.removal import Removal, RemovedEntity
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from amqp_server.broker.binding import Binding, Destination
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
+    from appendlog import Log
+    from metadata.change import DeletionMark
     from metadata.store import MetadataStore
 
 VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings"
 DEFAULT_VHOST = "/"
 """What every data directory begins with."""
 _DELETED = "deleted"
+_NOTE = {_DELETED: True}
 _DELAY_QUEUE = "delay_queue"
 _NUMBER = "number"
 _OTHER_BINDING = "the binding is another one than the name of its document says"
 _BINDING_NAME = re.compile("[0-9a-f]{32}")
 """What `BindingIdentity.document_name` gives."""
+_NO_DELAY_QUEUES: Mapping[Exchange, Queue] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +88,26 @@ class Definitions:
     what it returns, awaited, is done when the disk has it.
     """
 
-    def __init__(self, store: MetadataStore) -> None:
-        """Write through `store`."""
+    def __init__(self, store: MetadataStore, mark_of: Callable[[Log], DeletionMark]) -> None:
+        """Write through `store`, and mark logs as deleted with what `mark_of` returns."""
         self._store = store
+        self._mark_of = mark_of
 
     def save_vhost(self, name: str) -> Coroutine[None, None, None]:
         """Save a virtual host."""
         return self._store.put(Document(VHOSTS, "", name, {}))
 
     def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
-        """Remove a virtual host: whatever it still has belongs to none from now on.
+        """Say that a virtual host is deleted: so is whatever it still has, from now on."""
+        return self._store.put(Document(VHOSTS, "", name, dict(_NOTE)))
 
-        `/` leaves a note behind, or the next start would take itself for the first one.
+    async def forget_vhost(self, name: str) -> None:
+        """Remove the document of a deleted virtual host of which nothing is left.
+
+        That of `/` stays, or the next start would take itself for the first one.
         """
-        if name == DEFAULT_VHOST:
-            return self._store.put(Document(VHOSTS, "", name, {_DELETED: True}))
-        return self._store.delete(VHOSTS, "", name)
+        if name != DEFAULT_VHOST:
+            await self._store.delete(VHOSTS, "", name)
 
     def clear_vhost(self, encoded_name: str) -> Coroutine[None, None, None]:
         """Remove all definitions of a virtual host that was removed."""
@@ -137,7 +147,10 @@ class Definitions:
             "arguments": table_to_json(binding.arguments),
             _NUMBER: binding.number,
         }
-        return self._store.put(Document(BINDINGS, vhost, identity.document_name, body))
+        kind = QUEUES if identity.kind == "queue" else EXCHANGES
+        # A binding without one of its ends would look as if that had been lost.
+        ends = ((EXCHANGES, identity.source), (kind, identity.destination))
+        return self._store.put(Document(BINDINGS, vhost, identity.document_name, body), after=ends)
 
     def remove(
         self,
@@ -146,14 +159,58 @@ class Definitions:
         queues: Iterable[Queue] = (),
         exchanges: Iterable[Exchange] = (),
         bindings: Iterable[Binding] = (),
+        delay_queues: Mapping[Exchange, Queue] = _NO_DELAY_QUEUES,
+        damaged: Iterable[RemovedEntity | Document] = (),
     ) -> Awaitable[None]:
-        """Remove what was saved of these; what never was is passed over."""
-        names = [(QUEUES, queue.name) for queue in queues if queue.is_journaled]
-        names += [(EXCHANGES, exchange.name) for exchange in exchanges if exchange.durable]
-        names += [
-            (BINDINGS, binding.identity.document_name) for binding in bindings if binding.is_durable
+        """Remove what was saved of these; what never was is passed over.
+
+        Args:
+            vhost: Where they were.
+            queues: Queues that are gone.
+            exchanges: Exchanges that are gone.
+            bindings: Bindings that are gone, with them or alone.
+            delay_queues: The hidden queues of these exchanges, and maybe of others.
+            damaged: What start-up could not bring back, and the documents that speak of it.
+        """
+        saved = [binding for binding in bindings if binding.is_durable]
+        bound = {binding.source for binding in saved} | {binding.destination for binding in saved}
+        entities = [
+            self._removed_queue(queue, is_bound=queue in bound)
+            for queue in queues
+            if queue.is_journaled
         ]
-        return all_done([self._store.delete(kind, vhost, name) for kind, name in names])
+        entities += [
+            self._removed_exchange(exchange, delay_queues.get(exchange), is_bound=exchange in bound)
+            for exchange in exchanges
+            if exchange.durable
+        ]
+        dependents = [(BINDINGS, binding.identity.document_name) for binding in saved]
+        for each in damaged:
+            if isinstance(each, RemovedEntity):
+                entities.append(each)
+            else:
+                dependents.append((each.kind, each.name))
+        return all_done(self._store.remove(Removal(vhost, entities, dependents)))
+
+    def _removed_queue(self, queue: Queue, *, is_bound: bool) -> RemovedEntity:
+        log = queue.store.log
+        # Where there is a log, its mark tells what a note would tell.
+        note = dict(_NOTE) if is_bound and not log.segments else None
+        return RemovedEntity(QUEUES, queue.name, note, [self._mark_of(log)])
+
+    def _removed_exchange(
+        self, exchange: Exchange, delay_queue: Queue | None, *, is_bound: bool
+    ) -> RemovedEntity:
+        marks = [] if delay_queue is None else [self._mark_of(delay_queue.store.log)]
+        return RemovedEntity(EXCHANGES, exchange.name, dict(_NOTE) if is_bound else None, marks)
+
+    def damaged_queue(self, name: str, mark: DeletionMark) -> RemovedEntity:
+        """Return what `remove` takes for a queue that start-up could not bring back."""
+        return RemovedEntity(QUEUES, name, dict(_NOTE), [mark])
+
+    def damaged_exchange(self, name: str) -> RemovedEntity:
+        """Return what `remove` takes for an exchange that start-up could not bring back."""
+        return RemovedEntity(EXCHANGES, name, dict(_NOTE))
 
     def pending_queue(self, vhost: str, name: str) -> Awaitable[None] | None:
         """Return what to await before a queue that is not there is gone from the disk as well.
@@ -183,22 +240,29 @@ class Definitions:
         """
         return self._store.delete(BINDINGS, vhost, document_name)
 
-    def remove_damaged_queue(
-        self, vhost: str, name: str, bindings: Iterable[Document]
-    ) -> Awaitable[None]:
-        """Remove the definition of a queue, whatever is in it, and those of its bindings."""
-        removed = [self._store.delete(QUEUES, vhost, name)]
-        return all_done(removed + [self.remove_document(each) for each in bindings])
-
 
 async def all_done(changes: Sequence[Awaitable[None]]) -> None:
     """Return when all changes, begun already, are done; raises what the first one does."""
     await asyncio.gather(*changes)
 
 
-def is_deleted_vhost(document: Document) -> bool:
-    """Return whether a virtual host's document only says that it was deleted."""
+def is_deletion_note(document: Document) -> bool:
+    """Return whether a document only says that its virtual host, exchange or queue was deleted."""
     return document.body.get(_DELETED) is True
+
+
+def stored_incarnation(document: Document) -> UUID | None:
+    """Return which life of a queue a document tells of: its own, or an exchange's hidden one.
+
+    None when it tells of none, or not of one that can be.
+    """
+    body = document.body
+    try:
+        return incarnation_of(
+            value_of(body, _DELAY_QUEUE, dict) if document.kind == EXCHANGES else body
+        )
+    except InvalidDefinitionError:
+        return None
 
 
 def exchange_from(document: Document) -> Exchange:
@@ -233,7 +297,7 @@ def has_delay_queue(document: Document, vhosts: Mapping[str, VirtualHost]) -> bo
 def names_queue(document: Document) -> bool:
     """Return whether a document tells of a queue: its own, or the hidden one of an exchange."""
     is_exchange = document.kind == EXCHANGES and _DELAY_QUEUE in document.body
-    return document.kind == QUEUES or is_exchange
+    return (document.kind == QUEUES or is_exchange) and not is_deletion_note(document)
 
 
 def queue_from(document: Document) -> QueueDefinition:
@@ -313,6 +377,8 @@ def check_definition(document: Document) -> None:
     body = document.body
     if document.kind == VHOSTS and _DELETED in body:
         value_of(body, _DELETED, bool)
+    elif is_deletion_note(document) and document.kind in (EXCHANGES, QUEUES):
+        return
     elif document.kind == EXCHANGES:
         exchange_from(document)
         if _DELAY_QUEUE in body:

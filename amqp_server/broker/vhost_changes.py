@@ -1,26 +1,25 @@
 """Creating and deleting virtual hosts.
 
-A virtual host is there as long as its document is: that one file decides after a crash between
-a whole virtual host and none. What a deleted one leaves behind, when a crash comes between, is
-removed by the next start before anything else happens (`amqp_server.vhost_recovery`).
+A virtual host is there until its document says that it is deleted: that one file decides after a
+crash between a whole virtual host and none. It stays until nothing else is left, so whatever a
+crash leaves of a deleted one is known for that, and the next start removes it
+(`amqp_server.vhost_recovery`). A document that is missing is no deletion, but damage.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.virtual_host import VirtualHost
-from metadata.errors import MetadataError
+from metadata.errors import DocumentWriteError, MetadataError
 from metadata.names import encode_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
     from amqp_server.broker.broker import Broker
     from amqp_server.broker.queue import Queue
@@ -29,8 +28,6 @@ logger = logging.getLogger(__name__)
 
 REMOVED_TOGETHER = 32
 """Logs that are removed at a time: the flushes of other queues wait for as many."""
-REMOVALS_MAX = 100
-"""How often the removal of a directory begins again because somebody else removes in it."""
 NAME_BYTES_MAX = 255
 """Longest name: connection.open carries it as a short string."""
 
@@ -75,7 +72,7 @@ class VhostChanges:
         self._disconnect = disconnect
         self._one_at_a_time = asyncio.Lock()
         self._removing_logs: dict[str, asyncio.Event] = {}
-        self._uncleared: set[str] = set()
+        self._unfinished: set[str] = set()
 
     async def create(self, name: str) -> None:
         """Create a virtual host with the predeclared exchanges; returns when it is durable.
@@ -123,17 +120,25 @@ class VhostChanges:
                 # It may be on the disk all the same, and would be there after a restart.
                 with suppress(MetadataError):
                     await self._definitions.remove_vhost(name)
+                    await self._definitions.forget_vhost(name)
                 raise
             vhosts[name] = VirtualHost(name)
 
     async def _wait_for_removal(self, name: str) -> None:
-        """Return when nothing is left of an earlier virtual host of this name."""
+        """Return when nothing is left of an earlier virtual host of this name.
+
+        Raises:
+            MetadataError: The disk refuses to remove it: a new one would have what is left.
+        """
         removing = self._removing_logs.get(name)
         if removing is not None:
             await removing.wait()
-        if name in self._uncleared:
+        if name in self._unfinished:
             await self._definitions.clear_vhost(encode_name(name))
-            self._uncleared.discard(name)
+            left = await asyncio.to_thread(self._broker.storage.remove_logs_of, name)
+            if left is not None:
+                raise DocumentWriteError(*left)
+            self._unfinished.discard(name)
 
     async def _delete(self, name: str) -> None:
         async with self._one_at_a_time:
@@ -153,22 +158,34 @@ class VhostChanges:
             try:
                 await self._definitions.clear_vhost(encode_name(name))
             except MetadataError as error:
-                # Without the virtual host's document they mean nothing, and the next start
+                # The virtual host's document says that they mean nothing, and the next start
                 # removes them; until then they must not become those of a new one.
-                self._uncleared.add(name)
+                self._unfinished.add(name)
                 logger.error("vhost not cleared vhost=%s error=%s", name, error)  # noqa: TRY400 - one line says it all
             self._removing_logs[name] = asyncio.Event()
             self._spawn(self._remove_logs(name, queues))
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:
-        """Remove what the queues of a deleted virtual host held, then its directory."""
+        """Remove what the queues of a deleted virtual host held, then its document."""
         try:
             for at in range(0, len(queues), REMOVED_TOGETHER):
                 await self._discard(queues[at : at + REMOVED_TOGETHER])
-            logs = self._broker.config.storage_path / "logs" / encode_name(name)
-            await asyncio.to_thread(_remove_directory, logs)
+            left = await asyncio.to_thread(self._broker.storage.remove_logs_of, name)
+            if left is not None:
+                self._unfinished.add(name)
+                logger.warning("logs of a deleted vhost left path=%s error=%s", *left)
+            if name not in self._unfinished:
+                await self._forget(name)
         finally:
             self._removing_logs.pop(name).set()
+
+    async def _forget(self, name: str) -> None:
+        """Remove the document that says that a virtual host is deleted: nothing is left of it."""
+        try:
+            await self._definitions.forget_vhost(name)
+        except MetadataError as error:
+            # The next start does it.
+            logger.warning("note of a deleted vhost left vhost=%s error=%s", name, error)
 
     async def _discard(self, queues: list[Queue]) -> None:
         loop = asyncio.get_running_loop()
@@ -184,19 +201,3 @@ class VhostChanges:
 async def _end_of(task: asyncio.Task[None]) -> None:
     """Return when a task has ended; whoever asked for it hears how."""
     await asyncio.wait([task])
-
-
-def _remove_directory(path: Path) -> None:
-    for _ in range(REMOVALS_MAX):
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            # The log of a queue that was deleted just before is removed by the flusher meanwhile.
-            if not path.exists():
-                return
-        except OSError as error:
-            # Nobody knows its incarnations any more: the next start removes it.
-            logger.warning("directory not removed path=%s error=%s", path, error)
-            return
-        else:
-            return

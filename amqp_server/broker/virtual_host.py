@@ -107,6 +107,12 @@ class VirtualHost:
         if self.damaged.damaged_bindings.discard(encoded_name):
             self.routing_version += 1
 
+    def remove_refusing_exchange(self, name: str) -> list[Binding]:
+        """Forget what refused the messages of a damaged exchange; return the bindings to it."""
+        self.routing_version += 1
+        refusing = self.damaged.end_refusing_exchange(name)
+        return [] if refusing is None else self._remove_bindings_to(refusing)
+
     def bind(
         self,
         source: Exchange,

@@ -242,6 +242,13 @@ class DryRunFileSystem(FileSystem):
                 return True
             return path.name not in self._removed[path.parent] and super().exists(path)
 
+    def is_directory(self, path: Path) -> bool:
+        """Tell whether a directory would be there."""
+        with self._lock:
+            if path in self._made:
+                return True
+            return self.exists(path) and path not in self._files and super().is_directory(path)
+
     def sync_directory(self, path: Path) -> None:
         """Do nothing."""
 

@@ -5,9 +5,12 @@ its parent, and so on up to a directory that was there before. One sync each; bu
 share their parents, and nothing has to be synced twice.
 """
 
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from appendlog.files.deleted_mark import remove_deleted_mark, set_deleted_mark
 from appendlog.files.filesystem import FileSystem
 
 _KNOWN_MAX: Final = 4096
@@ -24,13 +27,65 @@ class DurableDirectories:
         """Begin with knowing of the root only: who made the others may have died before a sync."""
         self._root = root
         self._safe: set[Path] = set()
+        self._deleted: set[Path] = set()
+        # Held for names alone, never for a sync.
+        self._lock = threading.Lock()
 
     def make(self, filesystem: FileSystem, path: Path) -> None:
         """Make a directory below the root, and its parents, where they are missing.
 
+        The directory of a log that was marked as deleted before it was made gets the mark now,
+        before anything else is in it.
+
         Raises:
             OSError: One cannot be made.
         """
+        with self._lock:
+            self._make(filesystem, path)
+            is_deleted = path in self._deleted
+        if is_deleted:
+            set_deleted_mark(filesystem, path)
+
+    def mark_deleted(self, filesystem: FileSystem, path: Path) -> None:
+        """Mark the log in a directory as deleted, durably; see `deleted_mark`.
+
+        A log that has written nothing has no directory, and gets none: should its first append be
+        under way in another thread, that one marks it. It is remembered until `forget_deleted`.
+
+        Raises:
+            OSError: The disk refused; the mark may be there or not.
+        """
+        with self._lock:
+            if not filesystem.exists(path):
+                self._deleted.add(path)
+                return
+        set_deleted_mark(filesystem, path)
+
+    def take_back_mark(self, filesystem: FileSystem, path: Path) -> None:
+        """Mark the log in a directory as deleted no longer, durably.
+
+        Raises:
+            OSError: The disk refused; the mark may be there or not.
+        """
+        with self._lock:
+            self._deleted.discard(path)
+        remove_deleted_mark(filesystem, path)
+
+    def forget_deleted(self, filesystem: FileSystem, path: Path) -> None:
+        """Forget a log whose directory is gone; its parent goes as well, if that is empty now.
+
+        Another log of the same queue name may be about to make its own directory there: either it
+        is sooner, and the parent stays, or it makes the parent again.
+        """
+        with self._lock:
+            self._deleted.discard(path)
+            self._safe.discard(path)
+            if self._root in path.parent.parents:
+                with suppress(OSError):
+                    filesystem.rmdir(path.parent)
+                    self._safe.discard(path.parent)
+
+    def _make(self, filesystem: FileSystem, path: Path) -> None:
         missing: list[Path] = []
         while not filesystem.exists(path):
             missing.append(path)
@@ -40,7 +95,7 @@ class DurableDirectories:
             try:
                 filesystem.mkdir(directory)
             except FileExistsError:
-                # Another thread made it: its name may not be on the disk yet.
+                # Another process made it: its name may not be on the disk yet.
                 continue
 
     def sync(self, filesystem: FileSystem, path: Path) -> None:

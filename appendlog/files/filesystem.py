@@ -9,6 +9,7 @@ The second group is built from the first. All raise OSError; the caller translat
 import errno
 import mmap
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -137,6 +138,13 @@ class FileSystem:
     def exists(self, path: Path) -> bool:
         """Tell whether a file or directory is there."""
         return path.exists()
+
+    def is_directory(self, path: Path) -> bool:
+        """Tell whether a directory is there; a symbolic link to one is none."""
+        try:
+            return stat.S_ISDIR(path.lstat().st_mode)
+        except FileNotFoundError:
+            return False
 
     def free_bytes(self, path: Path) -> int:
         """Return the room that is left for this user on the disk of a file or directory."""

@@ -1,8 +1,11 @@
 """Removing the files of segments that nobody needs."""
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from appendlog.files.deleted_mark import DELETED_MARK_NAME
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.segments.segment import Segment
@@ -40,12 +43,23 @@ def remove_segments(
 def remove_directory(directory: Path, filesystem: FileSystem) -> None:
     """Remove a log's directory with all that is in it; one that is not there is fine.
 
+    The mark that says that it is deleted goes last, when nothing else can come back: without it,
+    what a power cut leaves would be a log whose definition was lost.
+
     Raises:
-        OSError: Something cannot be removed.
+        OSError: Something cannot be removed; a symbolic link in the directory's place never is.
     """
     if not filesystem.exists(directory):
         return
-    for name in sorted(filesystem.listdir(directory)):
+    if not filesystem.is_directory(directory):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
+    names = sorted(filesystem.listdir(directory))
+    others = [name for name in names if name != DELETED_MARK_NAME]
+    for name in others:
         filesystem.unlink(directory / name)
+    if len(others) < len(names):
+        if others:
+            filesystem.sync_directory(directory)
+        filesystem.unlink(directory / DELETED_MARK_NAME)
     filesystem.rmdir(directory)
     filesystem.sync_directory(directory.parent)

@@ -101,7 +101,10 @@ def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None]
         )
     exchange = vhost.exchanges.get(name)
     if exchange is None:
-        return answer(channel, reply, channel.broker.definitions.pending_exchange(vhost.name, name))
+        if not vhost.damaged.is_exchange(name):
+            pending = channel.broker.definitions.pending_exchange(vhost.name, name)
+            return answer(channel, reply, pending)
+        return answer(channel, reply, channel.broker.delete_damaged_exchange(vhost, name))
     if method.if_unused and exchange.bindings:
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
     return answer(channel, reply, channel.broker.delete_exchange(vhost, exchange))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
+from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.moved_queues import MovedQueues
 from amqp_server.broker.storing.patience import HeldQueues
@@ -22,12 +24,14 @@ from appendlog import (
     ReopenRequest,
 )
 from appendlog.opening import fresh_state
-from metadata.names import log_directory
+from metadata.log_directories import logs_of_vhost, remove_log
+from metadata.names import log_directory, queue_directory, spill_directory, vhost_directory
 from ring import PagePool, Ring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+    from uuid import UUID
 
     from amqp_server.broker.rules.message_facts import MessageFacts
     from amqp_server.broker.rules.unread_facts import UnreadFacts
@@ -120,12 +124,21 @@ class QueueStorage:
         """Return how a queue with these arguments is kept."""
         return storage_settings(arguments, self._config)
 
-    def fresh_log(self, identity: LogIdentity, arguments: Table) -> OpenedLog:
-        """Return the log of a queue that is being declared; its directory does not exist yet."""
+    def fresh_log(
+        self, identity: LogIdentity, arguments: Table, *, is_journaled: bool
+    ) -> OpenedLog:
+        """Return the log of a queue that is being declared; its directory does not exist yet.
+
+        Args:
+            identity: Whose log.
+            arguments: Of the queue.
+            is_journaled: Whether the queue survives a restart. If not, its log lies where each
+                start removes everything.
+        """
         settings = self.settings(arguments)
+        place = self._place(identity, settings, log_directory if is_journaled else spill_directory)
         # Asking the disk for what cannot be there would hold the loop up for each declare.
-        log = Log(fresh_state(*self._place(identity, settings), self._filesystem))
-        return OpenedLog(log, settings)
+        return OpenedLog(Log(fresh_state(*place, self._filesystem)), settings)
 
     def open_log(
         self,
@@ -147,12 +160,45 @@ class QueueStorage:
         files = filesystem or self._filesystem
         return Log.open(*self._place(identity, settings), files, settled_floor, known_end)
 
+    def mark_of(self, log: Log) -> LogMark:
+        """Return what marks a log as deleted."""
+        return LogMark(log.directory, self._directories, self._filesystem)
+
+    def mark_of_queue(self, vhost: str, queue: str) -> QueueLogsMark:
+        """Return what marks all logs of a queue that could not be brought back as deleted."""
+        directory = queue_directory(self._config.storage_path, vhost, queue)
+        return QueueLogsMark(directory, self._directories, self._filesystem)
+
+    def remove_logs_of(self, vhost: str) -> tuple[Path, OSError] | None:
+        """Remove all logs of a virtual host that is deleted; blocks on the disk.
+
+        What lies beside them and is no log stays.
+
+        Returns:
+            The first that cannot be removed, and why; None if nothing is left.
+        """
+        path = directory = vhost_directory(self._config.storage_path, vhost)
+        try:
+            for log in logs_of_vhost(directory, self._filesystem):
+                path = log.path
+                remove_log(path, self._filesystem)
+                self._directories.forget_deleted(self._filesystem, path)
+        except OSError as error:
+            return path, error
+        with suppress(OSError):
+            self._filesystem.rmdir(directory)
+        return None
+
     def _place(
-        self, identity: LogIdentity, settings: StorageSettings
+        self,
+        identity: LogIdentity,
+        settings: StorageSettings,
+        directory_of: Callable[[Path, str, str, UUID], Path] = log_directory,
     ) -> tuple[Path, LogIdentity, LogOptions]:
         """Return where a log is, whose, and how it is kept."""
-        path = self._config.storage_path
-        directory = log_directory(path, identity.vhost, identity.queue, identity.incarnation)
+        directory = directory_of(
+            self._config.storage_path, identity.vhost, identity.queue, identity.incarnation
+        )
         return directory, identity, settings.log_options(self._directories)
 
     def make_store(

@@ -86,11 +86,11 @@ class DelayedRelease:
 
 
 def fresh_delay_log(
-    storage: QueueStorage, virtual_host: VirtualHost, incarnation: UUID
+    storage: QueueStorage, virtual_host: VirtualHost, exchange: Exchange, incarnation: UUID
 ) -> OpenedLog:
-    """Return the empty log of a new hidden queue."""
+    """Return the empty log of a new exchange's hidden queue."""
     identity = LogIdentity(virtual_host.name, DELAY_QUEUE_NAME, incarnation)
-    opened = storage.fresh_log(identity, {})
+    opened = storage.fresh_log(identity, {}, is_journaled=exchange.durable)
     return replace(opened, facts=DelayFacts(opened.log.log_end_offset))
 
 

@@ -1,0 +1,380 @@
+"""What the files of a data directory prove: what was deleted, what was lost, what is not ours.
+
+A deletion says so on the disk before it removes anything: a log has a mark, a virtual host,
+an exchange or a queue a note in place of its document. So what is only absent was not deleted. If
+another file speaks of it, it was lost: a log and a binding prove their queue, a binding proves its
+exchanges, whatever is in a virtual host proves that. Described in docs/architecture.md, section 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from amqp_server.broker.definition_values import InvalidDefinitionError
+from amqp_server.broker.definitions import (
+    BINDINGS,
+    DEFAULT_VHOST,
+    EXCHANGES,
+    QUEUES,
+    VHOSTS,
+    check_definition,
+    is_deletion_note,
+    names_queue,
+    stored_incarnation,
+)
+from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
+from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES
+from appendlog.segments.stored_identity import stored_identity
+from metadata.loading import UnreadableDocument
+from metadata.log_directories import find_logs
+from metadata.names import LOGS_NAME, encode_name
+from metadata.paths import DOCUMENT_SUFFIX, document_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from uuid import UUID
+
+    from appendlog import FileSystem, LogIdentity
+    from metadata.document import Document
+    from metadata.loading import LoadReport
+    from metadata.log_directories import LogDirectory
+
+LOGS = LOGS_NAME
+"""Kind of what is missing when a log proves something that has no name."""
+
+_Place = tuple[str, str]
+"""Virtual host and name, both as `encode_name` gives them."""
+_DEFAULT = encode_name(DEFAULT_VHOST)
+_OF_NO_VHOST = encode_name("")
+_DELAY_QUEUE = encode_name(DELAY_QUEUE_NAME)
+_PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What was found; finding it changes nothing.
+
+    Attributes:
+        deleted_vhosts: Notes of deleted virtual hosts.
+        dependents: Documents of bindings of which an end is deleted.
+        deleted: Documents of deleted queues and exchanges, or the notes in their place.
+        deleted_logs: Logs of what is deleted, and directories that crashes have left empty.
+        missing: What was lost: where its document should be, and what proves it.
+        missing_vhosts: Names of virtual hosts without a document, as far as they are known.
+        orphan_vhosts: Encoded names of virtual hosts without a document, in a directory of an
+            earlier format.
+        orphan_documents: Documents that belong to nothing there.
+        orphans: Paths of these documents, and of logs that belong to nothing there.
+        strangers: What lies among the logs and is none.
+    """
+
+    deleted_vhosts: list[Document] = field(default_factory=list)
+    dependents: list[Document] = field(default_factory=list)
+    deleted: list[Document] = field(default_factory=list)
+    deleted_logs: list[LogDirectory] = field(default_factory=list)
+    missing: list[UnreadableDocument] = field(default_factory=list)
+    missing_vhosts: list[str] = field(default_factory=list)
+    orphan_vhosts: list[str] = field(default_factory=list)
+    orphan_documents: list[Document] = field(default_factory=list)
+    orphans: list[Path] = field(default_factory=list)
+    strangers: list[Path] = field(default_factory=list)
+
+    def take_out(self, report: LoadReport) -> None:
+        """Leave only what is to be brought back in what was loaded, and add what is missing."""
+        vhosts = {encode_name(each.name) for each in self.deleted_vhosts} | {*self.orphan_vhosts}
+        gone = {
+            id(each)
+            for kind in (self.dependents, self.deleted, self.orphan_documents)
+            for each in kind
+        }
+        report.documents = [
+            each
+            for each in report.documents
+            if id(each) not in gone and not (vhosts and encode_name(each.vhost) in vhosts)
+        ]
+        report.unreadable = [
+            *(each for each in report.unreadable if each.encoded_vhost not in vhosts),
+            *self.missing,
+        ]
+
+
+def find_evidence(
+    storage_path: Path, report: LoadReport, filesystem: FileSystem, *, is_earlier_format: bool
+) -> Evidence:
+    """Hold the documents and the logs of a data directory against each other; blocks.
+
+    Args:
+        storage_path: The data directory.
+        report: Its documents; not changed.
+        filesystem: All file calls go through it.
+        is_earlier_format: Whether it was written when deletions left no marks and no notes. Then
+            what belongs to nothing is what they left, as often as it is what was lost.
+    """
+    search = _Search(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
+    search.run()
+    return search.evidence
+
+
+class _Search:
+    def __init__(
+        self,
+        storage_path: Path,
+        report: LoadReport,
+        filesystem: FileSystem,
+        *,
+        is_earlier_format: bool,
+    ) -> None:
+        found = find_logs(storage_path / LOGS_NAME, filesystem)
+        self.evidence = Evidence(strangers=found.strangers)
+        self._root = storage_path / "metadata"
+        self._filesystem = filesystem
+        self._is_earlier_format = is_earlier_format
+        self._logs = found.logs
+        self._documents = report.documents
+        self._unreadable = {
+            (each.kind, each.encoded_vhost, each.encoded_name) for each in report.unreadable
+        }
+        self._unreadable_paths = [(each.encoded_vhost, each.path) for each in report.unreadable]
+        # By kind, virtual host and name; nothing that is deleted.
+        self._live: dict[tuple[str, str, str], Document] = {}
+        self._deleted: set[tuple[str, str, str]] = set()
+        self._deleted_vhosts: set[str] = set()
+        self._gone_vhosts: set[str] = set()
+        self._missed: set[tuple[str, str, str]] = set()
+        for path, error in found.unreadable:
+            vhost = path.relative_to(storage_path / LOGS_NAME).parts[:1]
+            self.evidence.missing.append(
+                UnreadableDocument(path, LOGS, "".join(vhost), "", str(error), is_damage=False)
+            )
+
+    def run(self) -> None:
+        self._find_vhosts()
+        marked = {each.incarnation for each in self._logs if each.is_deleted}
+        for document in self._documents:
+            if document.kind in (EXCHANGES, QUEUES) and self._is_in_vhost(document):
+                self._judge_entity(document, marked)
+        self._judge_logs()
+        for document in self._documents:
+            if document.kind == BINDINGS and self._is_in_vhost(document):
+                self._judge_binding(document)
+
+    # Virtual hosts
+
+    def _find_vhosts(self) -> None:
+        evidence = self.evidence
+        known: set[str] = set()
+        for document in self._documents:
+            if document.kind != VHOSTS:
+                continue
+            known.add(encode_name(document.name))
+            if is_deletion_note(document):
+                evidence.deleted_vhosts.append(document)
+                self._deleted_vhosts.add(encode_name(document.name))
+        self._gone_vhosts |= self._deleted_vhosts
+        proven = self._proven_vhosts()
+        lost = [each for each in proven if each not in known and not self._may_be_vhost(each)]
+        if self._is_earlier_format:
+            self._find_orphan_vhosts([each for each in lost if each != _DEFAULT], known)
+            return
+        for encoded in lost:
+            name = proven[encoded]
+            shown = repr(name) if name is not None else f"of the encoded name {encoded}"
+            reason = f"missing, but there are files of virtual host {shown}"
+            self._miss(VHOSTS, _OF_NO_VHOST, encoded, reason)
+            if name is not None:
+                evidence.missing_vhosts.append(name)
+
+    def _find_orphan_vhosts(self, lost: list[str], known: set[str]) -> None:
+        if lost and not known:
+            # The first start wrote one, and it stayed: all of them were lost.
+            path = self._root / VHOSTS
+            self.evidence.missing.append(UnreadableDocument(path, VHOSTS, "", "", "missing"))
+            return
+        self.evidence.orphan_vhosts = lost
+        self._gone_vhosts.update(lost)
+        for document in self._documents:
+            if encode_name(document.vhost) in lost:
+                self._add_orphan(document)
+        self.evidence.orphans += [path for vhost, path in self._unreadable_paths if vhost in lost]
+
+    def _proven_vhosts(self) -> dict[str, str | None]:
+        """Return the virtual hosts that files speak of, by encoded name; None: no name is known."""
+        names = {document.vhost for document in self._documents} - {""}
+        proven: dict[str, str | None] = {encode_name(name): name for name in sorted(names)}
+        for _, encoded, _ in sorted(self._unreadable):
+            if encoded not in ("", _OF_NO_VHOST):
+                proven.setdefault(encoded, None)
+        for log in self._logs:
+            if proven.get(log.encoded_vhost) is None and not (log.is_deleted or log.is_empty):
+                identity = self._identity(log)
+                proven[log.encoded_vhost] = identity.vhost if identity else None
+        return proven
+
+    def _may_be_vhost(self, encoded: str) -> bool:
+        return self._may_be(VHOSTS, _OF_NO_VHOST, encoded)
+
+    def _is_in_vhost(self, document: Document) -> bool:
+        return not self._gone_vhosts or encode_name(document.vhost) not in self._gone_vhosts
+
+    # Queues and exchanges
+
+    def _judge_entity(self, document: Document, marked: set[UUID]) -> None:
+        place = (document.kind, document.vhost, document.name)
+        if is_deletion_note(document) or stored_incarnation(document) in marked:
+            self.evidence.deleted.append(document)
+            self._deleted.add((document.kind, *_encoded(document)))
+        else:
+            self._live[place] = document
+
+    def _judge_logs(self) -> None:
+        """Tell logs that a definition names from those that are deleted and those that lost it."""
+        claims = _Claims(self._live.values(), self._unreadable)
+        evidence = self.evidence
+        for log in self._logs:
+            is_claimed = log.incarnation in claims.incarnations
+            is_rest = log.is_deleted or (log.is_empty and not is_claimed)
+            if is_rest or log.encoded_vhost in self._deleted_vhosts:
+                evidence.deleted_logs.append(log)
+            elif log.encoded_vhost in self._gone_vhosts:
+                evidence.orphans.append(log.path)
+            elif not is_claimed and not self._may_be_claimed(log, claims):
+                self._judge_orphan(log, has_other_life=_place(log) in claims.queues)
+        for log in self._logs:
+            place = (QUEUES, *_place(log))
+            is_taken = _place(log) in claims.queues or place in self._missed
+            if log.is_deleted and not is_taken and not self._may_be(*place):
+                # Its definition is gone already: what still speaks of the queue is to follow.
+                self._deleted.add(place)
+
+    def _may_be_claimed(self, log: LogDirectory, claims: _Claims) -> bool:
+        """Return whether a definition that cannot be read may name a log."""
+        if log.encoded_queue == _DELAY_QUEUE and claims.vague_exchanges & {log.encoded_vhost, ""}:
+            return True
+        return _place(log) in claims.vague_queues or self._may_be(QUEUES, *_place(log))
+
+    def _judge_orphan(self, log: LogDirectory, *, has_other_life: bool) -> None:
+        """Judge a log that no definition names, and none that cannot be read."""
+        identity = self._identity(log)
+        if identity is not None and not _is_of(log, identity):
+            self.evidence.strangers.append(log.path)
+        elif self._is_earlier_format:
+            self.evidence.orphans.append(log.path)
+        elif has_other_life or log.encoded_queue == _DELAY_QUEUE:
+            reason = "no definition names this log: it is kept"
+            self.evidence.missing.append(
+                UnreadableDocument(log.path, LOGS, log.encoded_vhost, str(log.incarnation), reason)
+            )
+        else:
+            shown = repr(identity.queue) if identity else f"of the encoded name {log.encoded_queue}"
+            reason = f"missing, but queue {shown} has a log: {log.path}"
+            self._miss(QUEUES, log.encoded_vhost, log.encoded_queue, reason)
+
+    # Bindings
+
+    def _judge_binding(self, document: Document) -> None:
+        body, vhost = document.body, document.vhost
+        kind = QUEUES if body.get("destination_kind") == "queue" else EXCHANGES
+        ends = ((EXCHANGES, body.get("source")), (kind, body.get("destination")))
+        absent = [(kind, name) for kind, name in ends if not self._is_there(kind, vhost, name)]
+        if not absent:
+            return
+        try:
+            # Not sooner: there may be a million of them.
+            check_definition(document)
+        except InvalidDefinitionError:
+            # It proves nothing: it is damaged itself.
+            return
+        places = {(kind, encode_name(vhost), encode_name(str(name))): name for kind, name in absent}
+        if not self._deleted.isdisjoint(places):
+            self.evidence.dependents.append(document)
+            return
+        missing = [place for place in places if not self._may_be(*place)]
+        if missing and self._is_earlier_format:
+            self._add_orphan(document)
+            return
+        for place in missing:
+            self._miss(*place, f"missing, but binding {document.name} speaks of {places[place]!r}")
+
+    def _is_there(self, kind: str, vhost: str, name: object) -> bool:
+        is_predeclared = kind == EXCHANGES and name in _PREDECLARED
+        return is_predeclared or (kind, vhost, name) in self._live
+
+    # All of them
+
+    def _may_be(self, kind: str, encoded_vhost: str, encoded_name: str) -> bool:
+        """Return whether a document is there that cannot be read, or may be."""
+        places = (
+            (kind, encoded_vhost, encoded_name),
+            (kind, encoded_vhost, ""),
+            (kind, "", ""),
+            ("", "", ""),
+        )
+        return bool(self._unreadable) and not self._unreadable.isdisjoint(places)
+
+    def _miss(self, kind: str, encoded_vhost: str, encoded_name: str, reason: str) -> None:
+        place = (kind, encoded_vhost, encoded_name)
+        if place not in self._missed:
+            self._missed.add(place)
+            path = self._root.joinpath(kind, encoded_vhost, f"{encoded_name}{DOCUMENT_SUFFIX}")
+            self.evidence.missing.append(
+                UnreadableDocument(path, kind, encoded_vhost, encoded_name, reason)
+            )
+
+    def _add_orphan(self, document: Document) -> None:
+        self.evidence.orphan_documents.append(document)
+        self.evidence.orphans.append(
+            document_path(self._root, document.kind, document.vhost, document.name)
+        )
+
+    def _identity(self, log: LogDirectory) -> LogIdentity | None:
+        try:
+            return stored_identity(log.path, self._filesystem)
+        except OSError:
+            return None
+
+
+class _Claims:
+    """Which logs the definitions name.
+
+    Attributes:
+        incarnations: Those that are named.
+        queues: Places of the queues that have a definition.
+        vague_queues: Of these, those whose definitions do not tell the incarnation.
+        vague_exchanges: Encoded virtual hosts with an exchange that may have a hidden queue whose
+            incarnation is not known; empty: any may.
+    """
+
+    def __init__(
+        self, documents: Iterable[Document], unreadable: Iterable[tuple[str, str, str]]
+    ) -> None:
+        self.incarnations: set[UUID] = set()
+        self.queues: set[_Place] = set()
+        self.vague_queues: set[_Place] = set()
+        self.vague_exchanges = {vhost for kind, vhost, _ in unreadable if kind in (EXCHANGES, "")}
+        for document in documents:
+            incarnation = stored_incarnation(document)
+            if incarnation is not None:
+                self.incarnations.add(incarnation)
+            if document.kind == QUEUES:
+                self.queues.add(_encoded(document))
+                if incarnation is None:
+                    self.vague_queues.add(_encoded(document))
+            elif incarnation is None and names_queue(document):
+                self.vague_exchanges.add(encode_name(document.vhost))
+
+
+def _place(log: LogDirectory) -> _Place:
+    return log.encoded_vhost, log.encoded_queue
+
+
+def _encoded(document: Document) -> _Place:
+    return encode_name(document.vhost), encode_name(document.name)
+
+
+def _is_of(log: LogDirectory, identity: LogIdentity) -> bool:
+    """Return whether the segments of a directory are those of the log that it is named for."""
+    named = (log.encoded_vhost, log.encoded_queue, log.incarnation)
+    names = (encode_name(identity.vhost), encode_name(identity.queue), identity.incarnation)
+    return named == names
