@@ -61,6 +61,7 @@ class Evidence:
         dependents: Documents of bindings of which an end is deleted.
         deleted: Documents of deleted queues and exchanges, or the notes in their place.
         deleted_logs: Logs of what is deleted, and directories that crashes have left empty.
+        kept_logs: Logs that a definition may name which cannot be read.
         missing: What was lost: where its document should be, and what proves it.
         missing_vhosts: Names of virtual hosts without a document, as far as they are known.
         orphan_vhosts: Encoded names of virtual hosts without a document, in a directory of an
@@ -74,6 +75,7 @@ class Evidence:
     dependents: list[Document] = field(default_factory=list)
     deleted: list[Document] = field(default_factory=list)
     deleted_logs: list[LogDirectory] = field(default_factory=list)
+    kept_logs: list[LogDirectory] = field(default_factory=list)
     missing: list[UnreadableDocument] = field(default_factory=list)
     missing_vhosts: list[str] = field(default_factory=list)
     orphan_vhosts: list[str] = field(default_factory=list)
@@ -239,7 +241,9 @@ class _Search:
                 evidence.deleted_logs.append(log)
             elif log.encoded_vhost in self._gone_vhosts:
                 evidence.orphans.append(log.path)
-            elif not is_claimed and not self._may_be_claimed(log, claims):
+            elif not is_claimed and self._may_be_claimed(log, claims):
+                evidence.kept_logs.append(log)
+            elif not is_claimed:
                 self._judge_orphan(log, has_other_life=_place(log) in claims.queues)
         for log in self._logs:
             place = (QUEUES, *_place(log))
@@ -298,6 +302,8 @@ class _Search:
             self._miss(*place, f"missing, but binding {document.name} speaks of {places[place]!r}")
 
     def _is_there(self, kind: str, vhost: str, name: object) -> bool:
+        if not isinstance(name, str):
+            return False
         is_predeclared = kind == EXCHANGES and name in _PREDECLARED
         return is_predeclared or (kind, vhost, name) in self._live
 

@@ -363,6 +363,16 @@ def identity_from(body: Mapping[str, Any]) -> BindingIdentity:
     )
 
 
+def binding_ends(document: Document) -> tuple[tuple[str, str], ...]:
+    """Return kind and name of what a binding leads from and to; empty if it holds a wrong value."""
+    try:
+        identity = identity_from(document.body)
+    except InvalidDefinitionError:
+        return ()
+    kind = QUEUES if identity.kind == "queue" else EXCHANGES
+    return (EXCHANGES, identity.source), (kind, identity.destination)
+
+
 def is_binding_name(name: str) -> bool:
     """Return whether the document of a binding may have this name."""
     return _BINDING_NAME.fullmatch(name) is not None

@@ -5,7 +5,10 @@ The order makes it one moment, as far as anybody can tell:
 1. the redo journal is opened, so that no commit from now on can slip away,
 2. checkpoints before logs: what they call settled is in the logs then (invariant I4), and what they
    say was on the disk,
-3. definitions before logs: a log without one would only be removed by the start,
+3. a list of the logs, definitions, logs: one that is new since the list is copied only with its
+   definition. Of the definitions bindings come first, and what was removed meanwhile is taken
+   out of the copy in the opposite order: so none of them speaks of what is not there, which
+   would be damage,
 4. of each log `end` before the segments, so that it never speaks of bytes that are not there,
 5. the redo journal is read: commits that are in some of the copied logs come into all of them,
 6. the copied checkpoint forgets queues that were deleted meanwhile: their logs may be cut short, or
@@ -29,11 +32,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+from amqp_server.broker.definitions import EXCHANGES, stored_incarnation
+from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.settling import settle_in_checkpoint
 from amqp_server.maintenance.stored_queues import load_stored_queues
 from amqp_server.start_report_file import REPORT_NAME
 from appendlog import DurableDirectories, FileSystem
+from appendlog.files.deleted_mark import has_deleted_mark
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.durable_directories import existing_root
 from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE
@@ -41,6 +47,11 @@ from appendlog.recovery.log_owner import read_segment_header
 from appendlog.segments.durable_end import END_FILE_NAME
 from appendlog.segments.sealed import read_footer
 from appendlog.segments.segment import SegmentName, segment_names
+from metadata.document_files import DocumentFiles
+from metadata.loading import load_documents
+from metadata.log_directories import find_logs
+from metadata.names import LOGS_NAME, log_directory
+from metadata.paths import document_path
 from metadata.reading_lock import check_data_directory
 from offsets import read_checkpoint
 
@@ -151,8 +162,12 @@ class _Copy:
         known = self._redo_number()
         self._open_redo()
         self._copy_checkpoints()
-        self._copy_documents()
-        self._copy_logs()
+        listed = set(self._find_logs())
+        named = self._copy_documents()
+        self._remove_deleted_documents()
+        kept = {log for document, log in named.items() if document.exists()}
+        # Those that no definition names were orphans before: they prove what was lost.
+        self._copy_logs(listed.difference(named.values()), kept)
         self._copy_redo(known)
         self._leave_deleted_out()
         if self._removed or self._deleted:
@@ -197,7 +212,44 @@ class _Copy:
             return
         raise BackupFailedError(f"{source} changed {ATTEMPTS_MAX} times while it was copied")
 
-    def _copy_documents(self) -> None:
+    def _find_logs(self) -> list[Path]:
+        """Return the logs there are, but those that are being deleted."""
+        found = find_logs(self._source / LOGS_NAME, FileSystem())
+        return [log.path for log in found.check() if not log.is_deleted]
+
+    def _unmarked(self) -> set[UUID]:
+        found = find_logs(self._source / LOGS_NAME, FileSystem())
+        return {log.incarnation for log in found.check() if not log.is_deleted}
+
+    def _named_logs(self) -> dict[Path, Path]:
+        """Return the log that each definition in the copy names, by the definition's path."""
+        root = self._target / "metadata"
+        named: dict[Path, Path] = {}
+        for each in load_documents(root, DocumentFiles(), accepts_unsigned=True).documents:
+            incarnation = stored_incarnation(each)
+            if incarnation is not None:
+                queue = DELAY_QUEUE_NAME if each.kind == EXCHANGES else each.name
+                log = log_directory(self._source, each.vhost, queue, incarnation)
+                named[document_path(root, each.kind, each.vhost, each.name)] = log
+        return named
+
+    def _remove_deleted_documents(self) -> None:
+        """Remove definitions from the copy that were removed while it was made.
+
+        A deletion removes bindings before their ends, and its note at last. So if an end is
+        not in the copy, its bindings were removed before this looks for them.
+        """
+        root = self._target / "metadata"
+        for kind in reversed(_names(root)):
+            for vhost in _names(root / kind):
+                left = set(_names(self._source / "metadata" / kind / vhost))
+                for name in _names(root / kind / vhost):
+                    if name not in left:
+                        (root / kind / vhost / name).unlink()
+                        self.done.documents -= 1
+
+    def _copy_documents(self) -> dict[Path, Path]:
+        """Copy the definitions; return the logs that they name, by the definitions' paths."""
         root = self._source / "metadata"
         # Bindings first: their ends are in the copy then, unless they were removed with them.
         for kind in _names(root):
@@ -212,10 +264,17 @@ class _Copy:
                     except FileNotFoundError:
                         continue  # It was removed since: so it is in the copy.
                     self.done.documents += 1
+        return self._named_logs()
 
-    def _copy_logs(self) -> None:
-        logs = sorted(path for path in (self._source / "logs").glob("*/*/*") if path.is_dir())
-        self._make_directory(self._target / "logs")
+    def _copy_logs(self, orphans: set[Path], named: set[Path]) -> None:
+        files = FileSystem()
+        logs = sorted(
+            [
+                *orphans.intersection(self._find_logs()),
+                *(log for log in named if log.is_dir() and not has_deleted_mark(files, log)),
+            ]
+        )
+        self._make_directory(self._target / LOGS_NAME)
         for number, log in enumerate(logs, 1):
             self._copy_log(log, self._target / log.relative_to(self._source))
             # A commit in this log may be written and forgotten before all logs are copied.
@@ -269,7 +328,7 @@ class _Copy:
                 self._copy(index, target / name.index_name)
 
     def _leave_deleted_out(self) -> None:
-        """Leave out the logs of queues that have no definition any more: it goes before them.
+        """Leave out the logs of queues that are deleted.
 
         Their definitions in the copy make empty queues, as they may after a crash.
         """
@@ -280,7 +339,8 @@ class _Copy:
         found = read_checkpoint(self._target / "offsets", FileSystem())
         known = {UUID(bytes=key) for key in found.entries}
         known |= {incarnation for incarnation, _ in found.group_checkpoints()}
-        self._deleted = known - {queue.incarnation for queue in stored.queues}
+        # What has lost its definition is not deleted: it has no mark.
+        self._deleted = known - {queue.incarnation for queue in stored.queues} - self._unmarked()
         names = set(map(str, self._deleted))
         for log in [*(self._target / "logs").glob("*/*/*")]:
             if log.name in names:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
+from amqp_server.evidence import find_evidence
 from amqp_server.missing_parts import Part, missing_parts, refusal
 from appendlog import FileSystem
 from appendlog.checking.log_check import LogCheck, check_log
@@ -35,6 +36,12 @@ _MISSING: Final = {
     Part.DEFINITIONS: "missing-definitions",
     Part.CHECKPOINTS: "missing-checkpoints",
 }
+_KEPT: Final = (
+    "no definition names the queue of this log: it is kept, for a definition is not readable"
+)
+_SET_ASIDE: Final = (
+    "belongs to no queue or virtual host: the upgrade at the next start sets it aside"
+)
 SECOND_LOOK_SECONDS: Final = 0.3
 """Pause before a problem of a running server's log is looked at again."""
 
@@ -128,7 +135,7 @@ def check_directory(
             _check_queue(stored, queue, (checkpoints or {}).get(queue.incarnation), on_bytes)
         )
     if queues is None and not stored.is_live:
-        _check_orphans(stored, check)
+        _check_evidence(stored, check)
     check.seconds = time.perf_counter() - started
     return check
 
@@ -313,13 +320,28 @@ def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> li
     return problems
 
 
-def _check_orphans(stored: StoredQueues, check: DirectoryCheck) -> None:
+def _check_evidence(stored: StoredQueues, check: DirectoryCheck) -> None:
+    """Hold documents and logs against each other, as a start does."""
     if any(problem.kind == _MISSING[Part.DEFINITIONS] for problem in check.problems):
         return
-    known = {queue.directory for queue in stored.queues}
-    for directory in sorted((stored.storage_path / "logs").glob("*/*/*")):
-        if directory.is_dir() and directory not in known:
-            is_kept = bool(stored.report.unreadable or stored.malformed)
-            what = "kept, for a definition is not readable" if is_kept else "removed by a start"
-            text = f"no definition names the queue of this log: it is {what}"
-            check.problems.append(Problem(Level.HARMLESS, "orphaned-log", directory, text))
+    found = find_evidence(
+        stored.storage_path,
+        stored.report,
+        FileSystem(),
+        is_earlier_format=stored.is_earlier_format,
+    )
+    for each in found.missing:
+        check.problems.append(
+            Problem(Level.UNREADABLE, "missing-definition", each.path, each.reason)
+        )
+    harmless = [
+        *(("deleted-log", log.path, "deleted: a start removes it") for log in found.deleted_logs),
+        *(("orphaned-log", log.path, _KEPT) for log in found.kept_logs),
+        *(("orphaned-log", path, _SET_ASIDE) for path in found.orphans),
+        *(
+            ("not-a-log", path, "no log of this server: it is left alone")
+            for path in found.strangers
+        ),
+    ]
+    for kind, path, text in harmless:
+        check.problems.append(Problem(Level.HARMLESS, kind, path, text))

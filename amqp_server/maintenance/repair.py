@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.definitions import BINDINGS, QUEUES, binding_ends
 from amqp_server.errors import StartupError
 from amqp_server.maintenance.directory_check import DirectoryCheck, check_directory
 from amqp_server.maintenance.quarantine import Quarantine
@@ -25,6 +26,8 @@ from appendlog.repairing.index_rebuild import rebuild_index
 from appendlog.repairing.segment_rewrite import RewrittenSegment, rewrite_segment, swap_in
 from appendlog.segments.durable_end import END_FILE_NAME, read_durable_end
 from appendlog.segments.segment import SegmentName
+from metadata.names import LOGS_NAME, encode_name
+from metadata.paths import document_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,6 +197,8 @@ class _Mending:
     def _do(self, step: Step, check: QueueCheck | None) -> None:
         if check is not None and step.remedy is Remedy.REBUILD_INDEX:
             self._rebuild_index(step.path, check)
+        elif step.path.suffix == ".json":
+            self._drop_definition(step.path)
         elif not self._filesystem.exists(step.path):
             # It went with another step.
             return
@@ -201,8 +206,6 @@ class _Mending:
             self._rewrite(step.path, check)
         elif check is not None and step.remedy is Remedy.RENAME:
             self._put_in_place(step.path, check)
-        elif step.path.suffix == ".json":
-            self._drop_definition(step.path)
         elif step.path.name == "offsets":
             self._repair.dropped.add(Part.CHECKPOINTS)
             for path in sorted(step.path.glob("checkpoint-*.log")):
@@ -270,12 +273,22 @@ class _Mending:
             rebuild_index(directory, by_index[path.name], check.queue.identity, self._filesystem)
 
     def _drop_definition(self, path: Path) -> None:
-        """Set a definition aside, with the logs that a start would remove with it."""
+        """Set a definition aside, or what proves one that is missing: logs and bindings."""
         self._repair.dropped.add(Part.DEFINITIONS)
-        logs = self._storage_path / "logs" / path.parent.name / path.stem
-        if path.parent.parent.name == "queues" and self._filesystem.exists(logs):
+        kind, vhost, name = path.parent.parent.name, path.parent.name, path.stem
+        logs = self._storage_path / LOGS_NAME / vhost / name
+        if kind == QUEUES and self._filesystem.exists(logs):
             self._quarantine.take(logs)
-        self._quarantine.take(path)
+        if self._filesystem.exists(path):
+            self._quarantine.take(path)
+            return
+        root = self._storage_path / "metadata"
+        for document in load_stored_queues(self._storage_path).report.documents:
+            if document.kind == BINDINGS and encode_name(document.vhost) == vhost:
+                ends = {(each, encode_name(end)) for each, end in binding_ends(document)}
+                if (kind, name) in ends:
+                    place = document_path(root, document.kind, document.vhost, document.name)
+                    self._quarantine.take(place)
 
     def _settle_lost(self) -> None:
         """Let the checkpoint say that nobody is to wait for what was lost."""

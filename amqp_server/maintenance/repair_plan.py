@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from amqp_server.broker.definitions import VHOSTS
 from appendlog.checking.problem import Problem
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ _OF_THE_DIRECTORY: Final = {
     "torn-journal": Remedy.RECOVER,
     "damaged-journal": Remedy.RECOVER,
     "orphaned-log": Remedy.SET_ASIDE,
+    "deleted-log": Remedy.RECOVER,
 }
 
 
@@ -84,7 +86,8 @@ def plan_repair(
 
     Args:
         check: What was found.
-        drop_definitions: Unreadable definitions go to quarantine, with the logs of their queues.
+        drop_definitions: Unreadable definitions go to quarantine, with the logs of their queues;
+            so does what speaks of queues and exchanges whose definitions are missing.
         drop_checkpoints: An unreadable checkpoint goes to quarantine: all that is in the logs
             comes again.
     """
@@ -98,8 +101,15 @@ def plan_repair(
         if problem.kind == "orphaned-log" and is_unknown:
             # It may be the log of a definition that cannot be read: a start keeps it too.
             continue
+        if problem.kind == "not-a-log":
+            # Somebody put it there, and nothing is wrong with it.
+            continue
         remedy, text = _OF_THE_DIRECTORY.get(problem.kind, Remedy.NONE), problem.text
         if problem.kind == "unreadable-definition" and problem.path.suffix == ".json":
+            remedy, text = _dropped(text, "--drop-definitions", is_asked=drop_definitions)
+        elif problem.kind == "missing-definition" and problem.path.parent.parent.name == VHOSTS:
+            remedy = Remedy.RECOVER
+        elif problem.kind == "missing-definition":
             remedy, text = _dropped(text, "--drop-definitions", is_asked=drop_definitions)
         elif problem.kind == "unreadable-checkpoint":
             remedy, text = _dropped(text, "--drop-checkpoints", is_asked=drop_checkpoints)

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.definition_values import InvalidDefinitionError
-from amqp_server.broker.definitions import check_definition, names_queue, queue_from
-from appendlog import LogIdentity
+from amqp_server.broker.definitions import (
+    VHOSTS,
+    check_definition,
+    is_deletion_note,
+    names_queue,
+    queue_from,
+)
+from appendlog import FileSystem, LogIdentity
+from appendlog.files.deleted_mark import has_deleted_mark
 from appendlog.files.dry_run import DryRunFileSystem
 from metadata.document_files import DocumentFiles
 from metadata.loading import LoadReport, load_documents
@@ -66,6 +73,7 @@ class StoredQueues:
         storage_path: The data directory.
         is_live: Whether a server or an embedding program writes to it.
         report: All documents, and what is not readable.
+        is_earlier_format: Whether the next start upgrades it.
         queues: By virtual host and name.
         malformed: Documents that hold a wrong value, and which.
     """
@@ -73,6 +81,7 @@ class StoredQueues:
     storage_path: Path
     is_live: bool
     report: LoadReport
+    is_earlier_format: bool = False
     queues: list[StoredQueue] = field(default_factory=list)
     malformed: list[tuple[Document, str]] = field(default_factory=list)
 
@@ -96,8 +105,15 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
         report = load_documents(
             storage_path / "metadata", files, accepts_unsigned=data_format.has_unsigned_documents
         )
-    stored = StoredQueues(storage_path, is_live(storage_path), report)
+    is_earlier = data_format.has_unsigned_documents
+    stored = StoredQueues(storage_path, is_live(storage_path), report, is_earlier)
+    files_as_they_are = FileSystem()
+    deleted = {
+        each.name for each in report.documents if each.kind == VHOSTS and is_deletion_note(each)
+    }
     for document in report.documents:
+        if document.vhost in deleted:
+            continue
         try:
             check_definition(document)
             if not names_queue(document):
@@ -109,6 +125,9 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
         directory = log_directory(
             storage_path, document.vhost, definition.name, definition.incarnation
         )
+        if has_deleted_mark(files_as_they_are, directory):
+            # Its deletion is under way, or the next start finishes it.
+            continue
         stored.queues.append(StoredQueue(document.vhost, document.name, definition, directory))
     stored.queues.sort(key=lambda queue: (queue.vhost, queue.name))
     return stored

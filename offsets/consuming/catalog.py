@@ -7,6 +7,7 @@ here: what is settled in them is not what groups say, so retention would take wh
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,12 +15,18 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from appendlog import FileSystem, LogIdentity
+from appendlog.files.deleted_mark import (
+    has_deleted_mark,
+    remove_deleted_mark,
+    set_deleted_mark,
+)
 from metadata.data_format import read_format
 from metadata.direct_write import remove_document, write_document
 from metadata.document import DOCUMENT_BYTES_MAX, Document, decode_document
 from metadata.document_files import DocumentFiles
-from metadata.errors import DocumentFormatError, StorageFormatError
-from metadata.names import encode_name, log_directory
+from metadata.errors import DocumentFormatError, DocumentWriteError, StorageFormatError
+from metadata.log_directories import remove_log
+from metadata.names import encode_name, log_directory, vhost_directory
 from metadata.paths import DOCUMENT_SUFFIX, document_path
 from offsets.errors import InvalidLogNameError
 
@@ -31,6 +38,7 @@ _QUEUES: Final = "queues"
 _QUEUE_TYPE: Final = "x-queue-type"
 _STREAM: Final = "stream"
 _VHOSTS: Final = "vhosts"
+_DELETED: Final = "deleted"
 _NAME_BYTES_MAX: Final = 255
 
 
@@ -113,11 +121,12 @@ class LogCatalog:
         if len(self._known) >= LOGS_MAX:
             raise InvalidLogNameError(name, f"would be one more than {LOGS_MAX} logs")
         metadata = self._root / "metadata"
+        self._finish_removal(name)
         if self._filesystem.exists(document_path(metadata, _QUEUES, self._vhost, name)):
             # Another definition in its place would be the end of its messages.
             raise InvalidLogNameError(name, "is that of a queue that is no stream, or is damaged")
         incarnation = uuid4()
-        if not self._filesystem.exists(document_path(metadata, _VHOSTS, "", self._vhost)):
+        if not self._has_vhost(name):
             # A queue without its virtual host would belong to none.
             write_document(metadata, Document(_VHOSTS, "", self._vhost, {}), self._files)
         body = {
@@ -128,13 +137,69 @@ class LogCatalog:
         write_document(metadata, Document(_QUEUES, self._vhost, name, body), self._files)
         return self._place(name, incarnation)
 
-    def remove(self, name: str) -> None:
-        """Remove the definition of a log; its files are the caller's.
+    def remove(self, place: LogPlace) -> None:
+        """Mark a log as deleted, then remove its definition; its files are the caller's.
+
+        From the mark on, whoever comes across the log after a crash removes it. Nobody may append
+        to it meanwhile.
 
         Raises:
-            DocumentWriteError: The disk refused.
+            DocumentWriteError: The disk refused; the log may still be there.
         """
-        remove_document(self._root / "metadata", _QUEUES, self._vhost, name, self._files)
+        metadata = self._root / "metadata"
+        path = document_path(metadata, _QUEUES, self._vhost, place.name)
+        try:
+            if self._filesystem.exists(place.directory):
+                set_deleted_mark(self._filesystem, place.directory)
+            remove_document(metadata, _QUEUES, self._vhost, place.name, self._files)
+        except (OSError, DocumentWriteError) as error:
+            if self._filesystem.exists(path):
+                # It is there, so what is in it must be.
+                with suppress(OSError):
+                    remove_deleted_mark(self._filesystem, place.directory)
+            if isinstance(error, OSError):
+                raise DocumentWriteError(place.directory, error) from error
+            raise
+
+    def _finish_removal(self, name: str) -> None:
+        """Remove what a crash left of a log of this name that was being removed."""
+        metadata = self._root / "metadata"
+        path = document_path(metadata, _QUEUES, self._vhost, name)
+        if not self._filesystem.exists(path):
+            return
+        place = self._decode(path, accepts_unsigned=self._has_unsigned_documents())
+        if place is not None and has_deleted_mark(self._filesystem, place.directory):
+            remove_document(metadata, _QUEUES, self._vhost, name, self._files)
+            remove_log(place.directory, self._filesystem)
+
+    def _has_vhost(self, name: str) -> bool:
+        """Return whether the virtual host has a document that does not say that it is deleted.
+
+        Raises:
+            InvalidLogNameError: It is deleted, and a start of the server removes the rest of it: a
+                new log would go with that.
+        """
+        metadata = self._root / "metadata"
+        path = document_path(metadata, _VHOSTS, "", self._vhost)
+        if not self._filesystem.exists(path):
+            return False
+        try:
+            content = self._filesystem.read_file(path, DOCUMENT_BYTES_MAX + 1)
+            document = decode_document(content, accepts_unsigned=self._has_unsigned_documents())
+        except (OSError, DocumentFormatError):
+            return True
+        if document.body.get(_DELETED) is not True:
+            return True
+        encoded = encode_name(self._vhost)
+        rest = [metadata / kind / encoded for kind in self._filesystem.listdir(metadata)]
+        rest.append(vhost_directory(self._root, self._vhost))
+        if any(self._filesystem.exists(each) and self._filesystem.listdir(each) for each in rest):
+            raise InvalidLogNameError(
+                name,
+                f"is in virtual host '{self._vhost}', which is deleted: start the server once, so "
+                "that it removes the rest",
+            )
+        return False
 
     def _has_unsigned_documents(self) -> bool:
         try:
@@ -143,6 +208,12 @@ class LogCatalog:
             return False
 
     def _read(self, path: Path, *, accepts_unsigned: bool) -> LogPlace | None:
+        place = self._decode(path, accepts_unsigned=accepts_unsigned)
+        if place is None or has_deleted_mark(self._filesystem, place.directory):
+            return None
+        return place
+
+    def _decode(self, path: Path, *, accepts_unsigned: bool) -> LogPlace | None:
         if path.suffix != DOCUMENT_SUFFIX:
             return None
         try:

@@ -236,7 +236,8 @@ class LogRoot:
     def delete(self, name: str) -> None:
         """Remove a log with all that is in it. One that is made anew later begins at offset 0.
 
-        Its definition goes first, so a crash meanwhile leaves files that belong to nobody.
+        It is marked as deleted first, then its definition goes, then its files: after a crash
+        meanwhile it is there, or the rest of it is known for that and removed.
 
         Raises:
             LogNotFoundError: There is no such log.
@@ -256,8 +257,7 @@ class LogRoot:
                 # anew with all that it had.
                 writer.close()
             del self._writers[name]
-            self._catalog.remove(name)
-            writer.delete()
+            writer.delete(lambda: self._catalog.remove(place))
             with suppress(OSError):
                 # Others of the same name, or the files of a crash, keep it.
                 self._filesystem.rmdir(place.directory.parent)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
+from appendlog.files.deleted_mark import has_deleted_mark
 from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import QueueNotFoundError, StorageNotFoundError, StoreError
 from appendlog.spark.objects.location import Location
@@ -82,9 +83,11 @@ def find_queue(
     document = _read(files, path)
     if document is None and files.exists(path):
         raise StorageNotFoundError(path, "the definition of the queue is not readable")
-    if document is None:
+    log = None if document is None else _log(storage_path, document, store_options)
+    if log is None or has_deleted_mark(files, log.directory):
+        # Marked, its deletion is under way: a start of the server finishes it.
         raise _not_found(files, root, vhost, queue)
-    return _log(storage_path, document, store_options)
+    return log
 
 
 def list_queues(
@@ -113,10 +116,11 @@ def list_queues(
         # A copy under another name is no second queue.
         if path == document_path(root, QUEUES, vhost, document.name):
             documents.append(document)
-    return [
+    logs = [
         _log(storage_path, each, store_options)
         for each in sorted(documents, key=lambda each: each.name)
     ]
+    return [log for log in logs if not has_deleted_mark(files, log.directory)]
 
 
 def _metadata(files: FileSystem, storage_path: Path) -> Path:
