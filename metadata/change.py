@@ -36,6 +36,7 @@ class Change:
         content: The new content; None removes the document.
         is_note: The content only says that the entity is deleted. Nothing may take its place
             before it is on the disk.
+        is_dependent: The document speaks of entities that have documents of their own.
         sets_marks: Marks are set, and the document is left as it is.
         marks: To be set; or to be taken back, should the document stay as it is.
         after: Changes that must be durable first; without one of them this one fails too.
@@ -54,6 +55,7 @@ class Change:
         "error",
         "is_applied",
         "is_at_work",
+        "is_dependent",
         "is_done",
         "is_note",
         "marks",
@@ -65,7 +67,7 @@ class Change:
         """Wait for the changes of `after` that are not done yet."""
         self.path = path
         self.content: bytes | None = None
-        self.is_note = self.sets_marks = False
+        self.is_note = self.is_dependent = self.sets_marks = False
         self.is_at_work = self.is_applied = self.is_done = False
         self.marks: tuple[DeletionMark, ...] = ()
         self.error: tuple[Path, OSError] | None = None

@@ -82,7 +82,7 @@ class MetadataStore:
             for kind, name in after
         )
         changes = [each for each in needed if each is not None]
-        return self._rounds.submit(path, content, after=changes).outcome()
+        return self._rounds.submit(path, content, after=changes, is_dependent=bool(after)).outcome()
 
     def delete(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None]:
         """Begin to remove a document if it exists; await what is returned, as in `put`.
@@ -108,10 +108,14 @@ class MetadataStore:
         for entity in removal.entities:
             first += self._announce(removal.vhost, entity)
         rounds = self._rounds
-        dependents = [
-            rounds.submit(document_path(self._root, kind, removal.vhost, name), None, after=first)
+        paths = [
+            document_path(self._root, kind, removal.vhost, name)
             for kind, name in removal.dependents
         ]
+        if removal.entities:
+            left = rounds.left(encode_name(removal.vhost))
+            paths += [path for path in left if path not in paths]
+        dependents = [rounds.submit(path, None, after=first, is_dependent=True) for path in paths]
         last = [
             rounds.submit(
                 document_path(self._root, each.kind, removal.vhost, each.name),

@@ -37,6 +37,8 @@ class WriteRounds:
         self._unfinished: dict[Change, None] = {}
         self._ready: deque[Change] = deque()
         self._last: dict[Path, Change] = {}
+        self._left: set[Path] = set()
+        self._refused_marks: dict[Path, tuple[DeletionMark, ...]] = {}
         self._durable_directories: set[Path] = set()
         self._task: asyncio.Task[None] | None = None
 
@@ -47,6 +49,7 @@ class WriteRounds:
         *,
         after: Iterable[Change] = (),
         is_note: bool = False,
+        is_dependent: bool = False,
         marks: Sequence[DeletionMark] = (),
     ) -> Change:
         """Take in a change now: the file at `path` is to be replaced, or removed.
@@ -57,8 +60,13 @@ class WriteRounds:
             after: Changes that must be durable first; if one of them fails, this one does too.
             is_note: The content only says that the entity is deleted: it is written for certain,
                 whatever else is asked for meanwhile.
+            is_dependent: The file speaks of entities that have files of their own; see `left`.
             marks: Taken back, should the file stay as it is.
         """
+        refused = self._refused_marks.pop(path, ())
+        if refused:
+            # What an earlier deletion could not remove goes now: this content is another life's.
+            after = (*after, self.submit_marks(path, refused))
         needed = frozenset(each for each in after if not each.is_done)
         change = self._last.get(path)
         if change is None or change.is_at_work:
@@ -71,7 +79,8 @@ class WriteRounds:
             self._add(change)
         change.content = content
         change.is_note = is_note
-        change.marks += tuple(marks)
+        change.is_dependent = is_dependent
+        change.marks += (*refused, *marks)
         self._last[path] = change
         return change
 
@@ -85,6 +94,14 @@ class WriteRounds:
         change = Change(path)
         change.sets_marks, change.marks = True, tuple(marks)
         return self._add(change)
+
+    def left(self, encoded_vhost: str) -> list[Path]:
+        """Return the dependents of a virtual host that may be there though nobody knows of them.
+
+        The disk refused to write or to remove them. They have to go before an entity that they may
+        speak of.
+        """
+        return [path for path in self._left if path.parent.name == encoded_vhost]
 
     def last(self, path: Path) -> Change | None:
         """Return the last change of a file, if it is not done yet."""
@@ -147,7 +164,19 @@ class WriteRounds:
         del self._unfinished[change]
         if self._last.get(change.path) is change:
             del self._last[change.path]
+        if not change.sets_marks:
+            self._note_refusal(change)
         self._ready += change.finish()
+
+    def _note_refusal(self, change: Change) -> None:
+        """Remember what is on the disk now that nobody wanted there."""
+        if change.error is None:
+            self._left.discard(change.path)
+            return
+        if change.is_dependent:
+            self._left.add(change.path)
+        if change.marks and not change.is_applied:
+            self._refused_marks[change.path] = change.marks
 
     def _abandon(self, error: BaseException) -> None:
         """Let no caller wait for ever for a round that will not come."""

@@ -1,0 +1,296 @@
+"""Deletions on a disk that loses power, or fails, at each operation: all of it, or nothing.
+
+After any of that no start may take what a deletion left for damage, or damage for a deletion.
+"""
+
+import errno
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic, Exchange, Queue
+
+from amqp_server.broker.handlers import queue as queue_handlers
+from amqp_server.broker.inner_client import inner_channel
+from amqp_server.protocol.methods import QueueDeclare
+from metadata.errors import MetadataError
+from metadata.names import encode_name
+from tests.amqp_client import PERSISTENT
+from tests.faults.faulty_filesystem import Change, FaultyFileSystem
+from tests.faults.inline_server import InlineClient, InlineServer
+from tests.faults.judge import Warnings
+from tests.faults.power_cuts import crashes, leave, own_root
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+
+DELAYED: Any = {"x-delayed-type": "direct"}
+LATER = Basic.Properties(delivery_mode=2, headers={"x-delay": 3_600_000})
+VHOST = "team"
+NAMES = ("full", "empty", "again", "later", "x", VHOST)
+"""What is deleted, in this order: queues, a delayed exchange, an exchange, a virtual host."""
+
+
+BOUND = ["again", "empty", "full", "kept"]
+WHOLE: dict[str, Any] = {
+    "full": ([b"old"], ["later", "x"]),
+    "empty": ([], ["later", "x"]),
+    "later": BOUND,
+    "x": [*BOUND, "y"],
+    VHOST: ["q"],
+}
+"""What each is: bodies and exchanges of a queue, destinations of an exchange, queues of a vhost."""
+
+
+@dataclass
+class Told:
+    """What the clients know.
+
+    Attributes:
+        root: Where the directory was made.
+        changes: What the disk was asked for.
+        spans: When each deletion was asked for, and when it was answered.
+    """
+
+    root: Path
+    changes: list[Change]
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def build(server: InlineServer, client: InlineClient) -> None:
+    """Make one of each kind; what is confirmed here is on the disk."""
+    client.open_channel(2, confirms=True)
+    for exchange in ("x", "y"):
+        client.call(Exchange.Declare(exchange=exchange, exchange_type="topic", durable=True))
+    client.call(Exchange.Declare(0, "later", "x-delayed-message", False, True, arguments=DELAYED))
+    for queue in ("full", "empty", "again", "kept"):
+        client.call(Queue.Declare(queue=queue, durable=True))
+        for exchange in ("x", "later"):
+            client.call(Queue.Bind(queue=queue, exchange=exchange, routing_key=queue))
+    client.call(Exchange.Bind(destination="y", source="x", routing_key="#"))
+    for queue in ("full", "again", "kept"):
+        client.publish(b"old", queue, channel=2)
+    client.publish(b"waits", "kept", "later", LATER, channel=2)
+    server.settle()
+    assert client.confirmed == {1, 2, 3, 4}
+    broker = server.server.broker
+    server.loop.run_until_complete(server.server.vhost_changes.create(VHOST))
+    channel = inner_channel("test", broker.vhosts[VHOST], broker)
+
+    async def declare() -> None:
+        declared = queue_handlers.declare(channel, QueueDeclare(queue="q", durable=True))
+        assert declared is not None
+        await declared
+
+    server.loop.run_until_complete(declare())
+
+
+def delete(server: InlineServer, client: InlineClient, name: str) -> bool:
+    """Delete one of them; return whether that was answered."""
+    if name == VHOST:
+        with suppress(MetadataError):
+            server.loop.run_until_complete(server.server.vhost_changes.delete(VHOST))
+            server.settle()
+            return True
+        return False
+    method = Exchange.Delete(exchange=name) if name in ("later", "x") else Queue.Delete(queue=name)
+    answer = client.call(method)
+    return isinstance(answer, Exchange.DeleteOk | Queue.DeleteOk)
+
+
+def declare_again(server: InlineServer, client: InlineClient) -> None:
+    """Declare the deleted queue anew, in the turn in which it is deleted, with a message."""
+    client.send(Queue.Delete(queue="again"), Queue.Declare(queue="again", durable=True))
+    server.settle()
+    client.received.clear()
+    client.publish(b"new", "again", channel=2)
+    server.settle()
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """Return a directory in which everything was deleted, and how that went."""
+    root = tmp_path_factory.mktemp("deletions") / "told"
+    root.mkdir()
+    filesystem = FaultyFileSystem(root)
+    filesystem.keep_changes()
+    with InlineServer(root / "data", filesystem) as server:
+        client = server.connect()
+        build(server, client)
+        assert filesystem.changes is not None
+        told = Told(root, filesystem.changes)
+        for name in NAMES:
+            begun = len(filesystem.operations)
+            if name == "again":
+                declare_again(server, client)
+                assert 5 in client.confirmed
+            else:
+                assert delete(server, client, name)
+            told.spans[name] = (begun, len(filesystem.operations))
+    return told
+
+
+def look(server: InlineServer) -> dict[str, object]:
+    """Return what there is of each that was to be deleted; None: nothing."""
+    broker = server.server.broker
+    vhost = broker.vhosts["/"]
+    found: dict[str, object] = {}
+    sources = [exchange for name, exchange in vhost.exchanges.items() if name in ("x", "later")]
+    bindings = {
+        (each.source.name, each.destination.name)
+        for exchange in sources
+        for each in exchange.bindings.values()
+    }
+    for name in ("full", "empty", "again"):
+        queue = vhost.queues.get(name)
+        if queue is None:
+            assert name not in {end for _, end in bindings}
+            found[name] = None
+            continue
+        result = queue.store.log.read(0, 1 << 30, 1 << 20)
+        bodies = [bytes(each)[-3:] for each in result.messages]
+        found[name] = (bodies, sorted(source for source, end in bindings if end == name))
+    for name in ("later", "x"):
+        exchange = vhost.exchanges.get(name)
+        found[name] = exchange and sorted(end for source, end in bindings if source == name)
+    if (exchange := vhost.exchanges.get("later")) is not None:
+        assert vhost.delay_queues[exchange].store.log.log_end_offset == 1
+    found[VHOST] = sorted(broker.vhosts[VHOST].queues) if VHOST in broker.vhosts else None
+    assert bytes(vhost.queues["kept"].store.log.read(0, 1, 1 << 20).messages[0]).endswith(b"old")
+    return found
+
+
+def check(storage_path: Path, *, may_warn: bool = False) -> dict[str, object]:
+    """Start; return what is found. Nothing may have been taken for damage, and nothing be left."""
+    with Warnings() as warnings, InlineServer(storage_path) as server:
+        report = json.loads((storage_path / "recovery.json").read_bytes())
+        assert report["metadata"]["unreadable"] == []
+        assert report["outcome"] in ("clean", "torn")
+        assert report["strangers"] == []
+        lines = [line for line in warnings.lines if not line.startswith("recovered ")]
+        assert may_warn or not lines
+        found = look(server)
+        broker = server.server.broker
+        queues = list(broker.queues())
+        logs = {path.name for path in storage_path.glob("logs/*/*/*")}
+        assert logs <= {str(queue.incarnation) for queue in queues}
+        for path in storage_path.glob("metadata/*/*/*.json"):
+            assert b'"deleted": true' not in path.read_bytes(), path
+    return found
+
+
+def as_others_left_it(whole: Any, found: dict[str, object]) -> Any:  # noqa: ANN401 - as in WHOLE
+    """Return what one is, without the bindings that went with another one."""
+    if isinstance(whole, tuple):
+        bodies, sources = whole
+        return bodies, [each for each in sources if found[each] is not None]
+    # The queue that is declared anew is not bound.
+    unbound = {"again"} if found["again"] in (([b"new"], []), ([], [])) else set()
+    return [each for each in whole if each not in unbound and found.get(each, each) is not None]
+
+
+def check_again(found: Any, span: tuple[int, int], number: int) -> None:  # noqa: ANN401
+    """Check a queue that is deleted and declared anew at once: it is the old or the new one."""
+    begun, ended = span
+    bodies, sources = found or ([], [])
+    if bodies == [b"old"]:
+        assert number < ended, "the old one came back"
+        assert sources, "without its bindings"
+        return
+    assert number >= begun, "the old one is lost"
+    assert bodies in ([], [b"new"])
+    assert not sources, "the new one has the bindings of the old one"
+    assert bodies or number < ended, "the new one is lost"
+
+
+def test_a_power_cut_at_any_operation_leaves_all_or_nothing(told: Told, tmp_path: Path) -> None:
+    outcomes: dict[str, set[bool]] = {name: set() for name in WHOLE}
+    begin = told.spans[NAMES[0]][0]
+    for number, outcome, survivors in crashes(told.changes, 1):
+        if number < begin:
+            continue
+        with own_root(tmp_path / str(number)) as root:
+            leave(survivors, told.root, root)
+            try:
+                found = check(root / "data")
+                check_again(found["again"], told.spans["again"], number)
+                for name, whole in WHOLE.items():
+                    begun, ended = told.spans[name]
+                    assert found[name] in (as_others_left_it(whole, found), None), name
+                    assert found[name] is not None or number >= begun, f"{name} is lost"
+                    assert found[name] is None or number < ended, f"{name} came back"
+                    outcomes[name].add(found[name] is None)
+                if number % 3 == 0:
+                    assert check(root / "data") == found
+            except Exception as error:
+                error.add_note(f"operation={number} outcome={outcome} left in {root}")
+                raise
+    assert all(each == {False, True} for each in outcomes.values()), outcomes
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+def test_a_refused_deletion_leaves_what_is_answered_and_no_damage(
+    told: Told, tmp_path: Path, error: int
+) -> None:
+    """What was refused may be there or not; what was kept, is whole."""
+    begin = told.spans[NAMES[0]][0]
+    for number in range(begin, len({change.operation for change in told.changes}), 3):
+        with own_root(tmp_path / str(number)) as root:
+            filesystem = FaultyFileSystem(root, None, error, failing_operations=1)
+            answered = {}
+            try:
+                with InlineServer(root / "data", filesystem) as server:
+                    client = server.connect()
+                    build(server, client)
+                    filesystem.fail_at = number
+                    for name in NAMES:
+                        if name == "again":
+                            continue
+                        answered[name] = delete(server, client, name)
+                        if client.closed is not None:
+                            client = server.connect()
+                found = check(root / "data", may_warn=True)
+                for name, is_gone in answered.items():
+                    assert found[name] is None or not is_gone, f"{name} came back"
+                full: Any = found["full"]
+                assert full is None or full[0] == [b"old"]
+            except Exception as failure:
+                failure.add_note(f"operation={number} left in {root}")
+                raise
+
+
+def mark(name: str) -> Callable[[Path], Path]:
+    def path(data: Path) -> Path:
+        (log,) = data.glob(f"logs/%2f/{encode_name(name)}/*")
+        return log / "deleted"
+
+    return path
+
+
+def test_a_deletion_that_the_disk_refuses_is_taken_back_with_its_mark(tmp_path: Path) -> None:
+    """The mark alone would have removed the messages with the next start."""
+
+    class Refusing(FaultyFileSystem):
+        refuses = False
+
+        def unlink(self, path: Path) -> None:
+            if self.refuses and path.suffix == ".json":
+                raise OSError(errno.EIO, "Input/output error")
+            super().unlink(path)
+
+    filesystem = Refusing(tmp_path)
+    with InlineServer(tmp_path / "data", filesystem) as server:
+        client = server.connect()
+        client.open_channel(2, confirms=True)
+        client.call(Queue.Declare(queue="q", durable=True))
+        client.publish(b"kept", "q", properties=PERSISTENT, channel=2)
+        server.settle()
+        filesystem.refuses = True
+        assert not delete(server, client, "q")
+        assert not mark("q")(tmp_path / "data").exists()
+        filesystem.refuses = False
+    with InlineServer(tmp_path / "data") as server:
+        assert server.server.broker.vhosts["/"].queues["q"].ready_count == 1
