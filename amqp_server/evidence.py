@@ -26,6 +26,7 @@ from amqp_server.broker.definitions import (
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES
 from appendlog.segments.stored_identity import stored_identity
+from metadata.document import Document
 from metadata.loading import UnreadableDocument
 from metadata.log_directories import find_logs
 from metadata.names import LOGS_NAME, encode_name
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from appendlog import FileSystem, LogIdentity
-    from metadata.document import Document
     from metadata.loading import LoadReport
     from metadata.log_directories import LogDirectory
 
@@ -96,6 +96,8 @@ class Evidence:
             for each in report.documents
             if id(each) not in gone and not (vhosts and encode_name(each.vhost) in vhosts)
         ]
+        # Nothing else is in such a document.
+        report.documents += [Document(VHOSTS, "", name, {}) for name in self.missing_vhosts]
         report.unreadable = [
             *(each for each in report.unreadable if each.encoded_vhost not in vhosts),
             *self.missing,

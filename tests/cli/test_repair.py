@@ -188,12 +188,17 @@ def test_an_unreadable_definition_is_dropped_only_when_asked_and_with_its_log(
     assert take(storage, "b") == ALL
 
 
-def test_an_orphaned_log_is_kept_from_the_next_start(
+def test_a_log_without_its_definition_is_set_aside_only_when_that_is_asked_for(
     storage: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     content = segments_of(storage, "a")[0].read_bytes()
     (storage / "metadata" / "queues" / "%2f" / "a.json").unlink()
-    assert repair(capsys, "--yes")[0] == 0
+    code, done = repair(capsys, "--yes")
+    assert (code, done["left"][0]["remedy"]) == (5, "cannot be mended")
+    assert "--drop-definitions" in done["left"][0]["reason"]
+    assert log_of(storage, "a").is_dir()
+    assert repair(capsys, "--yes", "--drop-definitions")[0] == 0
+    assert verify(capsys)[0] == 0
     assert content in kept(storage)
 
 

@@ -169,7 +169,7 @@ def test_a_sound_directory_is_clean_and_stays_as_it_is(
         (group_leads, 4, ["checkpoint-leads", "end-missing"]),
         (break_checkpoint, 4, ["damaged-checkpoint"]),
         (break_definition, 5, ["unreadable-definition", "orphaned-log"]),
-        (lose_definition, 3, ["orphaned-log"]),
+        (lose_definition, 5, ["missing-definition"]),
         (lose_all_definitions, 5, ["missing-definitions"]),
         (lose_log, 4, ["checkpoint-leads"]),
         (lose_unread_log, 4, ["end-missing"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Exchange, Queue
+from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
@@ -141,7 +141,10 @@ def test_an_exchange_that_is_not_understood_stops_nothing_else(tmp_path: Path) -
     assert document.read_bytes() == of_a_later_version
 
 
-def test_a_binding_that_a_crash_left_without_its_queue_does_not_come_back(tmp_path: Path) -> None:
+def test_a_binding_without_its_queue_keeps_the_name_until_the_queue_is_deleted(
+    tmp_path: Path,
+) -> None:
+    """The binding was removed, and what it would have routed was dropped."""
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
         client.declare("q")
@@ -150,6 +153,12 @@ def test_a_binding_that_a_crash_left_without_its_queue_does_not_come_back(tmp_pa
     document.unlink()
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
+        client.send(Queue.Declare(queue="q", durable=True))
+        client.expect_channel_close(404)
+        client.open_channel(confirms=True)
+        client.publish(b"refused", "", exchange="amq.fanout")
+        client.expect(Basic.Nack)
+        client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
         client.declare("q")
     with ThreadedServer(tmp_path) as server:
         exchanges = server.server.broker.vhosts["/"].exchanges
@@ -177,7 +186,7 @@ class UndeletableLogs(FileSystem):
         super().unlink(path)
 
 
-def test_a_log_of_no_queue_that_cannot_be_removed_keeps_nothing_from_starting(
+def test_a_deleted_log_that_cannot_be_removed_keeps_nothing_from_starting(
     tmp_path: Path,
 ) -> None:
     """The server ended with a traceback, and so did every start after it."""
@@ -186,6 +195,7 @@ def test_a_log_of_no_queue_that_cannot_be_removed_keeps_nothing_from_starting(
     (log,) = tmp_path.glob("logs/*/*/*")
     unknown = log.with_name("00000000-0000-0000-0000-000000000000")
     shutil.copytree(log, unknown)
+    (unknown / "deleted").touch()
     with (
         ThreadedServer(tmp_path, UndeletableLogs()) as server,
         connect(server.address) as client,
