@@ -123,3 +123,74 @@ def test_threads_that_make_the_same_parents_all_succeed(tmp_path: Path) -> None:
         thread.join()
     assert errors == []
     assert len(list((tmp_path / "v").glob("*/*"))) == 160
+
+
+def test_a_log_that_is_deleted_before_its_first_append_is_marked_by_that(tmp_path: Path) -> None:
+    """The append was under way: without a mark its log would look as if its definition was lost."""
+    filesystem = FaultyFileSystem(tmp_path)
+    directories = DurableDirectories(tmp_path)
+    directory = tmp_path / "v" / "q" / "1"
+    log = open_in(directories, directory, filesystem)
+    directories.mark_deleted(filesystem, directory)
+    assert not directory.exists()
+    append(log, 0, 3)
+    assert (directory / "deleted").exists()
+    # Before the segment: a power cut may leave the mark without it, never it without the mark.
+    filesystem.power_cut()
+    assert (directory / "deleted").exists()
+
+
+def test_a_mark_that_was_taken_back_is_not_set_by_a_later_append(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    directories = DurableDirectories(tmp_path)
+    directory = tmp_path / "v" / "q" / "1"
+    log = open_in(directories, directory, filesystem)
+    directories.mark_deleted(filesystem, directory)
+    directories.take_back_mark(filesystem, directory)
+    append(log, 0, 3)
+    assert not (directory / "deleted").exists()
+    directories.mark_deleted(filesystem, directory)
+    directories.take_back_mark(filesystem, directory)
+    assert not (directory / "deleted").exists()
+
+
+def test_the_last_log_of_a_name_takes_its_directory_with_it(tmp_path: Path) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    directories = DurableDirectories(tmp_path)
+    logs = [open_in(directories, tmp_path / "v" / "q" / name, filesystem) for name in "12"]
+    for log in logs:
+        append(log, 0, 3)
+    logs[0].delete()
+    assert (tmp_path / "v" / "q").exists()
+    logs[1].delete()
+    assert not (tmp_path / "v" / "q").exists()
+    # Its name counted as safe; it is another directory now.
+    again = open_in(directories, tmp_path / "v" / "q" / "3", filesystem)
+    append(again, 0, 3)
+    filesystem.power_cut()
+    assert read_all(open_log(tmp_path / "v" / "q" / "3")[0]) == expected(0, 3)
+
+
+def test_logs_of_one_name_come_and_go_beside_each_other(tmp_path: Path) -> None:
+    """One removed the directory that the other was about to make its own in."""
+    filesystem = FaultyFileSystem(tmp_path)
+    directories = DurableDirectories(tmp_path)
+    errors: list[BaseException] = []
+
+    def come_and_go(thread: int) -> None:
+        try:
+            for number in range(30):
+                name = f"{thread}-{number}"
+                log = open_in(directories, tmp_path / "v" / "q" / name, filesystem)
+                append(log, 0, 3)
+                log.delete()
+        except BaseException as error:  # noqa: BLE001 - told below
+            errors.append(error)
+
+    threads = [threading.Thread(target=come_and_go, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert not (tmp_path / "v" / "q").exists()

@@ -10,6 +10,7 @@ import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.control.client import ask
+from amqp_server.maintenance.backup import back_up
 from amqp_server.maintenance.directory_check import check_directory
 from amqp_server.maintenance.stored_queues import load_stored_queues
 from amqp_server.offline_recovery import recover_directory
@@ -293,7 +294,7 @@ def test_transient_and_exclusive_queues_lie_where_a_start_removes_everything(dat
     with ThreadedServer(data):
         assert report_of(data)["outcome"] in ("clean", "torn")
         assert len(report_of(data)["strangers"]) == 2
-    assert not list(data.glob("spill/*/*/*/*.log"))
+    assert [path.name for path in data.glob("spill/*/*/*")] == [INCARNATION]
     assert note.exists()
     assert any(outside.iterdir())
 
@@ -333,7 +334,80 @@ def test_what_is_not_a_log_is_reported_and_left_alone(data: Path) -> None:
         assert {path: path.read_bytes() for path in content} == content
 
 
+# A directory from before there were marks
+
+
+def test_what_belongs_to_nothing_is_set_aside_by_the_upgrade_and_reported_once(data: Path) -> None:
+    """Deletions left such logs and bindings then, and so did transient queues."""
+    (data / "FORMAT").write_text("1\n")
+    lose_queue(data)
+    (data / "metadata" / "vhosts" / "%" / "prod.json").unlink()
+    before = files(data)
+    with ThreadedServer(data) as server, connect(server.address) as client:
+        client.open_channel()
+        assert client.ready_count("Orders/1") == 1
+        client.declare("other")
+        report = report_of(data)
+        assert report["outcome"] == "clean"
+        assert report["quarantined_count"] == len(report["quarantined"]) > 5
+        assert "prod" not in [each["name"] for each in ask(data, "vhosts.list")]
+    moved = {path.relative_to(data) for path in before if not path.exists()}
+    (quarantine,) = (data / "quarantine").iterdir()
+    assert moved == {
+        path.relative_to(quarantine) for path in quarantine.rglob("*") if path.is_file()
+    }
+    assert {path.parts[0] for path in moved} == {"metadata", "logs"}
+    with ThreadedServer(data):
+        assert report_of(data)["outcome"] == "clean"
+        assert report_of(data)["quarantined"] == []
+
+
 # The tools agree with the start
+
+
+def test_a_copy_has_the_logs_that_a_start_would_use_and_keep(data: Path) -> None:
+    lose_queue(data)
+    add_stranger(data)
+    kept = log_of(data, "%4frders%2f1")
+    shutil.copytree(kept, kept.with_name(INCARNATION))
+    (kept.with_name(INCARNATION) / "deleted").touch()
+    target = data.parent / "copy"
+    back_up(data, target, may_link=False, redo_number=lambda: None)
+    logs = {path.relative_to(target).parts[1:3] for path in target.glob("logs/*/*/*")}
+    assert logs == {
+        (vhost, queue) for vhost in ("%2f", "prod") for queue in ("%4frders%2f1", "other")
+    }
+    assert not (target / kept.with_name(INCARNATION).relative_to(data)).exists()
+    assert not (target / "logs" / "%2f" / "other" / "notes").exists()
+    assert recover_directory(target, is_dry_run=True).outcome.value == "unopened"
+
+
+def test_a_queue_that_is_deleted_while_a_copy_is_made_leaves_no_damage_in_it(data: Path) -> None:
+    """Its log was in the copy without its definition."""
+    calls = 0
+
+    def delete_one(done: int, of: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            with connect(server.address) as client:
+                client.open_channel()
+                client.call(Queue.Delete(queue="other"), Queue.DeleteOk)
+
+    with ThreadedServer(data) as server:
+        number = server.server.journal.last_number
+        back_up(
+            data,
+            data.parent / "copy",
+            may_link=False,
+            redo_number=lambda: number,
+            on_log=delete_one,
+        )
+    assert calls >= 3
+    assert recover_directory(data.parent / "copy", is_dry_run=True).outcome.value in (
+        "clean",
+        "torn",
+    )
 
 
 def spoil_nothing(data: Path) -> None:

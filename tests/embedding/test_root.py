@@ -1,11 +1,14 @@
 import errno
 import os
 import random
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from amqp_server.maintenance.directory_check import check_directory
+from amqp_server.maintenance.stored_queues import load_stored_queues
 from appendlog import EmbeddedOptions, LogClosedError, LogFollower
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import DocumentWriteError, StorageLockedError
@@ -15,6 +18,7 @@ from tests.amqp_client import connect
 from tests.embedding.logs import BY_HAND, read_on
 from tests.embedding.processes import Process
 from tests.embedding.waiting import until
+from tests.faults.faulty_filesystem import FaultyFileSystem, StoppedError
 from tests.faults.unsynced_filesystem import UnsyncedFileSystem
 from tests.threaded_server import ThreadedServer
 
@@ -161,6 +165,60 @@ def test_a_log_that_the_disk_does_not_let_go_keeps_what_was_appended(tmp_path: P
             writer.append(b"never")
         assert root.append("events", b"1") == 1
     assert records(tmp_path / "data", "events") == [b"0", b"1"]
+
+
+def test_a_deletion_that_a_power_cut_ends_leaves_all_or_nothing(tmp_path: Path) -> None:
+    """A log without its definition looked like one whose definition was lost."""
+    chance = random.Random(3)
+    found = set()
+    for number in range(1000):
+        path = tmp_path / str(number)
+        path.mkdir()
+        filesystem = FaultyFileSystem(path, None, StoppedError())
+        root = LogRoot.open(path / "data", BY_HAND, filesystem=filesystem)
+        root.append_batch("events", [b"a", b"b"])
+        root.sync()
+        begin = len(filesystem.operations)
+        filesystem.fail_at = begin + number
+        is_over = False
+        with suppress(StoppedError):
+            root.delete("events")
+            is_over = True
+        root.abandon()
+        filesystem.power_cut(chance if number % 2 else None)
+        check = check_directory(load_stored_queues(path / "data"))
+        assert {each.kind for each in check.all_problems()} <= {"deleted-log"}
+        with LogRoot.open(path / "data", BY_HAND) as again:
+            names = tuple(again.names())
+            found.add(names)
+            assert again.append("events", b"c") == (2 if names else 0)
+        if is_over:
+            break
+    assert number > 5
+    assert found == {("events",), ()}
+
+
+def test_a_deletion_that_the_disk_refuses_loses_nothing(tmp_path: Path) -> None:
+    class Refusing(FaultyFileSystem):
+        refuses = True
+
+        def unlink(self, path: Path) -> None:
+            if self.refuses and path.suffix == ".json":
+                raise OSError(5, "Input/output error")
+            super().unlink(path)
+
+    filesystem = Refusing(tmp_path)
+    with LogRoot.open(tmp_path, BY_HAND, filesystem=filesystem) as root:
+        root.append_batch("events", [b"a", b"b"])
+        root.sync()
+        with pytest.raises(DocumentWriteError):
+            root.delete("events")
+        assert root.append("events", b"c") == 2
+        root.sync()
+        assert records(tmp_path, "events") == [b"a", b"b", b"c"]
+        filesystem.refuses = False
+        root.delete("events")
+        assert root.names() == []
 
 
 def test_a_closed_root_takes_nothing(tmp_path: Path) -> None:

@@ -32,6 +32,17 @@ def test_a_directory_of_something_else_is_named(tmp_path: Path) -> None:
         find_queue(tmp_path, "/", "orders")
 
 
+def test_a_queue_whose_log_is_marked_as_deleted_is_none(tmp_path: Path) -> None:
+    """Its definition is still there when a crash comes behind the mark."""
+    declare(tmp_path, "kept")
+    gone = store_queue(tmp_path, "gone").location
+    gone.directory.mkdir(parents=True, exist_ok=True)
+    (gone.directory / "deleted").touch()
+    with pytest.raises(QueueNotFoundError):
+        find_queue(tmp_path, "/", "gone")
+    assert [each.queue for each in list_queues(tmp_path, "/")] == ["kept"]
+
+
 def test_the_nearest_names_are_told(tmp_path: Path) -> None:
     declare(tmp_path, "orders", "orders-eu", "invoices", "zebra")
     with pytest.raises(QueueNotFoundError) as caught:
