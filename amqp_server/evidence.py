@@ -25,7 +25,10 @@ from amqp_server.broker.definitions import (
 )
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES
-from appendlog.segments.stored_identity import stored_identity
+from appendlog import UnsupportedFormatError
+from appendlog.files.descriptors import Descriptors
+from appendlog.recovery.log_owner import log_owner
+from appendlog.segments.segment import segment_names
 from metadata.document import Document
 from metadata.loading import UnreadableDocument
 from metadata.log_directories import find_logs
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from metadata.loading import LoadReport
     from metadata.log_directories import LogDirectory
 
+DESCRIPTORS_MAX = 8
+"""Files of orphans that are open at a time."""
 LOGS = LOGS_NAME
 """Kind of what is missing when a log proves something that has no name."""
 
@@ -117,7 +122,10 @@ def find_evidence(
             what belongs to nothing is what they left, as often as it is what was lost.
     """
     search = _Search(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
-    search.run()
+    try:
+        search.run()
+    finally:
+        search.close()
     return search.evidence
 
 
@@ -134,6 +142,7 @@ class _Search:
         self.evidence = Evidence(strangers=found.strangers)
         self._root = storage_path / "metadata"
         self._filesystem = filesystem
+        self._descriptors = Descriptors(DESCRIPTORS_MAX)
         self._is_earlier_format = is_earlier_format
         self._logs = found.logs
         self._documents = report.documents
@@ -163,6 +172,10 @@ class _Search:
         for document in self._documents:
             if document.kind == BINDINGS and self._is_in_vhost(document):
                 self._judge_binding(document)
+
+    def close(self) -> None:
+        """Close the files of orphans."""
+        self._descriptors.close()
 
     # Virtual hosts
 
@@ -337,9 +350,13 @@ class _Search:
         )
 
     def _identity(self, log: LogDirectory) -> LogIdentity | None:
+        """Return whose log it is, as its segments say; None if none of them can be read."""
         try:
-            return stored_identity(log.path, self._filesystem)
-        except OSError:
+            names = segment_names(self._filesystem.listdir(log.path))
+            if not names:
+                return None
+            return log_owner(log.path, names, self._filesystem, self._descriptors)
+        except (OSError, UnsupportedFormatError):
             return None
 
 
