@@ -116,7 +116,12 @@ def _print(report: dict[str, Any]) -> None:
     for unreadable in metadata["unreadable"]:
         click.echo(f"  unreadable {shown(unreadable['path'])}: {shown(unreadable['reason'])}")
     if report["removed_logs"]:
-        click.echo(f"logs of unknown queues: {report['removed_logs']} removed")
+        click.echo(f"logs of deleted queues: {report['removed_logs']} removed")
+    # Reports of earlier versions have none of these.
+    for path in report.get("quarantined", ()):
+        click.echo(f"  belongs to no queue, set aside: {shown(path)}")
+    for path in report.get("strangers", ()):
+        click.echo(f"  no log of this server, left alone: {shown(path)}")
     _print_queues(report)
 
 

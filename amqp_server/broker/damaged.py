@@ -1,7 +1,7 @@
 """What start-up could not bring back of a virtual host, and why.
 
 Its files are left alone for people and for a later start, so nobody may take its name: a new
-definition would replace the damaged one, and the messages would be removed as nobody's. What is
+definition would replace the damaged one, and the messages would belong to no queue. What is
 routed to such a queue is refused by its stand-in (`stand_in`).
 """
 

@@ -149,8 +149,8 @@ class Saving:
     ) -> None:
         """Remove the definitions of what went with an entity that could not be saved.
 
-        Clients may bind to what is still on its way to the disk. Should the disk refuse this too,
-        bindings without ends are left, which the next start removes.
+        Clients may bind to what is still on its way to the disk: such a binding is written behind
+        it, so not at all now.
         """
         removed = self._broker.definitions.remove(
             vhost.name, exchanges=exchanges, bindings=bindings
