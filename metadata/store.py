@@ -113,8 +113,7 @@ class MetadataStore:
             for kind, name in removal.dependents
         ]
         if removal.entities:
-            left = rounds.left(encode_name(removal.vhost))
-            paths += [path for path in left if path not in paths]
+            paths += set(rounds.left(encode_name(removal.vhost))).difference(paths)
         dependents = [rounds.submit(path, None, after=first, is_dependent=True) for path in paths]
         last = [
             rounds.submit(

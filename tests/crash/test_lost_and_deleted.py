@@ -343,6 +343,10 @@ def test_what_belongs_to_nothing_is_set_aside_by_the_upgrade_and_reported_once(d
     lose_queue(data)
     (data / "metadata" / "vhosts" / "%" / "prod.json").unlink()
     before = files(data)
+    check = check_directory(load_stored_queues(data))
+    assert {each.kind for each in check.all_problems()} == {"orphaned-log"}
+    assert len(recover_directory(data, is_dry_run=True).quarantined) == len(check.all_problems())
+    assert files(data) == before
     with ThreadedServer(data) as server, connect(server.address) as client:
         client.open_channel()
         assert client.ready_count("Orders/1") == 1
