@@ -11,6 +11,8 @@ from appendlog import Log, LogError, LogReader, RecoveryReport
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.dry_run import DryRunFileSystem
 from appendlog.options import LogOptions
+from metadata.log_directories import find_logs
+from metadata.names import LOGS_NAME
 from offsets import Settlement
 
 if TYPE_CHECKING:
@@ -40,13 +42,15 @@ def set_logs_aside(
     quarantine = Quarantine(storage_path, filesystem)
     by_name = {str(incarnation): state for incarnation, state in checkpoints.items()}
     reports: list[QueueReport] = []
-    for directory in sorted((storage_path / "logs").glob("*/*/*")):
-        if directory.is_dir():
-            found = _look_into(directory, by_name.get(directory.name))
-            target = quarantine.take(directory)
-            if found.recovery is not None:
-                found.recovery.directory = target
-            reports.append(found)
+    for log in find_logs(storage_path / LOGS_NAME, filesystem).check():
+        if log.is_deleted:
+            # The start removes it.
+            continue
+        found = _look_into(log.path, by_name.get(log.path.name))
+        target = quarantine.take(log.path)
+        if found.recovery is not None:
+            found.recovery.directory = target
+        reports.append(found)
     return reports
 
 

@@ -21,6 +21,8 @@ from amqp_server.broker.definitions import (
     queue_from,
 )
 from amqp_server.start_report_file import REPORT_NAME
+from appendlog import FileSystem
+from metadata.log_directories import find_logs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -131,7 +133,7 @@ def _missing_definitions(
     if report.documents or report.unreadable:
         return None
     logs = storage_path / Part.LOGS
-    if any(logs.glob("*/*/*")):
+    if any(not each.is_deleted for each in find_logs(logs, FileSystem()).logs):
         return _missing(storage_path, Part.DEFINITIONS, f"but {logs} has logs")
     if has_run:
         text = f"but a server has run here ({REPORT_NAME} is its report)"

@@ -50,7 +50,7 @@ def is_there(place: str) -> bool:
     """Tell whether a path, or the end of one, is a file, module or folder of ours."""
     end = f"/{place.strip('/')}/"
     # Of the data directory, and of a user's.
-    if end.split("/")[1] in {"leases", "logs", "quarantine", "transactions"}:
+    if end.split("/")[1] in {"leases", "logs", "quarantine", "spill", "transactions"}:
         return True
     return any(path.endswith(end) for path in source_paths())
 
