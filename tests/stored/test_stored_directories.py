@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from cli.main import main
 from metadata.document import decode_document
+from tests.data_directories import snapshot
 from tests.servers import RunningServer
 from tests.stored import streams_story
 from tests.stored.make import ARCHIVES
@@ -79,3 +81,15 @@ def test_an_upgrade_keeps_what_the_documents_say(tmp_path: Path) -> None:
     for content in after.values():
         del content["crc32c"]
     assert after == {path: content | {"schema": 2} for path, content in before.items()}
+
+
+@pytest.mark.parametrize("command", [("verify",), ("recover", "--dry-run"), ("stats",)])
+def test_commands_that_only_read_upgrade_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    storage = tmp_path / "data"
+    unpack(f"{LAST_OF_FORMAT_1}-killed", storage)
+    before = snapshot(storage)
+    # 3: the server was killed, so there may be torn tails.
+    assert main([*command, "--storage-path", str(storage)]) in (0, 3), capsys.readouterr().out
+    assert snapshot(storage) == before
