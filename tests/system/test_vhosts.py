@@ -219,6 +219,8 @@ def test_a_data_directory_from_before_there_were_others_is_that_of_the_default_o
     (server.storage_path / "metadata" / "vhosts" / "%" / "%2f.json").unlink()
     (server.storage_path / "metadata" / "vhosts" / "%").rmdir()
     (server.storage_path / "metadata" / "vhosts").rmdir()
+    # In one of today it would have been lost.
+    (server.storage_path / "FORMAT").write_text("1\n")
     server.restart()
     with open_vhost(server, "/") as client:
         assert client.ready_count("q") == 1
