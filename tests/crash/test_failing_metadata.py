@@ -234,12 +234,21 @@ def test_a_commit_to_an_exchange_that_is_being_saved_waits_for_it_and_saves_noth
     assert not list((tmp_path / "metadata").rglob("amq.delayed*"))
 
 
+class Unmarkable(FaultyFileSystem):
+    """A disk that takes no mark of a deletion: what is deleted has to stay."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o640) -> int:
+        """Refuse the mark."""
+        if path.name == "deleted":
+            raise OSError(5, "Input/output error")
+        return super().open(path, flags, mode)
+
+
 def test_what_a_deletion_that_failed_cut_off_from_the_disk_is_not_confirmed(
     tmp_path: Path,
 ) -> None:
     """It was confirmed as if the deletion had worked, and the queue came back without it."""
-    filesystem = FaultyFileSystem(tmp_path)
-    queues = tmp_path / "metadata" / "queues"
+    filesystem = Unmarkable(tmp_path)
     with (
         ThreadedServer(tmp_path, filesystem) as server,
         connect(server.address) as client,
@@ -254,13 +263,9 @@ def test_what_a_deletion_that_failed_cut_off_from_the_disk_is_not_confirmed(
         publisher.publish(b"not yet written", "q")
         queue = server.server.broker.vhosts["/"].queues["q"]
         server.wait_until(lambda: queue.store.end_offset == 2)
-        queues.rename(queues.with_name("away"))
-        queues.write_text("in the way")
 
         client.send(Queue.Delete(queue="q"))
 
         expect_refusal(client)
         filesystem.sync_gate.set()
         assert publisher.expect(Basic.Nack).delivery_tag == 2
-        queues.unlink()
-        queues.with_name("away").rename(queues)

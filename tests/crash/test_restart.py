@@ -203,19 +203,20 @@ def test_queues_that_end_with_the_server_leave_no_file(
     start_server: StartServer, options: dict[str, bool], is_clean: bool
 ) -> None:
     server = start_server("--ring-size", "1024")
-    logs = server.storage_path / "logs"
+    logs, spilled = server.storage_path / "logs", server.storage_path / "spill"
     with channel_to(server) as client:
         client.declare("kept")
         publish_confirmed(client, "kept", range(1))
         client.declare("passing", **options)
         publish_confirmed(client, "passing", range(3000))
-        assert len({path.parent for path in logs.rglob("*.log")}) == 2, "it did not spill"
+        assert len({path.parent for path in spilled.rglob("*.log")}) == 1, "it did not spill"
         if is_clean:
             stop_cleanly(server, client)
         else:
             server.kill()
     server.restart()
     assert len({path.parent for path in logs.rglob("*.log")}) == 1
+    assert not any(spilled.iterdir())
     with channel_to(server) as client:
         client.send(Queue.Declare(queue="passing", passive=True))
         client.expect_channel_close(404)
