@@ -310,12 +310,8 @@ class LogWriter:
         # A thread that the child does not have may hold them.
         self._make_locks()
 
-    def delete(self, remove_definition: Callable[[], None] | None = None) -> None:
+    def delete(self) -> None:
         """Remove the log with all that is in it; the writer is not used afterwards.
-
-        Args:
-            remove_definition: Called when nothing more can be appended, before a file goes. If it
-                raises an exception, the log is closed and stays.
 
         Raises:
             LogFailedError: Something could not be removed.
@@ -324,12 +320,6 @@ class LogWriter:
             self._periodic.close()
         with self._removal_lock, self._disk_lock, self._batch_lock:
             self._is_closing = self._is_closed = True
-            if remove_definition is not None:
-                try:
-                    remove_definition()
-                except BaseException:
-                    self.log.close()
-                    raise
             self.log.delete()
 
     def __enter__(self) -> Self:

@@ -257,7 +257,8 @@ class LogRoot:
                 # anew with all that it had.
                 writer.close()
             del self._writers[name]
-            writer.delete(lambda: self._catalog.remove(place))
+            self._catalog.remove(place)
+            writer.delete()
             with suppress(OSError):
                 # Others of the same name, or the files of a crash, keep it.
                 self._filesystem.rmdir(place.directory.parent)
