@@ -164,6 +164,7 @@ class _Copy:
         self._copy_checkpoints()
         listed = set(self._find_logs())
         named = self._copy_documents()
+        self._open_redo()
         self._remove_deleted_documents()
         kept = {log for document, log in named.items() if document.exists()}
         # Those that no definition names were orphans before: they prove what was lost.
@@ -264,6 +265,8 @@ class _Copy:
                     except FileNotFoundError:
                         continue  # It was removed since: so it is in the copy.
                     self.done.documents += 1
+                # A commit may be written and forgotten before all definitions are copied.
+                self._open_redo()
         return self._named_logs()
 
     def _copy_logs(self, orphans: set[Path], named: set[Path]) -> None:
