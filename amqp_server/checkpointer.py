@@ -10,11 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from amqp_server.broker.storing.failed_stores import is_for_want_of_room
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, REJECTED
 from amqp_server.group_rounds import GroupRounds
 from amqp_server.loop_share import LoopShare
 from appendlog.layout.format import OFFSET_MAX
-from offsets import OffsetsError, QueueSnapshot, WrittenRound
+from offsets import CheckpointFailedError, OffsetsError, QueueSnapshot, WrittenRound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -183,6 +184,7 @@ class Checkpointer:
         share = LoopShare()
         dirty: list[tuple[Queue, QueueSnapshot]] = []
         unchanged: list[tuple[Queue, QueueSnapshot]] = []
+        settled: list[Queue] = []
         groups = GroupRounds()
         written = WrittenRound(self._store.generation, 0)
         try:
@@ -193,27 +195,32 @@ class Checkpointer:
                 # The last word names every queue: it also tells what was delivered.
                 if queue.is_journaled and (_is_due(queue) or is_last):
                     dirty.append((queue, checkpoint_of(queue, is_last=is_last)))
+                    if queue.is_checkpoint_due:
+                        settled.append(queue)
                     self._note_taken(queue)
                 elif queue.is_journaled:
                     unchanged.append((queue, checkpoint_of(queue)))
                 await groups.take(queue, share, every=is_last)
                 await share.breathe()
             if dirty or removed or is_last or groups:
-                states = [state for _, state in dirty]
-                written = await asyncio.to_thread(
-                    self._reserve.run,
-                    partial(
-                        self._store.write_round,
-                        states,
-                        removed,
-                        is_last,
-                        groups.states,
-                        groups.removed,
-                    ),
+                write = partial(
+                    self._store.write_round,
+                    [state for _, state in dirty],
+                    removed,
+                    is_last,
+                    groups.states,
+                    groups.removed,
                 )
+                if settled or removed or is_last or groups:
+                    written = await asyncio.to_thread(self._reserve.run, write)
+                elif (points := await self._write_points(write)) is not None:
+                    written = points
+                else:
+                    self._moved.update(queue for queue, _ in dirty)
+                    unchanged, dirty = [*unchanged, *dirty], []
         except BaseException:
             groups.give_back()
-            for queue, _ in dirty:
+            for queue in settled:
                 queue.is_checkpoint_due = True
             self._moved.update(queues)
             raise
@@ -229,10 +236,28 @@ class Checkpointer:
         seconds = time.monotonic() - started_seconds
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)
 
+    async def _write_points(self, write: Callable[[], WrittenRound]) -> WrittenRound | None:
+        """Write a round that names recovery points only; None: there is no room for it.
+
+        It lets no segment go, so it must not use up the reserve, which is for what makes room:
+        appends would fill that too. Nor does it keep from what makes room behind the round.
+
+        Raises:
+            CheckpointFailedError: The disk refused for another reason.
+        """
+        try:
+            return await asyncio.to_thread(write)
+        except CheckpointFailedError as error:
+            if not is_for_want_of_room(error.cause):
+                raise
+            logger.warning("recovery points not recorded error=%s", error)
+            return None
+
     def _note_taken(self, queue: Queue) -> None:
         queue.is_checkpointed = True
         # What is settled but not yet durable had to be left out: it is due again.
-        queue.is_checkpoint_due = not (queue.is_durable or queue.store.is_failed)
+        is_behind = not (queue.is_durable or queue.store.is_failed)
+        queue.is_checkpoint_due = queue.is_checkpoint_due and is_behind
         if queue.is_checkpoint_due:
             self._moved.add(queue)
 

@@ -157,6 +157,27 @@ def test_a_failed_log_of_one_segment_gives_its_room_back(disk: BudgetDisk) -> No
         server.wait_until(lambda: has_reserve(disk))
 
 
+def test_a_round_in_which_nothing_is_settled_leaves_the_reserve_to_one_that_makes_room(
+    disk: BudgetDisk,
+) -> None:
+    """Appends would fill what it gives up, and no acknowledgement could make room any more."""
+    with (
+        serve(disk, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        client.declare("q")
+        publish_confirmed(client, "q", range(100), size=BODY_BYTES)
+        disk.is_seen = False
+        disk.fill()
+        for _ in range(2):
+            assert server.run(server.server.checkpointer.write_round).written_bytes == 0
+        assert has_reserve(disk)
+        assert ack_all(client) == 100
+        assert server.run(server.server.checkpointer.write_round).queues == 1
+        assert not has_reserve(disk)
+
+
 def test_the_reserve_is_not_made_while_there_is_hardly_room(disk: BudgetDisk) -> None:
     disk.size_bytes = 2 * RESERVE_BYTES - 1
     with serve(disk) as server:
