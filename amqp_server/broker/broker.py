@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from amqp_server.broker.consuming.ending import end_consumers
+from amqp_server.broker.consuming.ending import consumers_of, end_consumers
 from amqp_server.broker.definitions import all_done
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
@@ -373,7 +373,7 @@ class Broker:
         queue.stop()
         if queue.exclusive_owner is not None:
             self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
-        end_consumers([*queue.consumers, *queue.subscriptions.consumers()])
+        end_consumers(consumers_of(queue))
 
     def _remove_unused_exchanges(
         self, vhost: VirtualHost, removed: list[Binding]

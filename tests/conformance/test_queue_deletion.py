@@ -1,11 +1,14 @@
 """Section 4: auto-delete, delete and purge."""
 
+from typing import Any
+
 import pytest
 from pamqp.commands import Basic, Channel, Queue
 
 from tests.amqp_client import AmqpClient
-from tests.conformance.conftest import Connect
+from tests.conformance.conftest import Connect, NewName
 from tests.conformance.errors import expect_channel_error
+from tests.conformance.marks import ours_only
 from tests.conformance.polling import eventually
 from tests.conformance.queues import exists, expect_refused, leave, take
 
@@ -165,6 +168,77 @@ def test_consumers_of_a_deleted_queue_are_told(
     client.call(Queue.Delete(queue=name), Queue.DeleteOk)
     cancel = consumer.expect(Basic.Cancel)
     assert (cancel.consumer_tag, cancel.nowait) == ("mine", True)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"durable": True},
+        {"durable": False},
+        {"durable": False, "exclusive": True},
+        {"durable": False, "auto_delete": True},
+        {"arguments": {"x-queue-type": "quorum"}},
+        {"arguments": {"x-queue-type": "stream"}},
+        {"arguments": {"x-single-active-consumer": True}},
+    ],
+    ids=["durable", "transient", "exclusive", "auto-delete", "quorum", "stream", "single-active"],
+)
+def test_whoever_deletes_a_queue_is_answered_before_its_own_consumers_end(
+    connect: Connect, name: str, declared: dict[str, Any]
+) -> None:
+    client = connect(channels=2)
+    client.declare(name, **declared)
+    client.call(Basic.Qos(prefetch_count=10), Basic.QosOk)
+    for tag in ("one", "other"):
+        client.call(Basic.Consume(queue=name, consumer_tag=tag), Basic.ConsumeOk)
+    client.send(Queue.Delete(queue=name))
+    client.expect(Queue.DeleteOk)
+    assert {client.expect(Basic.Cancel).consumer_tag for _ in range(2)} == {"one", "other"}
+    # The channel goes on, and a tag that ended may be used again.
+    client.declare(name)
+    client.call(Basic.Consume(queue=name, consumer_tag="one"), Basic.ConsumeOk)
+
+
+def test_each_of_several_deletions_is_answered_before_its_consumers_end(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    queues = [new_name() for _ in range(3)]
+    for queue in queues:
+        client.declare(queue)
+        client.call(Basic.Consume(queue=queue, consumer_tag=queue), Basic.ConsumeOk)
+    for queue in queues:
+        client.send(Queue.Delete(queue=queue))
+    deleted = 0
+    for _ in range(2 * len(queues)):
+        _, told = client.receive()
+        if isinstance(told, Basic.Cancel):
+            assert told.consumer_tag in queues[:deleted]
+        else:
+            assert isinstance(told, Queue.DeleteOk)
+            deleted += 1
+    assert deleted == len(queues)
+
+
+def test_a_deletion_that_wants_no_answer_ends_its_own_consumers(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name)
+    client.call(Basic.Consume(queue=name, consumer_tag="mine"), Basic.ConsumeOk)
+    client.send(Queue.Delete(queue=name, nowait=True))
+    assert client.expect(Basic.Cancel).consumer_tag == "mine"
+    client.declare(name)
+
+
+@ours_only("RabbitMQ has no consumers that only look")
+def test_a_cancel_is_answered_before_what_its_queue_takes_along_ends(
+    client: AmqpClient, name: str
+) -> None:
+    client.declare(name, auto_delete=True)
+    client.call(Basic.Consume(queue=name, consumer_tag="takes"), Basic.ConsumeOk)
+    looks = Basic.Consume(queue=name, consumer_tag="looks", arguments={"x-browse": True})
+    client.call(looks, Basic.ConsumeOk)
+    client.call(Basic.Cancel("takes"), Basic.CancelOk)
+    assert client.expect(Basic.Cancel).consumer_tag == "looks"
 
 
 def test_consumers_that_cannot_be_told_of_a_deletion_are_not(

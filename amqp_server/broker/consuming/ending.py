@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from amqp_server.broker.consuming.consumer import Consumer
+    from amqp_server.broker.queue import Queue
+
+
+def consumers_of(queue: Queue) -> list[Consumer]:
+    """Return all consumers of a queue, those too that only look."""
+    return [*queue.consumers, *queue.subscriptions.consumers()]
 
 
 def end_consumers(consumers: Iterable[Consumer]) -> None:
@@ -19,8 +25,29 @@ def end_consumers(consumers: Iterable[Consumer]) -> None:
         consumers: Not a view of what they are taken from.
     """
     for consumer in consumers:
-        channel = consumer.channel
-        del channel.consumers[consumer.tag]
-        consumer.source.consumers.remove(consumer)
-        if channel.client.notifies_cancel and not channel.is_closed:
-            channel.send(BasicCancel(consumer_tag=consumer.tag, no_wait=True))
+        _end(consumer)
+        if consumer.channel.client.notifies_cancel and not consumer.channel.is_closed:
+            consumer.channel.send(_notice(consumer))
+
+
+def end_consumers_quietly(consumers: Iterable[Consumer]) -> list[BasicCancel]:
+    """End consumers as `end_consumers` does, and return what their clients are still to be sent.
+
+    Args:
+        consumers: Not a view of what they are taken from.
+    """
+    notices: list[BasicCancel] = []
+    for consumer in consumers:
+        _end(consumer)
+        if consumer.channel.client.notifies_cancel:
+            notices.append(_notice(consumer))
+    return notices
+
+
+def _end(consumer: Consumer) -> None:
+    del consumer.channel.consumers[consumer.tag]
+    consumer.source.consumers.remove(consumer)
+
+
+def _notice(consumer: Consumer) -> BasicCancel:
+    return BasicCancel(consumer_tag=consumer.tag, no_wait=True)

@@ -163,11 +163,13 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
     if consumer is not None:
         # It is still to get what was published before it ends, as in RabbitMQ.
         consumer.queue.bring_up_to_date()
+    if not method.no_wait:
+        channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
+    if consumer is not None:
+        # Its queue may go with it: what that ends on this channel is told behind the answer.
         channel.remove_consumer(consumer)
     elif channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
         channel.remove_reply_consumer()
-    if not method.no_wait:
-        channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
 
 
 def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:

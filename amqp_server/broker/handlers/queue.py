@@ -8,6 +8,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import binding_identity
+from amqp_server.broker.consuming.ending import consumers_of, end_consumers_quietly
 from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
@@ -194,7 +195,11 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     if method.if_unused and queue.consumer_count:
         raise PreconditionFailed(f"{where} in use")
     reply = None if method.no_wait else QueueDeleteOk(message_count=queue.ready_count)
-    return answer(channel, reply, channel.broker.delete_queue(queue))
+    # As in RabbitMQ the channel that asks has its answer first: clients take what comes before it
+    # for a cancellation by somebody else, in the middle of their own.
+    own = [each for each in consumers_of(queue) if each.channel is channel]
+    notices = end_consumers_quietly(own)
+    return answer(channel, reply, channel.broker.delete_queue(queue), notices)
 
 
 QUEUE_HANDLERS: Handlers = {
