@@ -52,6 +52,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._has_sent = False
         self._unsent_bytes = 0
         self._is_lost = False
+        self._is_ending = False
         self._peer: object = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -84,12 +85,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Take what was read; everything of it is handled or copied before this returns."""
         self._has_received = True
         end = len(self._rest) + nbytes
-        at = 0
-        if self._session is None:
-            at = self._receive_protocol_header(end)
-        if self._session is not None:
-            at = self._session.receive(self._server.read_buffer, at, end)
-        self._rest = bytes(self._server.read_view[at:end]) if at < end else b""
+        at = end if self._is_ending else self._receive(end)
+        # What it was may have ended the connection, and nobody takes the rest.
+        is_rest = at < end and not self._is_ending
+        self._rest = bytes(self._server.read_view[at:end]) if is_rest else b""
         if nbytes == self._limits.read_buffer_bytes:
             # libuv would read on, 32 times over, before anybody else is served: no consumer
             # would get what this client publishes, and their queues would be full meanwhile.
@@ -105,6 +104,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_lost = True
         self._cancel_timer()
         self._server.heartbeats.remove(self)
+        self._server.lingering.remove(self)
         if self._session is not None:
             if self._session.is_open:
                 reason = exc or "closed by peer"
@@ -113,11 +113,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server.forget(self)
 
     def pause_writing(self) -> None:
-        """Stop deliveries: the client does not read fast enough."""
+        """Stop deliveries: the client does not read fast enough, or has to go."""
         self.is_writable = False
 
     def resume_writing(self) -> None:
         """Go on with deliveries, and with what the client asked for meanwhile."""
+        if self._is_ending:
+            self._linger()
+            return
         self.is_writable = True
         self.resume_reading(_UNSENT)
         if self._session is not None:
@@ -142,19 +145,37 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._server.heartbeats.add(self)
 
     def close(self) -> None:
-        """Close the socket when everything is sent, or when the peer has read too slowly."""
-        if self._transport is None or self._is_lost:
+        """Say no more: the socket is closed when the peer closes its side, or after a while.
+
+        What still comes is dropped. A socket that is closed before it is read to the end answers
+        with a reset, which may take from the peer what it was sent last and why it has to go.
+        """
+        if self._transport is None or self._is_lost or self._is_ending:
             return
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(
-            DRAIN_SECONDS_MAX, self.abandon, "does not read"
-        )
-        self._transport.close()
+        if not self._server.lingering.admit(self):
+            self._close_at_once()
+            return
+        self._is_ending = True
+        self.is_writable = False
+        self._server.heartbeats.remove(self)
+        self._rest = b""
+        if self._pauses:
+            self._pauses.clear()
+            self._transport.resume_reading()
+        self._limit_draining()
+        # With this limit `resume_writing` says that everything is sent.
+        self._transport.set_write_buffer_limits(high=0)
+        self._transport.write_eof()
+        if self._transport.get_write_buffer_size() == 0:
+            self._linger()
 
     def close_later(self) -> None:
-        """Give the peer some time to answer our connection.close, then close the socket."""
+        """Give the peer some time to answer our connection.close, then close the socket.
+
+        It has been read and dropped for as long as `close` would do it again.
+        """
         self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS_MAX, self.close)
+        self._timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS_MAX, self._close_at_once)
 
     def close_in_silence(self) -> None:
         """Close the socket after a while, unread: whoever guesses a password is slowed down."""
@@ -166,7 +187,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; they are not changed afterwards."""
-        if self._transport is None or self._is_lost:
+        if self._transport is None or self._is_lost or self._is_ending:
             return
         self._has_sent = True
         self._transport.write(octets)
@@ -178,7 +199,12 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.pause_reading(_UNSENT)
 
     def pause_reading(self, reason: object) -> None:
-        """Stop reading the socket until every reason is lifted."""
+        """Stop reading the socket until every reason is lifted.
+
+        What is read to be dropped is read until the peer is done, with a pause after each share.
+        """
+        if self._is_ending and reason is not _SERVED:
+            return
         if not self._pauses and self._transport is not None:
             self._transport.pause_reading()
         self._pauses.add(reason)
@@ -216,8 +242,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def abandon(self, reason: str) -> None:
         """Drop the connection without a word to the peer."""
         logger.warning("closing connection peer=%s reason=%s", self.name, reason)
-        if self._transport is not None:
-            self._transport.abort()
+        self._abort()
 
     # For the server
 
@@ -246,6 +271,38 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._session.force_close(explanation)
         else:
             self.close()
+
+    def _linger(self) -> None:
+        """Wait for the peer to close its side: everything is sent."""
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(
+            self._limits.linger_seconds_max, self._abort
+        )
+
+    def _close_at_once(self) -> None:
+        """Close the socket when everything is sent, or when the peer has read too slowly."""
+        if self._transport is not None and not self._is_lost:
+            self._limit_draining()
+            self._transport.close()
+
+    def _limit_draining(self) -> None:
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(
+            DRAIN_SECONDS_MAX, self.abandon, "does not read"
+        )
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _receive(self, end: int) -> int:
+        """Handle what was read; return the position of what must come again."""
+        at = 0
+        if self._session is None:
+            at = self._receive_protocol_header(end)
+        if self._session is not None:
+            at = self._session.receive(self._server.read_buffer, at, end)
+        return at
 
     def _receive_protocol_header(self, end: int) -> int:
         """Answer the protocol header; return the position after it."""

@@ -21,6 +21,10 @@ class Limits:
         handshake_seconds_max: From accept to `connection.open-ok`; a slower peer is closed.
         refused_login_seconds: From a refused login until the socket of a client that cannot be told
             is closed, so that guessing is slow (RabbitMQ's silent close delay).
+        linger_seconds_max: From the last octet sent to a peer until its socket is closed, unless
+            the peer closes it sooner; what it still sends is read and dropped.
+        lingering_connections_max: Connections that wait so; one more is closed at once, and its
+            peer may see a reset.
         channels_per_connection_max: Offered as channel-max in `connection.tune`.
         frame_bytes_max: Offered as frame-max in `connection.tune`; a whole frame, with its header
             and end octet. A larger frame is a frame error (501).
@@ -57,6 +61,8 @@ class Limits:
     connections_max: int = 10_000
     handshake_seconds_max: float = 10.0
     refused_login_seconds: float = 3.0
+    linger_seconds_max: float = 1.0
+    lingering_connections_max: int = 1000
     channels_per_connection_max: int = 2047
     frame_bytes_max: int = 131_072
     frame_bytes_min: int = 4096

@@ -36,6 +36,7 @@ from amqp_server.giving_up import give_up
 from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
+from amqp_server.lingering import Lingering
 from amqp_server.listening import bind, listen
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
@@ -103,6 +104,7 @@ class Server:
         )
         self.parked_budget = ParkedBudget(config.limits.parked_bytes_max)
         self.heartbeats = HeartbeatWheel()
+        self.lingering = Lingering(config.limits.lingering_connections_max)
         # Room for one whole publish as large as two frames, after the rest of a read.
         self.read_buffer = bytearray(
             config.limits.read_buffer_bytes + 3 * config.limits.frame_bytes_max

@@ -349,6 +349,10 @@ class _Transport(asyncio.Transport):
         """Tell whether it is closed."""
         return self._is_closing
 
+    def write_eof(self) -> None:
+        """Let the client close as soon as it has read the end."""
+        self.abort()
+
     def close(self) -> None:
         """Close; nothing waits to be sent."""
         self.abort()

@@ -1,0 +1,188 @@
+"""The end of a connection: a peer that still writes reads all it was sent, and no reset."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pamqp.commands import Basic, Channel, Connection, Queue
+
+from amqp_server import server as server_module
+from amqp_server.config import Limits
+from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
+from tests.conftest import StartServer
+from tests.threaded_server import ThreadedServer
+
+FOR_EVER = 3600.0
+"""Seconds: what ends before that was not ended by a timer."""
+REFUSED = {"refused_login_seconds": 0.05}
+MORE = b"\x08\x00\x00\x00\x00\x00\x00\xce" * 8192
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ThreadedServer]:
+    """Start a server that waits for its peers to close, however long it takes."""
+    limits = Limits(linger_seconds_max=FOR_EVER, **REFUSED)
+    with ThreadedServer(tmp_path / "data", limits=limits) as server:
+        yield server
+
+
+def still_write(server: ThreadedServer, client: AmqpClient, lingering: int = 1) -> None:
+    """Send more when the server has said its last, so much that a closed socket would tell."""
+    server.wait_until(lambda: len(server.server.lingering) == lingering)
+    for _ in range(10):
+        client.send_raw(MORE)
+
+
+def expect_orderly_end(server: ThreadedServer, client: AmqpClient) -> None:
+    """Read the end of the server's octets, close, and see that the server has done so, too."""
+    assert client.socket.recv(1) == b""
+    client.socket.close()
+    server.wait_until(lambda: not server.server.connections)
+    assert server.call(lambda: len(server.server.lingering)) == 0
+
+
+def test_a_client_that_still_writes_reads_the_answer_to_its_close(server: ThreadedServer) -> None:
+    with connect(server.address) as client:
+        client.send(Connection.Close(200, "", 0, 0), 0)
+        still_write(server, client)
+        client.expect(Connection.CloseOk, 0)
+        expect_orderly_end(server, client)
+
+
+def test_a_client_that_still_writes_reads_why_it_has_to_go(server: ThreadedServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel()
+        client.send_raw(frame_octets(4, 1, b"no such frame type"))
+        close = client.expect(Connection.Close, 0)
+        assert close.reply_code == 501
+        client.send(Connection.CloseOk(), 0)
+        still_write(server, client)
+        expect_orderly_end(server, client)
+
+
+def test_a_client_with_a_wrong_password_reads_that(server: ThreadedServer) -> None:
+    with AmqpClient(server.address) as client:
+        client.start(password="wrong")
+        assert client.expect(Connection.Close, 0).reply_code == 403
+        client.send(Connection.CloseOk(), 0)
+        still_write(server, client)
+        expect_orderly_end(server, client)
+
+
+def test_a_client_that_is_refused_in_silence_sees_an_end(server: ThreadedServer) -> None:
+    with AmqpClient(server.address) as client:
+        client.start(password="wrong", capabilities={})
+        # Nobody reads this before the socket is to be closed.
+        client.send_raw(MORE)
+        still_write(server, client)
+        expect_orderly_end(server, client)
+
+
+def test_a_client_of_another_protocol_reads_which_one_this_is(server: ThreadedServer) -> None:
+    with AmqpClient(server.address) as client:
+        client.send_raw(b"POST /a/long/upload HTTP/1.1\r\n\r\n")
+        still_write(server, client)
+        assert client.socket.recv(8, socket.MSG_WAITALL) == PROTOCOL_HEADER
+        expect_orderly_end(server, client)
+
+
+def test_what_is_unsent_when_a_client_has_to_go_is_sent(server: ThreadedServer) -> None:
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("heap", durable=False)
+        octets = client.publish_octets(
+            Basic.Publish(0, "", "heap"), b"x" * 10_000, Basic.Properties()
+        )
+        client.send_raw(octets * 2_000)
+        while client.expect(Basic.Ack).delivery_tag != 2_000:
+            pass
+        client.send(Basic.Consume(queue="heap", no_ack=True))
+        server.wait_until(lambda: not all(each.is_writable for each in server.server.connections))
+        client.send(Connection.Close(200, "", 0, 0), 0)
+        still_write(server, client)
+        told = client.receive()[1]
+        while not isinstance(told, Connection.CloseOk):
+            told = client.receive()[1]
+        expect_orderly_end(server, client)
+
+
+def test_a_client_that_neither_closes_nor_writes_is_waited_for_a_while(tmp_path: Path) -> None:
+    limits = Limits(linger_seconds_max=0.05)
+    with (
+        ThreadedServer(tmp_path / "data", limits=limits) as server,
+        connect(server.address) as client,
+    ):
+        client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+        server.wait_until(lambda: not server.server.connections)
+
+
+def test_no_more_than_so_many_are_waited_for(tmp_path: Path) -> None:
+    limits = Limits(linger_seconds_max=FOR_EVER, lingering_connections_max=1)
+    with (
+        ThreadedServer(tmp_path / "data", limits=limits) as server,
+        connect(server.address) as waited_for,
+        connect(server.address) as other,
+        connect(server.address) as witness,
+    ):
+        for client in (waited_for, other):
+            client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+        server.wait_until(lambda: len(server.server.connections) == 2)
+        assert server.call(lambda: len(server.server.lingering)) == 1
+        still_write(server, waited_for)
+        witness.open_channel()
+
+
+def test_what_a_client_had_is_free_before_it_closes(server: ThreadedServer) -> None:
+    with connect(server.address) as owner, connect(server.address) as other:
+        owner.open_channel()
+        owner.declare("mine", exclusive=True)
+        owner.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+        other.open_channel()
+        other.declare("mine", exclusive=True)
+
+
+def test_nothing_is_done_for_a_client_that_has_closed(server: ThreadedServer) -> None:
+    with connect(server.address) as client, connect(server.address) as other:
+        client.open_channel()
+        client.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+        client.send(Channel.Open())
+        client.send(Queue.Declare(queue="late"))
+        still_write(server, client)
+        other.open_channel()
+        other.send(Queue.Declare(queue="late", passive=True))
+        other.expect_channel_close(404)
+
+
+def test_a_stop_does_not_wait_for_peers_that_do_not_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "SHUTDOWN_SECONDS_MAX", 0.4)
+    limits = Limits(linger_seconds_max=FOR_EVER)
+    with (
+        ThreadedServer(tmp_path / "data", limits=limits) as server,
+        connect(server.address) as gone,
+        connect(server.address) as told,
+    ):
+        gone.call(Connection.Close(200, "", 0, 0), Connection.CloseOk, 0)
+        server.wait_until(lambda: len(server.server.lingering) == 1)
+        server.call(server._ending.set)
+        assert told.expect(Connection.Close, 0).reply_code == 320
+        told.send(Connection.CloseOk(), 0)
+        server.stop()
+        assert not server.server.connections
+
+
+def test_a_peer_that_resets_its_socket_while_it_is_closed_is_no_error(
+    start_server: StartServer,
+) -> None:
+    server = start_server()
+    for _ in range(50):
+        client = connect(server.address)
+        # Closed at once, with a reset.
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.send(Connection.Close(200, "", 0, 0), 0)
+        client.socket.close()
+    with connect(server.address) as client:
+        client.open_channel()
