@@ -26,6 +26,7 @@ from amqp_server.frame_errors import (
     unexpected_frame,
 )
 from amqp_server.parked_publishes import ParkedPublishes
+from amqp_server.products import qos_reaches_consumers
 from amqp_server.protocol import framing
 from amqp_server.protocol.connection_machine import ConnectionMachine, ConnectionState
 from amqp_server.protocol.errors import (
@@ -77,7 +78,7 @@ class ClientSession:
         self.name = connection.name
         self.user = ""
         self.frame_max = server.config.limits.frame_bytes_min
-        self.notifies_cancel = False
+        self.notifies_cancel = self.qos_reaches_consumers = False
         self.channels: dict[int, Channel] = {}
         self.parked = ParkedPublishes(
             self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
@@ -321,6 +322,9 @@ class ClientSession:
             self.frame_max - 8, self._server.config.max_message_bytes
         )
         self.notifies_cancel = self._machine.capability("consumer_cancel_notify")
+        self.qos_reaches_consumers = qos_reaches_consumers(
+            self._machine.client_product, self._server.config.present_product
+        )
         self._connection.begin_heartbeats(self._machine.heartbeat_seconds)
 
     def _handle_without_channel(self, event: tuple[Any, ...]) -> None:

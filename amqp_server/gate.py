@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from amqp_server.authentication import ProxyWarning, may_login
@@ -10,6 +11,8 @@ from amqp_server.server_properties import server_properties
 
 if TYPE_CHECKING:
     from amqp_server.server import Server
+
+logger = logging.getLogger(__name__)
 
 
 class Handshakes:
@@ -63,3 +66,10 @@ class Gate:
     def has_vhost(self, name: str) -> bool:
         """Return whether there is such a virtual host."""
         return name in self._server.broker.vhosts
+
+    def secret_renewed(self, user: str, reason: str) -> None:
+        """Log that a client gave a new secret: passwords are checked at the login only."""
+        logger.info(
+            "secret renewed peer=%s user=%s reason=%r note=passwords are checked at the login only",
+            *(self._peer, user, reason),
+        )

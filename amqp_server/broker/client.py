@@ -19,6 +19,7 @@ class Client(Protocol):
         user: Who logged in.
         frame_max: Negotiated frame size in octets.
         notifies_cancel: Whether it asked to be told when a consumer is cancelled.
+        qos_reaches_consumers: Whether its basic.qos without `global` changes consumers that run.
         channels: Its open channels by number.
     """
 
@@ -26,6 +27,7 @@ class Client(Protocol):
     user: str
     frame_max: int
     notifies_cancel: bool
+    qos_reaches_consumers: bool
     channels: dict[int, Channel]
 
     @property

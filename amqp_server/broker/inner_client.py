@@ -26,7 +26,7 @@ class InnerClient:
         self.name = name
         self.user = ""
         self.frame_max = 131_072
-        self.notifies_cancel = False
+        self.notifies_cancel = self.qos_reaches_consumers = False
         self.channels: dict[int, Channel] = {}
 
     @property

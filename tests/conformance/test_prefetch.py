@@ -1,9 +1,10 @@
 """Section 7: basic.qos."""
 
+import pytest
 from pamqp.commands import Basic, Channel
 
 from tests.amqp_client import AmqpClient
-from tests.conformance.conftest import Connect
+from tests.conformance.conftest import Connect, NewName
 from tests.conformance.consuming import (
     consume,
     expect_bodies,
@@ -14,6 +15,13 @@ from tests.conformance.consuming import (
 )
 from tests.conformance.errors import expect_connection_error
 from tests.conformance.marks import differs
+from tests.conformance.streams import (
+    FIRST,
+    declare_stream,
+    expect_offsets,
+    fill_stream,
+    read_from,
+)
 
 
 def test_a_limit_in_octets_is_not_served(client: AmqpClient) -> None:
@@ -72,12 +80,62 @@ class TestPerConsumer:
         consume(client, name)
         assert expect_bodies(client, 1) == [b"3"]
 
+    @pytest.mark.parametrize("count", [0, 1, 4])
+    def test_a_new_limit_is_for_consumers_that_begin_later(
+        self, client: AmqpClient, name: str, count: int
+    ) -> None:
+        fill(client, name, 9)
+        prefetch(client, 2)
+        consume(client, name, "one")
+        expect_bodies(client, 2)
+        prefetch(client, count)
+        expect_quiet(client, name)
+        client.send(Basic.Ack(1))
+        assert expect_bodies(client, 1) == [b"2"]
+        expect_quiet(client, name)
+        consume(client, name, "two")
+        assert len(expect_bodies(client, count or 6)) == (count or 6)
+        expect_quiet(client, name)
+
+    def test_consumers_of_one_channel_may_have_different_limits(
+        self, client: AmqpClient, new_name: NewName
+    ) -> None:
+        limits = (1, 3, 2)
+        queues = [new_name() for _ in limits]
+        for queue in queues:
+            fill(client, queue, 5)
+        for queue, count in zip(queues, limits, strict=True):
+            prefetch(client, count)
+            consume(client, queue)
+            expect_bodies(client, count)
+            expect_quiet(client, queue)
+        # Each keeps its own, whatever came later: three answers, three new ones.
+        client.send(Basic.Ack(3, multiple=True))
+        assert sorted(expect_bodies(client, 3)) == [b"1", b"3", b"4"]
+        for queue in queues:
+            expect_quiet(client, queue)
+
+    def test_a_stream_keeps_the_limit_that_its_consumer_began_with(
+        self, client: AmqpClient, name: str
+    ) -> None:
+        declare_stream(client, name)
+        fill_stream(client, name, 6)
+        read_from(client, name, FIRST, count=2)
+        expect_offsets(client, 2)
+        prefetch(client, 4)
+        client.send(Basic.Ack(1))
+        assert expect_offsets(client, 1) == [2]
+        expect_quiet(client, name)
+
     @differs(
         rabbitmq="only for consumers that begin later",
-        reason="Celery changes the limit of running consumers this way, with any product but "
-        "RabbitMQ, and no client expects that it does not reach them",
+        reason="Celery, which speaks through py-amqp, raises the limit of running consumers this "
+        "way, with any product but RabbitMQ",
     )
-    def test_a_new_limit_is_for_running_consumers_too(self, client: AmqpClient, name: str) -> None:
+    def test_a_new_limit_of_py_amqp_is_for_running_consumers_too(
+        self, connect: Connect, name: str
+    ) -> None:
+        client = connect(properties={"product": "py-amqp"})
         fill(client, name, 6)
         prefetch(client, 2)
         consume(client, name)

@@ -23,12 +23,14 @@ class Consumer:
         channel: Its channel.
         queue: What it takes from.
         no_ack: As asked for.
+        prefetch: Limit of its channel when it began; 0 is no limit.
     """
 
     tag: str
     channel: ModelChannel
     queue: ModelQueue
     no_ack: bool
+    prefetch: int
 
     @property
     def credit(self) -> float:
@@ -37,8 +39,8 @@ class Consumer:
         if self.no_ack:
             return math.inf
         credit = math.inf
-        if channel.prefetch:
-            credit = channel.prefetch - sum(each.consumer is self for each in channel.counted)
+        if self.prefetch:
+            credit = self.prefetch - sum(each.consumer is self for each in channel.counted)
         if channel.prefetch_global:
             credit = min(credit, channel.prefetch_global - len(channel.counted))
         return credit
@@ -62,7 +64,7 @@ class ModelChannel:
         peer: Its connection.
         number: Its number.
         mode: Without confirms, with them, or transactional.
-        prefetch: Per consumer; 0 is no limit.
+        prefetch: Of each consumer that begins; 0 is no limit.
         prefetch_global: Of the channel; 0 is no limit.
         published: Messages published with confirms.
         last_tag: The last delivery tag.

@@ -62,7 +62,7 @@ class ConsumingRules(WorldMachine):
         self.qos(channel, prefetch, is_global)
         self.world.begin()
         tag = f"c{next(self.numbers)}"
-        channel.consumers[tag] = Consumer(tag, channel, queue, no_ack)
+        channel.consumers[tag] = Consumer(tag, channel, queue, no_ack, channel.prefetch)
         method = Basic.Consume(0, self.world.name(queue.shape.name), tag, False, no_ack)
         channel.peer.call(method, Basic.ConsumeOk, channel.number)
         self.world.settle()

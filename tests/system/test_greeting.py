@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from pamqp.commands import Connection
+from pamqp.commands import Basic, Connection
 
 from amqp_server import __version__
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect
@@ -47,16 +47,32 @@ def test_another_product_and_version_can_be_presented(start_server: StartServer)
     assert (properties["product"], properties["version"]) == ("RabbitMQ", "3.13.7")
 
 
-def test_a_new_secret_is_taken_when_it_is_the_right_one(server: RunningServer) -> None:
-    with connect(server.address) as client:
-        client.call(Connection.UpdateSecret("guest", "expired"), Connection.UpdateSecretOk, 0)
+@pytest.mark.parametrize("product", ["RabbitMQ", "LavinMQ"])
+def test_celery_changes_running_consumers_where_it_expects_to(
+    start_server: StartServer, product: str
+) -> None:
+    """Without `global`; it does so unless the server calls itself RabbitMQ."""
+    server = start_server("--present-product", product)
+    with connect(server.address, properties={"product": "py-amqp"}) as client:
         client.open_channel()
+        client.declare("q")
+        for _ in range(3):
+            client.publish(b"", "q")
+        client.consume("q", prefetch=1)
+        client.expect_delivery()
+        client.call(Basic.Qos(prefetch_count=2), Basic.QosOk)
+        if product == "RabbitMQ":
+            assert client.ready_count("q") == 2
+        else:
+            client.expect_delivery()
 
 
-@pytest.mark.parametrize("secret", ["", "wrong"])
-def test_a_wrong_new_secret_ends_the_connection(server: RunningServer, secret: str) -> None:
+@pytest.mark.parametrize("secret", ["guest", "", "not-the-one"])
+def test_a_new_secret_is_taken_and_logged_without_it(server: RunningServer, secret: str) -> None:
     with connect(server.address) as client:
-        client.send(Connection.UpdateSecret(secret, "expired"), 0)
-        close = client.expect_connection_close(530)
-        assert close.reply_text == "NOT_ALLOWED - New secret was refused by one of the backends"
-        assert (close.class_id, close.method_id) == (10, 70)
+        client.call(Connection.UpdateSecret(secret, "it's\nold"), Connection.UpdateSecretOk, 0)
+        client.open_channel()
+    line = server.wait_for_message("secret renewed")
+    assert "level=info" in line
+    assert r"""user=guest reason="it's\nold" """ in line
+    assert "not-the-one" not in line

@@ -16,14 +16,13 @@ from tests.threaded_server import ThreadedServer
 
 FOR_EVER = 3600.0
 """Seconds: what ends before that was not ended by a timer."""
-REFUSED = {"refused_login_seconds": 0.05}
 MORE = b"\x08\x00\x00\x00\x00\x00\x00\xce" * 8192
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadedServer]:
     """Start a server that waits for its peers to close, however long it takes."""
-    limits = Limits(linger_seconds_max=FOR_EVER, **REFUSED)
+    limits = Limits(linger_seconds_max=FOR_EVER, refused_login_seconds=0.05)
     with ThreadedServer(tmp_path / "data", limits=limits) as server:
         yield server
 

@@ -63,11 +63,11 @@ _HIGHEST_TAG = (1 << 62) - 1
 
 
 def qos(channel: Channel, method: BasicQos) -> None:
-    """Set the prefetch limits; without `global` also for consumers that run already.
+    """Set the prefetch limits: with `global` of the channel, without of consumers to come.
 
-    RabbitMQ keeps running consumers as they are; Celery, from any other product, expects the
-    change to reach them, and no client expects it not to. As in RabbitMQ (`basic.qos` in
-    `rabbit_channel`), a limit without `global` ends the channel's; the other way round both hold.
+    As in RabbitMQ (`basic.qos` in `rabbit_channel`), a limit without `global` ends the channel's;
+    the other way round both hold. Some clients need it for running consumers as well
+    (`amqp_server.products`).
     """
     if method.prefetch_size != 0:
         raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")
@@ -76,8 +76,9 @@ def qos(channel: Channel, method: BasicQos) -> None:
     else:
         channel.prefetch = method.prefetch_count
         channel.prefetch_global = 0
-        for consumer in channel.consumers.values():
-            consumer.prefetch = method.prefetch_count
+        if channel.client.qos_reaches_consumers:
+            for consumer in channel.consumers.values():
+                consumer.prefetch = method.prefetch_count
     channel.send(BasicQosOk())
     channel.wake_consumers()
 
