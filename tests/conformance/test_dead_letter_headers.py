@@ -52,6 +52,64 @@ def test_the_first_death_is_written_in_exactly_these_types(
     assert seen["x-first-death-exchange"] == Typed("S", name)
 
 
+FIRST_ORDER = ["count", "reason", "queue", "time", "exchange", "routing-keys"]
+LATER_ORDER = sorted(FIRST_ORDER)
+KINDS = pytest.mark.parametrize("kind", ["classic", "quorum"])
+
+
+def orders(client: AmqpClient, queue: str) -> list[list[str]]:
+    """Take a dead letter, and return the names of each death's fields as they stand there."""
+    await_ready_count(client, queue, 1)
+    return [list(death.value) for death in get_typed_headers(client, queue)["x-death"].value]
+
+
+@KINDS
+def test_the_fields_of_the_first_death_have_an_order(
+    client: AmqpClient, name: str, dead_letters: str, kind: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters) | {"x-queue-type": kind})
+    die(client, name)
+    assert orders(client, dead_letters) == [FIRST_ORDER]
+    die(client, name, Basic.Properties(expiration="3600000", headers={"mine": 1}))
+    assert orders(client, dead_letters) == [[*FIRST_ORDER, "original-expiration"]]
+
+
+@KINDS
+def test_the_fields_of_later_deaths_are_in_the_order_of_their_names(
+    client: AmqpClient, new_name: NewName, dead_letters: str, kind: str
+) -> None:
+    first, second = new_name(), new_name()
+    client.declare(second, arguments=to(dead_letters) | {"x-queue-type": kind})
+    client.declare(first, arguments=to(second) | {"x-queue-type": kind})
+    die(client, first, Basic.Properties(expiration="3600000"))
+    reject(client, take(client, second, no_ack=False))
+    assert orders(client, dead_letters) == [LATER_ORDER, [*FIRST_ORDER, "original-expiration"]]
+
+
+@KINDS
+def test_the_fields_of_a_death_that_comes_again_are_in_the_order_of_their_names(
+    client: AmqpClient, new_name: NewName, kind: str
+) -> None:
+    first, second = new_name(), new_name()
+    client.declare(second, arguments=to(first) | {"x-queue-type": kind})
+    client.declare(first, arguments=to(second) | {"x-queue-type": kind})
+    die(client, first, Basic.Properties(expiration="3600000"))
+    for queue in (second, first, second):
+        reject(client, take(client, queue, no_ack=False))
+    assert orders(client, first) == [LATER_ORDER, sorted([*LATER_ORDER, "original-expiration"])]
+
+
+def test_what_was_no_list_of_deaths_is_a_first_death(
+    client: AmqpClient, name: str, dead_letters: str
+) -> None:
+    client.declare(name, arguments=to(dead_letters))
+    die(client, name, Basic.Properties(headers={"x-death": "no list"}))
+    assert orders(client, dead_letters) == [FIRST_ORDER]
+    nothing: Any = []
+    die(client, name, Basic.Properties(headers={"x-death": nothing}))
+    assert orders(client, dead_letters) == [LATER_ORDER]
+
+
 def test_the_time_of_a_death_is_told_in_seconds(
     client: AmqpClient, name: str, dead_letters: str
 ) -> None:

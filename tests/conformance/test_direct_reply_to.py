@@ -1,5 +1,8 @@
 """Section 6: replies without a queue, through `amq.rabbitmq.reply-to`."""
 
+import re
+from base64 import b64decode, b64encode
+
 import pytest
 from pamqp.commands import Basic, Channel, Queue
 
@@ -65,7 +68,7 @@ class TestConsumer:
         expect_channel_error(requester, 406, text, Basic.Consume)
 
     def test_it_gets_a_tag_when_it_has_none(self, client: AmqpClient) -> None:
-        assert consume(client, REPLY_TO, no_ack=True).startswith("amq.ctag-")
+        assert re.fullmatch("amq.ctag-[A-Za-z0-9_-]{22}", consume(client, REPLY_TO, no_ack=True))
 
     def test_no_wait_gets_no_answer(self, client: AmqpClient) -> None:
         client.send(Basic.Consume(queue=REPLY_TO, no_ack=True, nowait=True))
@@ -117,6 +120,16 @@ class TestRequest:
         assert request.properties.correlation_id == "c"
         assert request.properties.headers == {"h": 1}
         assert request.body == b"question"
+
+    def test_its_address_has_two_parts_in_base64(
+        self, requester: AmqpClient, responder: AmqpClient, name: str
+    ) -> None:
+        prefix, process, key = reply_address(ask(requester, responder, name)).rsplit(".", 2)
+        assert prefix == REPLY_TO
+        for part in (process, key):
+            assert part.endswith("==")
+            assert b64encode(b64decode(part, validate=True)).decode() == part
+        assert len(b64decode(key)) == 16
 
     def test_every_request_has_the_same_address(
         self, requester: AmqpClient, responder: AmqpClient, name: str

@@ -10,7 +10,7 @@ Source: RabbitMQ, "Direct Reply-to"; `rabbit_channel`.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from base64 import b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 """The name that askers consume from and give as `reply_to`."""
 _PREFIX = DIRECT_REPLY_TO + "."
+_PART_BYTES = 16
+"""Octets of which base64 ends with `==`."""
 
 
 def reply_keys_of(exchange: Exchange, routing_keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,7 +49,8 @@ class ReplyConsumer:
     def __init__(self, tag: str, channel: Channel, waiting_bytes_max: int) -> None:
         """Draw a routing key."""
         self.tag = tag
-        self.routing_key = _PREFIX + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
+        # Two parts as RabbitMQ's, where they are a process and a key: clients know the form.
+        self.routing_key = f"{_PREFIX}{_random_part()}.{_random_part()}"
         self._tag_octets = tag.encode("utf-8", "surrogateescape")
         self._channel = channel
         self._waiting: list[bytes] = []
@@ -71,6 +74,10 @@ class ReplyConsumer:
         if self._waiting and self._channel.is_deliverable:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._channel.deliver_replies(self._tag_octets, waiting)
+
+
+def _random_part() -> str:
+    return b64encode(token_bytes(_PART_BYTES)).decode()
 
 
 class DirectReplies:

@@ -1,8 +1,9 @@
 """Dead letters: what a message looks like after it left a queue for its dead-letter exchange.
 
 Source: RabbitMQ, `rabbit_dead_letter`: the header `x-death` has one table for each queue and
-reason, the latest first; a repeated death counts up and moves to the front. `x-last-death-*`
-as in RabbitMQ since 3.13.
+reason, the latest first; a repeated death counts up and moves to the front. The fields of a table
+are in the order of RabbitMQ 3.10: one for the first death of all, by name for each later one.
+`x-last-death-*` as in RabbitMQ since 3.13.
 """
 
 from __future__ import annotations
@@ -148,10 +149,7 @@ def is_cycle(queue: str, deaths: list[Table]) -> bool:
 
 def deaths_of(headers: Table) -> list[Table]:
     """Return the tables of `x-death`, the latest first; what is no table is passed over."""
-    value = headers.get(X_DEATH)
-    if value is None or not isinstance(value.value, list):
-        return []
-    return [each.value for each in value.value if isinstance(each.value, dict)]
+    return [each.value for each in _x_death(headers) or () if isinstance(each.value, dict)]
 
 
 def _add_death(
@@ -169,13 +167,17 @@ def _add_death(
     else:
         latest = {
             "count": FieldValue(b"l", 1),
-            "exchange": FieldValue(b"S", exchange),
-            **place,
-            "routing-keys": FieldValue(b"A", [FieldValue(b"S", key) for key in keys]),
+            "reason": field_value(death.reason),
+            "queue": field_value(death.queue),
             "time": FieldValue(b"T", death.seconds),
+            "exchange": FieldValue(b"S", exchange),
+            "routing-keys": FieldValue(b"A", [FieldValue(b"S", key) for key in keys]),
         }
         if expiration is not None:
             latest["original-expiration"] = field_value(expiration)
+    if _x_death(headers) is not None:
+        # As RabbitMQ 3.10 does with each death but the first: some clients compare octets.
+        latest = dict(sorted(latest.items()))
     moments = ("last",) if X_DEATH in headers else ("first", "last")
     for moment in moments:
         headers[f"x-{moment}-death-exchange"] = FieldValue(b"S", exchange)
@@ -183,6 +185,12 @@ def _add_death(
             headers[f"x-{moment}-death-{part}"] = value
     tables = [FieldValue(b"F", table) for table in (latest, *others)]
     headers[X_DEATH] = FieldValue(b"A", tables)
+
+
+def _x_death(headers: Table) -> list[FieldValue] | None:
+    """Return what `x-death` holds; None when there is none that deaths can be added to."""
+    field = headers.get(X_DEATH)
+    return field.value if field is not None and isinstance(field.value, list) else None
 
 
 def _carbon_copies(headers: Table) -> list[bytes]:
