@@ -107,7 +107,8 @@ check: prepare
 	$(MAKE) --jobs=2 --output-sync=target lint types
 	$(MAKE) test
 
-# Random examples instead of CI's fixed ones, many of them, and the kernels interpreted as well.
+# Random examples instead of the fixed ones, many of them, whose seed stands above the first test; and
+# the kernels interpreted as well.
 check-long: check
 	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest --timeout=0
 	KILL_ROUNDS=500 KILL_SEED=$$RANDOM $(BIN)/python -m pytest -s tests/crash

@@ -1,6 +1,7 @@
 """What every test shares: how Hypothesis looks for examples, and how long a test may take."""
 
 import os
+import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,13 +17,14 @@ SECONDS_MAX_BY_MARKER = {"spark": 300, "crash": 120, "interop": 120}
 LONG_SECONDS = 300
 """What may take so long begins first: no process is left alone with it at the end."""
 
-# CI must not fail by chance: the same examples each time. The long run looks for new ones.
+# Tests must not fail by chance: the same examples each time. The long run looks for new ones.
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("dev", deadline=None)
 settings.register_profile("long", deadline=None, max_examples=5_000, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "fixed")
+settings.load_profile(PROFILE)
+SEED_BITS = 32
 
 
 class StartServer(Protocol):
@@ -92,6 +94,21 @@ def swept_server(server_keeper: ServerKeeper) -> Iterator[RunningServer]:
     """Give a real server as `server` does, empty, but perhaps not for the first time."""
     yield server_keeper.lend()
     server_keeper.take_back()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give a random search a seed of its own, unless one was asked for."""
+    if PROFILE == "long" and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.getrandbits(SEED_BITS))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say how a random search is done again."""
+    if PROFILE != "long":
+        return None
+    seed = config.option.hypothesis_seed
+    return f"random examples: HYPOTHESIS_PROFILE=long pytest --hypothesis-seed={seed}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

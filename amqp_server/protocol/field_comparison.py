@@ -4,6 +4,9 @@ Source: RabbitMQ's behaviour on a queue declared again: integers of any width ar
 types and floats another; texts say `the value '1' of type 'long'`.
 """
 
+from math import isnan
+from struct import pack
+
 from amqp_server.protocol.field_values import DecimalValue, FieldData, FieldValue
 
 _TYPE_NAMES = {
@@ -42,27 +45,45 @@ def same_value(one: FieldValue, other: FieldValue) -> bool:
 
     Integers of any width are equal by value and so are floats, but 10 is not 10.0; strings and byte
     arrays are equal octet for octet. Everything else must be of the same kind. What is inside
-    arrays and tables must agree in kind too. A NaN equals nothing.
+    arrays and tables must agree in kind too. A NaN equals one of the same bits: what was declared
+    with it can be declared again.
     """
     one_class = _TYPE_CLASSES.get(one.kind, one.kind)
-    return one_class == _TYPE_CLASSES.get(other.kind, other.kind) and one.value == other.value
+    other_class = _TYPE_CLASSES.get(other.kind, other.kind)
+    return one_class == other_class and _comparable(one.value) == _comparable(other.value)
 
 
 def bare_value(value: FieldValue) -> object:
     """Return what two values have in common when Erlang's `==` holds for them without their kinds.
 
     Numbers are equal by value, whatever their kinds; octets too. Inside arrays and tables the kinds
-    count, and in tables the order; an empty table is an empty array.
+    count, and in tables the order; an empty table is an empty array. A NaN, which Erlang does not
+    have, has its bits in common.
     """
     match value.value:
         case None:
             return "undefined"
         case bool(truth):
             return ("bool", truth)
+        case float(number):
+            return _comparable(number)
         case list(items):
             return [(type_name(item), bare_value(item)) for item in items]
         case dict(entries):
             return [(key, type_name(item), bare_value(item)) for key, item in entries.items()]
+        case other:
+            return other
+
+
+def _comparable(data: FieldData) -> object:
+    """Return a value with the bits of each NaN in its place: a NaN does not equal itself."""
+    match data:
+        case float(number) if isnan(number):
+            return ("NaN", pack(">d", number))
+        case list(items):
+            return [(item.kind, _comparable(item.value)) for item in items]
+        case dict(entries):
+            return {key: (item.kind, _comparable(item.value)) for key, item in entries.items()}
         case other:
             return other
 

@@ -293,6 +293,16 @@ def test_a_void_header_is_there_and_equals_nothing_else() -> None:
     assert not headers({"a": "undefined"}, a=None)
 
 
+def test_a_header_that_is_no_number_equals_one_of_the_same_bits() -> None:
+    def nan() -> float:
+        return float("nan")
+
+    assert headers({"a": nan()}, a=nan())
+    assert headers({"a": [nan()]}, a=[nan()])
+    assert not headers({"a": nan()}, a=0.0)
+    assert not headers({"a": nan()}, a=FieldValue(b"S", b"nan"))
+
+
 def test_zero_has_no_sign() -> None:
     assert headers({"a": -0.0}, a=FieldValue(b"b", 0))
 

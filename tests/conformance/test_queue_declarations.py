@@ -1,5 +1,6 @@
 """Section 4: looking for a queue, declaring it again, and what counts as the same queue."""
 
+import math
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from pamqp.commands import Basic, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
+from tests.conformance.marks import ours_only
 from tests.conformance.queues import (
     LOCKED,
     Arguments,
@@ -209,6 +211,14 @@ def test_an_integer_is_the_same_in_any_width(
 ) -> None:
     for each in (first, later):
         send_declaration(client, name, {"x-max-length": Typed(each, 10)})
+        client.expect(Queue.DeclareOk)
+
+
+@ours_only("Erlang has no such number, and RabbitMQ closes the connection")
+@pytest.mark.parametrize("letter", "fd")
+def test_what_is_no_number_is_the_same_again(client: AmqpClient, name: str, letter: str) -> None:
+    for _ in range(2):
+        send_declaration(client, name, {"x-queue-master-locator": Typed(letter, math.nan)})
         client.expect(Queue.DeclareOk)
 
 

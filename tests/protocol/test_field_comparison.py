@@ -1,5 +1,7 @@
 """Equality of arguments and headers, and how texts name values."""
 
+from struct import pack, unpack
+
 import pytest
 
 from amqp_server.protocol.tables import (
@@ -10,6 +12,13 @@ from amqp_server.protocol.tables import (
     describe_difference,
     same_value,
 )
+
+
+def nan(payload: int = 0) -> FieldValue:
+    """Return a quiet NaN, each time another object."""
+    (number,) = unpack(">d", pack(">Q", 0x7FF8 << 48 | payload))
+    return FieldValue(b"d", number)
+
 
 ONE = [FieldValue(kind, 1) for kind in (b"b", b"B", b"s", b"u", b"I", b"i", b"l", b"L")]
 TEXTS = [
@@ -52,6 +61,11 @@ def test_integers_of_any_width_are_equal_by_value(one: FieldValue, other: FieldV
         (FieldValue(b"S", b"a"), FieldValue(b"x", b"a")),
         (FieldValue(b"A", [FieldValue(b"I", 1)]), FieldValue(b"A", [FieldValue(b"I", 1)])),
         (VOID, FieldValue(b"V", None)),
+        (nan(), nan()),
+        (FieldValue(b"f", nan().value), nan()),
+        (FieldValue(b"A", [nan()]), FieldValue(b"A", [nan()])),
+        (FieldValue(b"F", {"k": nan()}), FieldValue(b"F", {"k": nan()})),
+        (FieldValue(b"d", 0.0), FieldValue(b"d", -0.0)),
     ],
 )
 def test_equal_values_are_equal(one: FieldValue, other: FieldValue) -> None:
@@ -69,6 +83,10 @@ def test_equal_values_are_equal(one: FieldValue, other: FieldValue) -> None:
         (FieldValue(b"S", b"1"), FieldValue(b"I", 1)),
         (VOID, FieldValue(b"t", False)),
         (FieldValue(b"A", [FieldValue(b"I", 1)]), FieldValue(b"A", [FieldValue(b"l", 1)])),
+        (nan(), FieldValue(b"d", 0.0)),
+        (nan(), nan(payload=1)),
+        (FieldValue(b"F", {"k": nan()}), FieldValue(b"F", {"k": nan(payload=1)})),
+        (FieldValue(b"F", {"k": nan()}), FieldValue(b"F", {"other": nan()})),
     ],
 )
 def test_values_of_other_types_differ(one: FieldValue, other: FieldValue) -> None:

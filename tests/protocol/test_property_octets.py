@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from amqp_server.protocol.properties import Properties, decode_properties
+from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.property_octets import (
     EXPIRATION,
     HEADERS,
@@ -34,10 +34,8 @@ def test_a_short_string_is_found_and_replaced_among_any_others(
 
     assert decode_shortstr(octets, start) == ("found", end)
     replaced = replace_property(octets, flag, encode_shortstr("another"))
-    assert decode_properties(replaced) == replace(
-        values,
-        **{name: "another"},  # type: ignore[arg-type]
-    )
+    # Octets, not values: a NaN among the headers equals nothing.
+    assert replaced == replace(values, **{name: "another"}).encode()  # type: ignore[arg-type]
 
 
 @given(values=properties)
@@ -48,7 +46,7 @@ def test_headers_are_found_and_replaced_among_any_others(values: Properties) -> 
 
     assert octets[start:end] == encode_table(table_of({"a": 1}))
     replaced = replace_property(octets, HEADERS, encode_table({}))
-    assert decode_properties(replaced) == replace(values, headers={})
+    assert replaced == replace(values, headers={}).encode()
 
 
 @given(values=properties)
