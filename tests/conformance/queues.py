@@ -74,6 +74,38 @@ def take(client: AmqpClient, queue: str, *, no_ack: bool = True) -> Message:
     return message
 
 
+def expect_usable(client: AmqpClient, queue: str) -> None:
+    """Return when a message has come through a queue that was empty."""
+    client.publish(b"through", queue)
+    assert take(client, queue).body == b"through"
+
+
+def expect_compared(
+    client: AmqpClient, queue: str, arguments: Arguments, argument: str, other: object
+) -> None:
+    """Return when a queue was declared, works, and must not be declared with another value.
+
+    For an argument whose value nobody can tell from what the queue does.
+
+    Args:
+        client: With channel 1 open.
+        queue: Its name; there is none yet.
+        arguments: What it is declared with.
+        argument: One of them.
+        other: Another value that it may have.
+    """
+    client.declare(queue, arguments=arguments)
+    expect_usable(client, queue)
+    client.declare(queue, arguments=arguments)
+    expect_declaration_refused(
+        client,
+        queue,
+        f"inequivalent arg '{argument}' for {{}}: "
+        f"received '{other}' but current is '{arguments[argument]}'",
+        arguments=arguments | {argument: other},
+    )
+
+
 def headers_of(message: Message) -> dict[str, Any]:
     """Return the headers of a message that has some."""
     assert message.properties.headers is not None, "no headers"

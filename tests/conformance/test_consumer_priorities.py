@@ -157,4 +157,10 @@ def test_it_must_be_an_integer(client: AmqpClient, name: str, value: Any, kind: 
 @pytest.mark.parametrize("value", [1 << 40, -(1 << 40), 255, -128])
 def test_it_may_be_any_integer(client: AmqpClient, name: str, value: int) -> None:
     client.declare(name)
-    consume(client, name, arguments={"x-priority": value})
+    consume(client, name, "without")
+    consume(client, name, "with", arguments={"x-priority": value})
+    for _ in range(3):
+        client.publish(b"x", name)
+        method = client.expect_delivery().method
+        assert isinstance(method, Basic.Deliver)
+        assert method.consumer_tag == ("with" if value > 0 else "without")

@@ -93,6 +93,8 @@ def test_another_channel_of_the_connection_may_use_an_exclusive_queue(
     client.declare(name, exclusive=True, channel=1)
     client.declare(name, exclusive=True, channel=2)
     client.consume(name, channel=2)
+    client.publish(b"x", name)
+    assert client.expect_delivery(2).body == b"x"
 
 
 @pytest.mark.parametrize("durable", [True, False])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from pamqp import encode
-from pamqp.commands import Connection
+from pamqp.commands import Basic, Connection, Queue
 
 from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, ConnectionLostError
 from tests.conformance.broker import Broker
@@ -181,10 +181,16 @@ def test_a_plain_response_that_is_none_is_malformed(dial: Dial, response: str) -
     expect_connection_error(client, 502, text, Connection.StartOk)
 
 
-def test_a_large_table_of_client_properties_is_taken(connect: Connect) -> None:
+def test_a_large_table_of_client_properties_is_taken(connect: Connect, name: str) -> None:
     properties = {"connection_name": "large", **{f"key-{n}": "x" * 100 for n in range(35)}}
-    client = connect(properties=properties)
+    client = connect(properties=properties, capabilities={"consumer_cancel_notify": True})
+    client.declare(name)
+    client.consume(name)
     client.open_channel(2)
+    client.send(Queue.Delete(queue=name), 2)
+    # What stands in front of the long values was read as well.
+    told = {type(client.receive()[1]) for _ in range(2)}
+    assert told == {Queue.DeleteOk, Basic.Cancel}
 
 
 def test_the_usual_tuning_is_proposed(broker: Broker, dial: Dial) -> None:

@@ -3,11 +3,23 @@
 from collections.abc import Mapping
 
 import pytest
-from pamqp.commands import Queue
+from pamqp.commands import Basic, Queue
 
 from tests.amqp_client import AmqpClient
+from tests.conformance.conftest import Connect
+from tests.conformance.dead_letters import deaths, die, to
 from tests.conformance.marks import differs
-from tests.conformance.queues import Arguments, expect_declaration_refused, expect_refused
+from tests.conformance.queues import (
+    Arguments,
+    await_ready_count,
+    expect_compared,
+    expect_declaration_refused,
+    expect_refused,
+    expect_usable,
+    publish_all,
+    reject,
+    take,
+)
 from tests.conformance.typed_fields import Typed, send_declaration
 
 TYPES = ("classic", "quorum")
@@ -100,10 +112,18 @@ def test_an_integer_must_be_one(
         )
 
 
+@pytest.mark.parametrize("queue_type", TYPES)
 @pytest.mark.parametrize("width", "bBsuIil")
-def test_an_integer_may_have_any_width(client: AmqpClient, name: str, width: str) -> None:
-    send_declaration(client, name, {"x-max-length": Typed(width, 100)})
+def test_an_integer_may_have_any_width(
+    connect: Connect, name: str, width: str, queue_type: str
+) -> None:
+    client = connect(confirms=True)
+    arguments = {"x-queue-type": Typed("S", queue_type), "x-max-length": Typed(width, 2)}
+    send_declaration(client, name, arguments)
     client.expect(Queue.DeclareOk)
+    publish_all(client, name, b"0", b"1", b"2", b"3")
+    await_ready_count(client, name, 2)
+    assert [take(client, name).body for _ in range(2)] == [b"2", b"3"]
 
 
 @pytest.mark.parametrize(("queue_type", "argument"), pairs(INTEGERS))
@@ -133,9 +153,13 @@ def test_some_integers_must_not_be_zero(
 @pytest.mark.parametrize("queue_type", TYPES)
 @pytest.mark.parametrize("argument", ["x-message-ttl", "x-max-length", "x-max-length-bytes"])
 def test_other_integers_may_be_zero(
-    client: AmqpClient, name: str, queue_type: str, argument: str
+    connect: Connect, name: str, queue_type: str, argument: str
 ) -> None:
+    client = connect(confirms=True)
     client.declare(name, arguments=of_type(queue_type) | {argument: 0})
+    publish_all(client, name, b"too long", b"or too late")
+    await_ready_count(client, name, 0)
+    assert client.get(name) is None
 
 
 @pytest.mark.parametrize("queue_type", TYPES)
@@ -147,6 +171,7 @@ def test_no_time_is_longer_than_ten_years(
         said = f"{{{{value_too_large,{value}}}}}"
         expect_value_refused(client, name, argument, value, said, queue_type)
     client.declare(name, arguments=of_type(queue_type) | {argument: MILLISECONDS_MAX})
+    expect_usable(client, name)
 
 
 @pytest.mark.parametrize("queue_type", TYPES)
@@ -155,6 +180,7 @@ def test_a_length_has_no_upper_limit(
     client: AmqpClient, name: str, queue_type: str, argument: str
 ) -> None:
     client.declare(name, arguments=of_type(queue_type) | {argument: 2**63 - 1})
+    expect_usable(client, name)
 
 
 def test_there_are_at_most_255_priorities_above_none(client: AmqpClient, name: str) -> None:
@@ -162,10 +188,20 @@ def test_there_are_at_most_255_priorities_above_none(client: AmqpClient, name: s
         said = f"{{{{max_value_exceeded,{value}}}}}"
         expect_value_refused(client, name, "x-max-priority", value, said, "classic")
     client.declare(name, arguments={"x-max-priority": 255})
+    assert order_by_priority(client, name) == [255, 254, 1, 0]
 
 
 def test_no_priorities_at_all_may_be_asked_for(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments={"x-max-priority": 0})
+    assert order_by_priority(client, name) == [1, 255, 0, 254]
+
+
+def order_by_priority(client: AmqpClient, name: str) -> list[int | None]:
+    """Publish messages of some priorities, and return those of the messages as they come."""
+    for priority in (1, 255, 0, 254):
+        client.publish(b"x", name, properties=Basic.Properties(priority=priority))
+    await_ready_count(client, name, 4)
+    return [take(client, name).properties.priority for _ in range(4)]
 
 
 # Words
@@ -193,9 +229,34 @@ def test_what_happens_on_overflow_has_three_names(
         expect_value_refused(client, name, "x-overflow", value, "invalid_overflow", queue_type)
 
 
-@pytest.mark.parametrize("value", ["drop-head", "reject-publish", "reject-publish-dlx"])
-def test_each_of_the_names_of_overflow_is_taken(client: AmqpClient, name: str, value: str) -> None:
-    client.declare(name, arguments={"x-overflow": value})
+@pytest.mark.parametrize(
+    ("value", "last_is_refused", "kept", "dead"),
+    [
+        ("drop-head", False, [b"1", b"2"], [b"0"]),
+        ("reject-publish", True, [b"0", b"1"], []),
+        ("reject-publish-dlx", True, [b"0", b"1"], [b"2"]),
+    ],
+)
+def test_each_of_the_names_of_overflow_does_what_it_says(
+    connect: Connect,
+    name: str,
+    dead_letters: str,
+    value: str,
+    last_is_refused: bool,
+    kept: list[bytes],
+    dead: list[bytes],
+) -> None:
+    client = connect(confirms=True)
+    client.declare(name, arguments=to(dead_letters) | {"x-overflow": value, "x-max-length": 2})
+    for body in (b"0", b"1"):
+        client.publish(body, name)
+        client.expect(Basic.Ack)
+    client.publish(b"2", name)
+    client.expect(Basic.Nack if last_is_refused else Basic.Ack)
+    await_ready_count(client, dead_letters, len(dead))
+    for queue, bodies in ((name, kept), (dead_letters, dead)):
+        assert [take(client, queue).body for _ in bodies] == bodies
+        assert client.get(queue) is None
 
 
 def test_a_queue_type_must_be_known(client: AmqpClient, name: str) -> None:
@@ -218,9 +279,9 @@ def test_a_queue_type_must_be_a_string(client: AmqpClient, name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("value", ["lazy", "default"])
-def test_a_queue_mode_is_taken(client: AmqpClient, name: str, value: str) -> None:
-    client.declare(name, arguments={"x-queue-mode": value})
+@pytest.mark.parametrize(("value", "other"), [("lazy", "default"), ("default", "lazy")])
+def test_a_queue_mode_is_kept(client: AmqpClient, name: str, value: str, other: str) -> None:
+    expect_compared(client, name, {"x-queue-mode": value}, "x-queue-mode", other)
 
 
 def test_a_queue_mode_must_be_known(client: AmqpClient, name: str) -> None:
@@ -229,9 +290,9 @@ def test_a_queue_mode_must_be_known(client: AmqpClient, name: str) -> None:
         expect_value_refused(client, name, "x-queue-mode", value, said, "classic")
 
 
-@pytest.mark.parametrize("value", [1, 2])
-def test_a_queue_version_is_taken(client: AmqpClient, name: str, value: int) -> None:
-    client.declare(name, arguments={"x-queue-version": value})
+@pytest.mark.parametrize(("value", "other"), [(1, 2), (2, 1)])
+def test_a_queue_version_is_kept(client: AmqpClient, name: str, value: int, other: int) -> None:
+    expect_compared(client, name, {"x-queue-version": value}, "x-queue-version", other)
 
 
 def test_a_queue_version_must_be_known(client: AmqpClient, name: str) -> None:
@@ -241,17 +302,20 @@ def test_a_queue_version_must_be_known(client: AmqpClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["client-local", "min-masters", "random"])
-def test_a_master_locator_of_a_classic_queue_is_taken(
+def test_a_master_locator_of_a_classic_queue_is_kept(
     client: AmqpClient, name: str, value: str
 ) -> None:
-    client.declare(name, arguments={"x-queue-master-locator": value})
+    argument = "x-queue-master-locator"
+    expect_compared(client, name, {argument: value}, argument, "another")
 
 
 @pytest.mark.parametrize("value", ["client-local", "balanced", "random", "least-leaders"])
-def test_a_leader_locator_of_a_quorum_queue_is_taken(
+def test_a_leader_locator_of_a_quorum_queue_is_kept(
     client: AmqpClient, name: str, value: str
 ) -> None:
-    client.declare(name, arguments={"x-queue-type": "quorum", "x-queue-leader-locator": value})
+    argument = "x-queue-leader-locator"
+    other = "random" if value != "random" else "balanced"
+    expect_compared(client, name, of_type("quorum") | {argument: value}, argument, other)
 
 
 def test_a_leader_locator_must_be_known(client: AmqpClient, name: str) -> None:
@@ -264,15 +328,23 @@ def test_a_leader_locator_must_be_known(client: AmqpClient, name: str) -> None:
     reason="clients of newer versions send it with every queue",
 )
 @pytest.mark.parametrize("value", ["client-local", "balanced"])
-def test_a_leader_locator_of_a_classic_queue_is_taken(
+def test_a_leader_locator_of_a_classic_queue_is_kept(
     client: AmqpClient, name: str, value: str
 ) -> None:
-    client.declare(name, arguments={"x-queue-leader-locator": value})
+    argument = "x-queue-leader-locator"
+    expect_compared(client, name, {argument: value}, argument, "random")
 
 
 @pytest.mark.parametrize("value", ["at-most-once", "at-least-once"])
-def test_a_dead_letter_strategy_is_taken(client: AmqpClient, name: str, value: str) -> None:
-    client.declare(name, arguments={"x-queue-type": "quorum", "x-dead-letter-strategy": value})
+def test_by_either_strategy_dead_letters_arrive(
+    client: AmqpClient, name: str, dead_letters: str, value: str
+) -> None:
+    argument, other = "x-dead-letter-strategy", {"at-most-once", "at-least-once"} - {value}
+    arguments = of_type("quorum") | to(dead_letters)
+    arguments |= {argument: value, "x-overflow": "reject-publish"}
+    expect_compared(client, name, arguments, argument, other.pop())
+    die(client, name)
+    assert deaths(take(client, dead_letters)) == [(name, "rejected", 1)]
 
 
 def test_a_dead_letter_strategy_must_be_known(client: AmqpClient, name: str) -> None:
@@ -329,6 +401,10 @@ def test_a_dead_letter_routing_key_needs_an_exchange(
 def test_a_dead_letter_exchange_need_not_be_there(client: AmqpClient, name: str) -> None:
     arguments = {"x-dead-letter-exchange": f"{name}-none", "x-dead-letter-routing-key": ""}
     client.declare(name, arguments=arguments)
+    die(client, name)
+    # The dead letter is gone, and neither the queue nor the channel minds.
+    await_ready_count(client, name, 0)
+    expect_usable(client, name)
 
 
 # Types of queues
@@ -370,9 +446,26 @@ def test_a_quorum_queue_has_one_set_of_properties(
     )
 
 
-@pytest.mark.parametrize("value", [0, 5, -1, 2**40])
-def test_a_delivery_limit_may_be_any_integer(client: AmqpClient, name: str, value: int) -> None:
-    client.declare(name, arguments={"x-queue-type": "quorum", "x-delivery-limit": value})
+@pytest.mark.parametrize(("value", "returns"), [(0, 0), (5, 5), (2**40, 8)])
+def test_a_delivery_limit_may_be_any_integer(
+    client: AmqpClient, name: str, dead_letters: str, value: int, returns: int
+) -> None:
+    arguments = of_type("quorum") | to(dead_letters) | {"x-delivery-limit": value}
+    client.declare(name, arguments=arguments)
+    client.publish(b"x", name)
+    for _ in range(returns):
+        reject(client, take(client, name, no_ack=False), requeue=True)
+    last = take(client, name, no_ack=False)
+    assert client.ready_count(dead_letters) == 0
+    reject(client, last, requeue=True)
+    dies = value == returns
+    await_ready_count(client, dead_letters, int(dies))
+    await_ready_count(client, name, int(not dies))
+
+
+def test_a_negative_delivery_limit_is_taken(client: AmqpClient, name: str) -> None:
+    client.declare(name, arguments=of_type("quorum") | {"x-delivery-limit": -1})
+    expect_usable(client, name)
 
 
 @differs(
@@ -405,6 +498,8 @@ def test_arguments_that_nobody_knows_are_taken(
         "x-quorum-target-group-size": -1,
     }
     client.declare(name, arguments=of_type(queue_type) | arguments)
+    expect_usable(client, name)
+    client.declare(name, arguments=of_type(queue_type))
 
 
 def test_a_refused_declaration_leaves_nothing_behind(client: AmqpClient, name: str) -> None:

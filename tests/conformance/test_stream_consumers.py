@@ -86,7 +86,9 @@ def test_the_argument_of_streams_is_refused_elsewhere(
 
 def test_arguments_that_nobody_knows_are_taken(client: AmqpClient, name: str) -> None:
     declare_stream(client, name)
-    read_from(client, name, None, mine=Typed("A", []))
+    fill_stream(client, name, 2)
+    read_from(client, name, FIRST, mine=Typed("A", []))
+    assert expect_offsets(client, 2) == [0, 1]
 
 
 def test_an_exclusive_consumer_of_a_stream_is_not_alone(
