@@ -271,6 +271,10 @@ def test_a_quorum_queue_is_durable_shared_and_stays(
 def test_what_rabbitmq_takes_is_taken(client: AmqpClient, arguments: dict[str, Any]) -> None:
     client.open_channel(2)
     client.declare("taken", arguments=arguments, channel=2)
+    client.publish(b"through", "taken", channel=2)
+    message = client.get("taken", channel=2)
+    assert message is not None
+    assert message.body == b"through"
     client.call(Queue.Delete(queue="taken"), Queue.DeleteOk, 2)
     client.send(Queue.Declare(queue="absent", passive=True), 2)
     client.expect_channel_close(404, 2)
