@@ -389,12 +389,6 @@ FATAL = {
         "COMMAND_INVALID - unimplemented method",
         (10, 50),
     ),
-    "secret_that_is_refused": (
-        method(10, 70, struct.pack(">I", 5) + b"wrong\x01r", channel=0),
-        530,
-        "NOT_ALLOWED - New secret was refused by one of the backends",
-        (10, 70),
-    ),
     "immediate": (
         frame.marshal(Basic.Publish(0, "", "q", immediate=True), 1) + content_header(60, 0),
         540,
