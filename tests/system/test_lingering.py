@@ -133,6 +133,24 @@ def test_no_more_than_so_many_are_waited_for(tmp_path: Path) -> None:
         witness.open_channel()
 
 
+def test_a_connection_that_is_dropped_may_be_closed_in_the_same_turn(
+    server: ThreadedServer,
+) -> None:
+    with AmqpClient(server.address) as client:
+        client.send_raw(PROTOCOL_HEADER)
+        client.expect(Connection.Start, 0)
+        (connection,) = server.server.connections
+
+        def drop_and_close() -> None:
+            connection.pause_reading("test")
+            connection.abandon("test")
+            connection.close()
+
+        server.call(drop_and_close)
+        server.wait_until(lambda: not server.server.connections)
+        assert server.call(lambda: len(server.server.lingering)) == 0
+
+
 def test_what_a_client_had_is_free_before_it_closes(server: ThreadedServer) -> None:
     with connect(server.address) as owner, connect(server.address) as other:
         owner.open_channel()
