@@ -66,12 +66,9 @@ class DoubleLock:
             StorageLockedError: Another process, or this one, holds one of them.
             OSError: One of them cannot be opened, or the file cannot be written.
         """
-        directory = self._lock_directory(fcntl.LOCK_EX)
-        try:
-            return HeldLock(self, directory, HeldFile(self.file))
-        except BaseException:
-            os.close(directory)
-            raise
+        held = HeldLock(self)
+        held.lock()
+        return held
 
     @contextmanager
     def share(self) -> Iterator[None]:
@@ -82,8 +79,10 @@ class DoubleLock:
             OSError: One of them cannot be opened.
         """
         with ExitStack() as held:
+            directory = _HeldDirectory(self)
+            held.callback(directory.release)
             with suppress(FileNotFoundError):
-                held.callback(os.close, self._lock_directory(fcntl.LOCK_SH))
+                directory.lock(fcntl.LOCK_SH)
             held.enter_context(shared_lock(self.file))
             yield
 
@@ -107,30 +106,81 @@ class DoubleLock:
         except OSError:
             return None
 
-    def _lock_directory(self, operation: int) -> int:
-        """Return a descriptor of the directory, locked where the file system can do that."""
+
+class _HeldDirectory:
+    """A directory and its lock, from `lock` to `release` or until nobody has this object any more.
+
+    Args:
+        double: Which directory, and which file names its holder.
+    """
+
+    def __init__(self, double: DoubleLock) -> None:
+        """Open nothing yet."""
+        self._double = double
+        self._descriptor = -1
+
+    def lock(self, operation: int) -> None:
+        """Open it, and lock it where the file system can do that.
+
+        Raises:
+            StorageLockedError: Another process, or this one, holds it.
+            OSError: It cannot be opened.
+        """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        descriptor = OPEN_FILES.open(self.directory, flags, FILE_MODE)
+        self._descriptor = OPEN_FILES.open(self._double.directory, flags, FILE_MODE)
         try:
-            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(descriptor)
-            raise StorageLockedError(self.file, read_holder(self.file)) from None
-        except OSError as error:
-            if error.errno not in _NO_DIRECTORY_LOCKS:
-                os.close(descriptor)
+            self.release()
+            file = self._double.file
+            raise StorageLockedError(file, read_holder(file)) from None
+        except BaseException as error:
+            if not isinstance(error, OSError) or error.errno not in _NO_DIRECTORY_LOCKS:
+                self.release()
                 raise
-        return descriptor
+
+    def is_at(self, path: Path) -> bool:
+        """Tell whether a path names it."""
+        return is_at(self._descriptor, path)
+
+    def release(self) -> None:
+        """Give it up; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        # Calls nothing of ours: an exception of a signal handler would end it halfway.
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
 
 
 class HeldLock:
-    """What `DoubleLock.hold` has locked, until `release` or the end of the process."""
+    """The file and the directory of a `DoubleLock`, from `lock` to `release`.
 
-    def __init__(self, lock: DoubleLock, directory: int, file: HeldFile) -> None:
-        """Own what is locked already; use `DoubleLock.hold`."""
-        self._lock = lock
-        self._directory = directory
-        self._file = file
+    Who must be able to give them up whatever happens has this object before they are locked: an
+    exception of a signal handler may come between the locking and whoever asked for it.
+    """
+
+    def __init__(self, double: DoubleLock) -> None:
+        """Lock nothing yet."""
+        self._double = double
+        self._directory = _HeldDirectory(double)
+        self._file = HeldFile(double.file)
+
+    def lock(self) -> None:
+        """Lock both for this process alone; the directory must be there.
+
+        Raises:
+            StorageLockedError: Another process, or this one, holds one of them.
+            OSError: One of them cannot be opened, or the file cannot be written.
+        """
+        try:
+            self._directory.lock(fcntl.LOCK_EX)
+            self._file.lock()
+        except BaseException:
+            self.release()
+            raise
 
     def renew(self) -> bool:
         """Make and lock the file again if it was deleted or replaced; return whether it was.
@@ -140,16 +190,11 @@ class HeldLock:
                 knows nothing of directory locks, or the file system has none.
             OSError: The directory was moved or replaced, or the file cannot be made.
         """
-        if not is_at(self._directory, self._lock.directory):
+        if not self._directory.is_at(self._double.directory):
             raise OSError(errno.ESTALE, "the directory was moved or replaced")
         return self._file.renew()
 
     def release(self) -> None:
         """Give both up; a second call does nothing, or finishes the first."""
         self._file.release()
-        self.__del__()
-
-    def __del__(self) -> None:
-        directory, self._directory = self._directory, -1
-        if directory >= 0:
-            os.close(directory)
+        self._directory.release()

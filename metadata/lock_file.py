@@ -29,59 +29,50 @@ _PID_BYTES_MAX: Final = 32
 _LOOK_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def lock_file(path: Path) -> int:
-    """Lock a file for this process alone, making it where it is missing; return a descriptor.
-
-    Raises:
-        StorageLockedError: Another process, or this one, holds it, alone or with others.
-        OSError: It cannot be opened or written.
-    """
-    while True:
-        descriptor = OPEN_FILES.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if is_at(descriptor, path):
-                os.ftruncate(descriptor, 0)
-                _write_pid(descriptor)
-                return descriptor
-        except BlockingIOError:
-            pid = _read_pid(descriptor)
-            os.close(descriptor)
-            raise StorageLockedError(path, pid) from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        # Its holder has removed it between the opening and the locking.
-        os.close(descriptor)
-
-
-def unlock_file(descriptor: int) -> None:
-    """Give a file up that `lock_file` has locked; in the child of a fork the parent keeps it."""
-    _forget_pid(descriptor)
-    os.close(descriptor)
-
-
 class HeldFile:
-    """A file that this process has locked alone, until `release` or the end of the process.
+    """A file that this process locks alone, from `lock` to `release` or the end of the process.
+
+    Who must be able to give it up whatever happens has this object before it is locked.
 
     Args:
         path: Made where it is missing.
-
-    Raises:
-        StorageLockedError: Another process, or this one, holds it.
-        OSError: It cannot be opened or written.
     """
 
     def __init__(self, path: Path) -> None:
-        """Lock it."""
+        """Lock nothing yet."""
         self._path = path
         self._descriptor = -1
-        self._descriptor = lock_file(path)
 
     def __del__(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        # Calls nothing of ours: an exception of a signal handler would end it halfway.
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+    def lock(self) -> None:
+        """Lock it, making it where it is missing.
+
+        Raises:
+            StorageLockedError: Another process, or this one, holds it, alone or with others.
+            OSError: It cannot be opened or written.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        while True:
+            self._descriptor = OPEN_FILES.open(self._path, flags, FILE_MODE)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_at(self._descriptor, self._path):
+                    os.ftruncate(self._descriptor, 0)
+                    _write_pid(self._descriptor)
+                    return
+            except BlockingIOError:
+                pid = _read_pid(self._descriptor)
+                self._close()
+                raise StorageLockedError(self._path, pid) from None
+            except BaseException:
+                self._close()
+                raise
+            # Its holder has removed it between the opening and the locking.
+            self._close()
 
     def renew(self) -> bool:
         """Make and lock the file again if it was deleted or replaced; return whether it was.
@@ -92,16 +83,16 @@ class HeldFile:
         """
         if is_at(self._descriptor, self._path):
             return False
-        before, self._descriptor = self._descriptor, lock_file(self._path)
-        os.close(before)
+        successor = hold_file(self._path)
+        self._descriptor, successor._descriptor = successor._descriptor, self._descriptor
+        successor._close()
         return True
 
     def release(self) -> None:
         """Give it up; a second call does nothing, or finishes the first."""
         if self._descriptor >= 0:
             _forget_pid(self._descriptor)
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+            self._close()
 
     def remove(self) -> None:
         """Unlink the file, if this still holds it, and give it up.
@@ -117,6 +108,23 @@ class HeldFile:
         """Say in the time of the file that its holder is there."""
         if self._descriptor >= 0:
             os.utime(self._descriptor)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def hold_file(path: Path) -> HeldFile:
+    """Return a file that this process has locked alone, made where it is missing.
+
+    Raises:
+        StorageLockedError: Another process, or this one, holds it, alone or with others.
+        OSError: It cannot be opened or written.
+    """
+    held = HeldFile(path)
+    held.lock()
+    return held
 
 
 def is_at(descriptor: int, path: Path) -> bool:

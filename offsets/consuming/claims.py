@@ -23,9 +23,9 @@ from appendlog.files.durable_directories import DurableDirectories, existing_roo
 from appendlog.files.filesystem import DIRECTORY_MODE, FileSystem
 from metadata.data_format import DataFormat
 from metadata.directory_lock import DirectoryLock
-from metadata.double_lock import LOCK_NAME, LOGS_NAME, WRITER_NAME, DoubleLock
+from metadata.double_lock import LOCK_NAME, LOGS_NAME, WRITER_NAME, DoubleLock, HeldLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import HeldFile, is_locked
+from metadata.lock_file import HeldFile, hold_file, is_locked
 from metadata.names import encode_name
 from metadata.reading_lock import check_data_directory
 from metadata.upgrade import upgrade_directory
@@ -79,7 +79,9 @@ class Claim:
             logs = DurableDirectories(root)
             logs.make(FileSystem(), root / LOGS_NAME)
             logs.sync(FileSystem(), root / LOGS_NAME)
-            claim._held.append(DoubleLock.of_writer(root).hold())
+            held = HeldLock(DoubleLock.of_writer(root))
+            claim._held.append(held)
+            held.lock()
         except OSError as cause:
             claim.release()
             raise StorageUnavailableError(root / WRITER_NAME, cause) from cause
@@ -139,12 +141,14 @@ class Claim:
     def wait_for_round(self, directory: Path) -> None:
         """Claim what `for_a_round` does; see there."""
         lock = DoubleLock(directory / LOCK_NAME, directory)
+        held = HeldLock(lock)
+        self._held.append(held)
         deadline = time.monotonic() + _ROUND_WAIT_SECONDS
         try:
             directory.mkdir(DIRECTORY_MODE, exist_ok=True)
             while True:
                 try:
-                    self._held.append(lock.hold())
+                    held.lock()
                 except StorageLockedError:
                     if time.monotonic() > deadline:
                         raise
@@ -170,7 +174,8 @@ class GroupClaim(Claim):
         self._path = path
         self._group = group
         self._log = log
-        self._file: HeldFile | None = None
+        self._file = HeldFile(path)
+        self._is_held = False
 
     def renew(self) -> None:
         """Claim it, or claim it again where somebody has deleted the file.
@@ -183,10 +188,11 @@ class GroupClaim(Claim):
             try:
                 for directory in (self._path.parent.parent, self._path.parent):
                     directory.mkdir(DIRECTORY_MODE, exist_ok=True)
-                if self._file is None:
-                    self._file = HeldFile(self._path)
-                else:
+                if self._is_held:
                     self._file.renew()
+                else:
+                    self._file.lock()
+                    self._is_held = True
             except StorageLockedError as error:
                 # A consumer writes its number into the file. What only looks at it does not.
                 if error.pid is not None or look > _CLAIM_LOOKS:
@@ -203,25 +209,23 @@ class GroupClaim(Claim):
 
     def release(self) -> None:
         """Give it up; a second call does nothing, or what an exception has cut short."""
-        if self._file is not None:
-            self._file.release()
+        self._file.release()
+        self._is_held = False
 
     def remove(self) -> None:
         """Give it up for good: the lock file is removed.
 
         A file that cannot be removed stays; it holds nobody up.
         """
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.remove()
-                self._path.parent.rmdir()
-            self._file.release()
+        with suppress(OSError):
+            self._file.remove()
+            self._path.parent.rmdir()
+        self._file.release()
 
     def touch(self) -> None:
         """Say in the time of the lock file that its holder is there."""
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.touch()
+        with suppress(OSError):
+            self._file.touch()
 
 
 class _Shared:
@@ -288,7 +292,7 @@ def _lock_files(directory: Path) -> list[Path]:
 def _remove_lock(path: Path) -> None:
     # Held by a consumer; or it cannot be removed, and then it stays: it holds nobody up.
     with suppress(StorageLockedError, OSError):
-        HeldFile(path).remove()
+        hold_file(path).remove()
 
 
 def _is_data_directory(root: Path) -> bool:

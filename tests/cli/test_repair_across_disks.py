@@ -77,8 +77,9 @@ def elsewhere(storage: Path) -> Iterator[Path]:
 
 
 def mend(storage: Path, filesystem: FileSystem) -> list[tuple[int, int]]:
-    """Repair; return the offsets that were given up."""
-    repair = repair_directory(storage, RepairOptions(), lambda _: None, filesystem)
+    """Repair, giving up what has no definition; return the offsets that were given up."""
+    options = RepairOptions(drop_definitions=True)
+    repair = repair_directory(storage, options, lambda _: None, filesystem)
     assert repair.check is not None
     assert repair.check.all_problems() == []
     return [(start, end) for _, start, end in repair.lost]

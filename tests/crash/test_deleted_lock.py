@@ -4,7 +4,7 @@ import pytest
 
 from cli.main import main
 from metadata.errors import StorageLockedError
-from metadata.lock_file import lock_file, unlock_file
+from metadata.lock_file import hold_file
 from tests.amqp_client import connect
 from tests.conftest import StartServer
 from tests.data_directories import take
@@ -28,7 +28,7 @@ def test_no_second_server_starts_and_the_file_comes_back(start_server: StartServ
         server.wait_for_message("LOCK was deleted or replaced, made again")
         assert (server.storage_path / "LOCK").read_text() == f"{server.pid}\n"
         with pytest.raises(StorageLockedError):
-            lock_file(server.storage_path / "LOCK")
+            hold_file(server.storage_path / "LOCK")
         client.publish(b"second", "q")
         client.expect_confirmed()
     assert server.terminate() == 0
@@ -44,7 +44,7 @@ def test_no_checkpoint_is_written_beside_a_server_of_an_earlier_version(
     checkpoints = {path: path.read_bytes() for path in (storage / "offsets").iterdir()}
     (storage / "LOCK").unlink()
     # All that such a server locks.
-    earlier = lock_file(storage / "LOCK")
+    earlier = hold_file(storage / "LOCK")
     with connect(server.address) as client:
         client.open_channel(confirms=True)
         client.declare("q")
@@ -53,7 +53,7 @@ def test_no_checkpoint_is_written_beside_a_server_of_an_earlier_version(
     assert main(["checkpoint", "--storage-path", str(storage)]) == 1
     assert "LOCK was deleted under this server, stop one of the two" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in (storage / "offsets").iterdir()} == checkpoints
-    unlock_file(earlier)
+    earlier.release()
     assert main(["checkpoint", "--storage-path", str(storage)]) == 0
     server.wait_for_message("LOCK was deleted or replaced, made again")
     assert server.terminate() == 0

@@ -1,8 +1,10 @@
 """A start removes what is marked as deleted and nothing else; what is only absent was lost."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +59,21 @@ def data(whole: Path, tmp_path: Path) -> Path:
 
 
 def files(data: Path) -> dict[Path, bytes]:
-    """Return the files of all definitions and logs."""
-    paths = [path for name in ("metadata", "logs") for path in (data / name).rglob("*")]
-    return {path: path.read_bytes() for path in paths if path.is_file()}
+    """Return the files of all definitions and logs; a server may be removing some meanwhile."""
+    found = {}
+    for path in [*paths_below(data / "metadata"), *paths_below(data / "logs")]:
+        with suppress(FileNotFoundError, IsADirectoryError):
+            found[path] = path.read_bytes()
+    return found
+
+
+def paths_below(directory: Path) -> list[Path]:
+    """Return what is below a directory; a server may be removing some of it meanwhile."""
+    return sorted(
+        Path(parent, name)
+        for parent, directories, names in os.walk(directory)
+        for name in (*directories, *names)
+    )
 
 
 def log_of(data: Path, queue: str, vhost: str = "%2f") -> Path:
@@ -213,7 +227,7 @@ def test_a_deletion_leaves_nothing_behind(data: Path, how: str) -> None:
     """Each deleted name left an empty directory."""
     with ThreadedServer(data) as server:
         before = files(data)
-        names = sorted((data / "logs").rglob("*"))
+        names = paths_below(data / "logs")
         with connect(server.address) as client:
             client.open_channel(confirms=True)
             if how == "vhost":
@@ -245,7 +259,7 @@ def test_a_deletion_leaves_nothing_behind(data: Path, how: str) -> None:
                     client.expect_delivery()
                     client.call(Basic.Cancel(consumer_tag="c"), Basic.CancelOk)
         server.wait_until(lambda: files(data).keys() == before.keys())
-        server.wait_until(lambda: sorted((data / "logs").rglob("*")) == names)
+        server.wait_until(lambda: paths_below(data / "logs") == names)
     with ThreadedServer(data):
         assert report_of(data)["outcome"] == "clean"
         assert report_of(data)["removed_logs"] == 0

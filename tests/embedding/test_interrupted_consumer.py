@@ -107,6 +107,8 @@ def test_a_batch_that_a_poll_did_not_return_is_that_of_the_next(root: LogRoot) -
 
 
 @pytest.mark.crash
+# What is raised while an object goes reaches nobody.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_close_that_is_interrupted_writes_and_gives_up_all_the_same(root: LogRoot) -> None:
     groups = itertools.count()
     for name in LOGS:

@@ -15,7 +15,7 @@ import pytest
 from metadata.data_format import FORMAT_VERSION, DataFormat, read_format
 from metadata.directory_lock import DirectoryLock
 from metadata.errors import StorageFormatError, StorageLockedError, StorageUnavailableError
-from metadata.lock_file import lock_file, unlock_file
+from metadata.lock_file import hold_file
 from metadata.reading_lock import is_live, is_served, reading_lock
 from offsets.consuming.claims import Claim
 
@@ -230,24 +230,24 @@ def test_a_deleted_lock_file_is_made_again(tmp_path: Path) -> None:
         assert (tmp_path / "LOCK").read_text() == f"{os.getpid()}\n"
         # What knows of files only finds it locked.
         with pytest.raises(StorageLockedError):
-            lock_file(tmp_path / "LOCK")
+            hold_file(tmp_path / "LOCK")
         # Put into its place by an editor, or by a restored back-up.
         (tmp_path / "other").touch()
         (tmp_path / "other").rename(tmp_path / "LOCK")
         assert lock.renew()
         with pytest.raises(StorageLockedError):
-            lock_file(tmp_path / "LOCK")
+            hold_file(tmp_path / "LOCK")
     assert (tmp_path / "LOCK").read_bytes() == b""
-    unlock_file(lock_file(tmp_path / "LOCK"))
+    hold_file(tmp_path / "LOCK").release()
 
 
 def test_a_server_that_locks_files_only_is_found_out(tmp_path: Path) -> None:
     with DirectoryLock.acquire(tmp_path) as lock:
         (tmp_path / "LOCK").unlink()
-        other = lock_file(tmp_path / "LOCK")
+        other = hold_file(tmp_path / "LOCK")
         with pytest.raises(StorageLockedError):
             lock.renew()
-        unlock_file(other)
+        other.release()
         assert lock.renew()
 
 

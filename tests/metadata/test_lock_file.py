@@ -8,7 +8,7 @@ import pytest
 
 from appendlog.files.open_files import OPEN_FILES
 from metadata.errors import StorageLockedError
-from metadata.lock_file import HeldFile
+from metadata.lock_file import HeldFile, hold_file
 
 
 def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
@@ -16,7 +16,7 @@ def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
 ) -> None:
     """Between the opening of a file and its locking the holder removes it, and another comes."""
     path = tmp_path / "lock"
-    first = HeldFile(path)
+    first = hold_file(path)
     others: list[HeldFile] = []
     real_open = OPEN_FILES.open
 
@@ -24,15 +24,15 @@ def test_a_lock_that_is_removed_is_not_held_by_who_had_opened_its_file(
         descriptor = real_open(file, flags, mode)
         monkeypatch.undo()
         first.remove()
-        others.append(HeldFile(path))
+        others.append(hold_file(path))
         return descriptor
 
     monkeypatch.setattr(OPEN_FILES, "open", open_and_be_overtaken)
     with pytest.raises(StorageLockedError):
-        HeldFile(path)
+        hold_file(path)
     assert path.exists()
     others[0].release()
-    HeldFile(path).release()
+    hold_file(path).release()
 
 
 def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Pa
     def work(name: int) -> None:
         while taken[name] < 100:
             with suppress(StorageLockedError):
-                lock = HeldFile(path)
+                lock = hold_file(path)
                 holders.append(name)
                 assert holders == [name]
                 holders.clear()
@@ -65,9 +65,9 @@ def test_threads_that_take_and_remove_a_lock_never_hold_it_together(tmp_path: Pa
 
 def test_a_lock_ends_with_its_object(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = HeldFile(path)
+    lock = hold_file(path)
     with pytest.raises(StorageLockedError):
-        HeldFile(path)
+        hold_file(path)
     # As when an exception comes before anybody has it.
     del lock
-    HeldFile(path).release()
+    hold_file(path).release()

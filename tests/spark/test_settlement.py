@@ -1,6 +1,5 @@
 """What is settled, as the checkpoint has it, and rows chosen by it."""
 
-import json
 import pickle
 import uuid
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.spark.errors import SettlementError
 from appendlog.spark.planning.queues import QUEUES
 from appendlog.spark.planning.settlement import Include, OffsetChoice, Settled, read_settled
+from metadata.document import decode_document, encode_document
 from metadata.paths import document_path
 from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import store_queue
@@ -104,9 +104,9 @@ def test_a_stream_is_refused(tmp_path: Path) -> None:
     queue = store_queue(tmp_path)
     queue.close()
     path = document_path(tmp_path / "metadata", QUEUES, "/", "orders")
-    document = json.loads(path.read_bytes())
-    document["body"]["arguments"]["x-queue-type"] = "stream"
-    path.write_text(json.dumps(document))
+    document = decode_document(path.read_bytes())
+    document.body["arguments"]["x-queue-type"] = "stream"
+    path.write_bytes(encode_document(document))
     with pytest.raises(SettlementError, match="is a stream"):
         read_settled(tmp_path, queue.location)
 

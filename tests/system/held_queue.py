@@ -46,7 +46,8 @@ class HeldLogs(FileSystem):
         """Take note of the files of the queue."""
         descriptor = super().open(path, flags, mode)
         self._held.discard(descriptor)
-        if f"/logs/%2f/{QUEUE}/" in str(path):
+        # A transient queue's log lies under `spill`.
+        if f"/%2f/{QUEUE}/" in str(path) and path.suffix == ".log":
             self._held.add(descriptor)
         return descriptor
 

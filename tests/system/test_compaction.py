@@ -18,7 +18,7 @@ ARGUMENTS = {"x-segment-max-bytes": SEGMENT_BYTES}
 
 
 def log_files(path: Path) -> list[Path]:
-    return sorted(path.glob("logs/**/*.log"))
+    return sorted([*path.glob("logs/**/*.log"), *path.glob("spill/**/*.log")])
 
 
 def log_bytes(path: Path) -> int:

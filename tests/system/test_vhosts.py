@@ -164,7 +164,9 @@ def test_nothing_of_a_deleted_one_stays_on_the_disk(tmp_path: Path) -> None:
             fill(client, b"gone")
         assert (tmp_path / "logs" / "second").is_dir()
         ask(tmp_path, "vhosts.delete", name="second")
-        server.wait_until(lambda: not (tmp_path / "logs" / "second").exists())
+        # Its document goes last: until then it says that the rest is deleted.
+        document = tmp_path / "metadata" / "vhosts" / "%" / "second.json"
+        server.wait_until(lambda: not document.exists())
         assert not [path for path in tmp_path.rglob("*") if "second" in path.name]
 
 
