@@ -163,6 +163,14 @@ def test_runs_of_acks_become_ranges() -> None:
     ]
 
 
+def test_a_single_ack_after_a_multiple_one_does_not_extend_it() -> None:
+    octets = wire.ack_frame(1, 5, multiple=False) + wire.ack_frame(1, 3, multiple=True)
+
+    events, _ = scan(octets + wire.ack_frame(1, 6, multiple=False))
+
+    assert events == [(ACK, 1, [5, 5, 0, 3, 6, 6])], "tag 4 is not acknowledged"
+
+
 def test_an_ack_of_tag_zero_or_beyond_all_tags_is_left_to_the_method_decoder() -> None:
     for tag in (0, 2**62, 2**64 - 1):
         events, _ = scan(wire.ack_frame(1, tag, multiple=True))
