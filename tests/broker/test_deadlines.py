@@ -102,6 +102,22 @@ def test_what_was_never_due_is_not_due_twice_though_the_clock_is_younger() -> No
     assert deadlines.next_ms == 5
 
 
+def test_the_deadlines_of_older_messages_join_those_of_newer_ones() -> None:
+    newer, older = Deadlines(), Deadlines()
+    older.add(0, 10, 200)
+    newer.add(10, 20, 100)
+    newer.add(20, 30, 300)
+    newer.add(30, 40, 400)
+
+    newer.put_before(older)
+
+    assert newer.next_ms == 100
+    due = [(10, 20), (0, 10), (20, 30), (30, 40)]
+    assert newer.take_due(400) == due
+    newer.rearm(0, 40)
+    assert newer.take_due(400) == due, "each can be due again"
+
+
 class DeadlinesMachine(RuleBasedStateMachine):
     """Messages wait, are held by somebody, or are gone; what waits and is due must be found."""
 
