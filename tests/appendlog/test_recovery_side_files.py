@@ -20,7 +20,12 @@ from appendlog.layout.format import (
 )
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary, encode_footer
-from appendlog.segments.durable_end import encode_slot, read_durable_end
+from appendlog.segments.durable_end import (
+    DurableEnd,
+    decode_slot,
+    encode_slot,
+    read_durable_end,
+)
 from tests.appendlog.builders import (
     CHUNK_BYTES,
     HEADER_BYTES,
@@ -84,6 +89,16 @@ def test_one_torn_slot_leaves_the_other(tmp_path: Path) -> None:
     assert older is not None
     assert (older.generation, older.recovery_point) == (end.generation - 1, 6)
     assert len(data) == 512 + END_SLOT_BYTES + END_SUMS_BYTES
+
+
+def test_a_slot_with_any_wrong_byte_says_nothing() -> None:
+    incarnation = IDENTITY.incarnation
+    slot = encode_slot(DurableEnd(3, 9, 7, 5_000), incarnation)
+    assert decode_slot(slot, incarnation) == DurableEnd(3, 9, 7, 5_000)
+    for at in range(END_SLOT_BYTES):
+        spoiled = bytearray(slot)
+        spoiled[at] ^= 1
+        assert decode_slot(bytes(spoiled), incarnation) is None, f"byte {at}"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"x" * 31, bytes(160), b"AQLI" + b"\xff" * 44])
