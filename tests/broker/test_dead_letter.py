@@ -127,6 +127,23 @@ def test_a_count_that_a_publisher_made_up_does_not_outgrow_its_field() -> None:
     assert count == FieldValue(b"l", (1 << 63) - 1)
 
 
+def test_several_tables_of_the_same_death_become_one_with_their_sum() -> None:
+    deaths = [
+        table_of({"queue": "q", "reason": "expired", "count": 2}),
+        table_of({"queue": "other", "reason": "expired", "count": 7}),
+        table_of({"queue": "q", "reason": "expired", "count": 3}),
+    ]
+    known = FieldValue(b"A", [FieldValue(b"F", death) for death in deaths])
+    octets = message(Properties(headers={"x-death": known}), HAS_HEADERS)
+
+    counts = [
+        (death["queue"].value, death["count"].value)
+        for death in deaths_of(letter_of(octets, EXPIRED, "dlx", None).headers)
+    ]
+
+    assert counts == [(b"q", 6), (b"other", 7)]
+
+
 def test_one_queue_and_two_reasons_are_two_deaths() -> None:
     octets = letter_of(message(), EXPIRED, "dlx", None).message
     letter = letter_of(octets, EXPIRED._replace(reason="maxlen"), "dlx", None)
@@ -177,6 +194,13 @@ def test_a_round_that_nobody_wanted_is_a_cycle(reasons: list[str], cycle: bool) 
 
     assert is_cycle("q1", deaths_of(headers_of(octets))) == cycle
     assert not is_cycle("elsewhere", deaths_of(headers_of(octets)))
+
+
+def test_a_rejection_before_the_message_was_in_the_queue_does_not_excuse_a_cycle() -> None:
+    octets = letter_of(message(), Death("before", "rejected", 1), "dlx", None).message
+    octets = letter_of(octets, Death("q", "expired", 2), "dlx", None).message
+
+    assert is_cycle("q", deaths_of(headers_of(octets)))
 
 
 def test_only_strings_among_carbon_copies_are_routing_keys() -> None:
