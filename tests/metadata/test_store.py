@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -436,3 +437,17 @@ async def test_changes_of_one_document_happen_in_the_order_of_the_calls(tmp_path
     await putting
     await deleting
     assert await load(tmp_path) == [queue("q")]
+
+
+async def test_a_directory_that_has_vanished_is_made_again_after_the_write_that_failed(
+    tmp_path: Path,
+) -> None:
+    store = MetadataStore(tmp_path)
+    await store.put(queue("a"))
+    shutil.rmtree(tmp_path / "queues")
+
+    with pytest.raises(DocumentWriteError):
+        await store.put(queue("b"))
+    await store.put(queue("b"))
+
+    assert await load(tmp_path) == [queue("b")]

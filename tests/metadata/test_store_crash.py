@@ -1,5 +1,6 @@
 """A machine that stops, or a disk that fails, at every operation of the metadata store."""
 
+import asyncio
 import errno
 import random
 from collections.abc import AsyncIterator
@@ -113,3 +114,32 @@ async def test_a_disk_error_at_any_operation_fails_that_call_and_later_ones_succ
             return
         assert failures == [(root / "queues" / "%2f" / "q.json", errno.ENOSPC)]
     raise AssertionError
+
+
+async def test_a_power_cut_after_a_round_over_several_directories_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    store = MetadataStore(tmp_path / "metadata", DocumentFiles(filesystem))
+    kinds = ["bindings", "exchanges", "queues"]
+    documents = [Document(kind, "/", "a", {}) for kind in kinds]
+
+    await asyncio.gather(*(store.put(document) for document in documents))
+    filesystem.power_cut()
+
+    assert await load(tmp_path / "metadata") == documents
+
+
+async def test_a_power_cut_after_removals_in_several_directories_brings_nothing_back(
+    tmp_path: Path,
+) -> None:
+    filesystem = FaultyFileSystem(tmp_path)
+    store = MetadataStore(tmp_path / "metadata", DocumentFiles(filesystem))
+    kinds = ["bindings", "exchanges", "queues"]
+    for kind in kinds:
+        await store.put(Document(kind, "/", "a", {}))
+
+    await asyncio.gather(*(store.delete(kind, "/", "a") for kind in kinds))
+    filesystem.power_cut()
+
+    assert await load(tmp_path / "metadata") == []
