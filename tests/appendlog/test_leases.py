@@ -19,6 +19,7 @@ from appendlog.reclaim.leases import (
     TooManyLeasesError,
     decode_lease,
 )
+from tests.faults.faulty_filesystem import FaultyFileSystem
 
 ID = uuid4()
 SECOND_NS = 1_000_000_000
@@ -213,3 +214,15 @@ def test_leases_of_readers_that_were_killed_make_room(
     (tmp_path / "leases" / "broken.json").write_text("")
     with take(tmp_path, 3), take(tmp_path, 4), pytest.raises(TooManyLeasesError):
         take(tmp_path, 5)
+
+
+def test_a_power_cut_leaves_the_lease_as_it_was_renewed_last(tmp_path: Path) -> None:
+    for low_offsets in ([40], [40, 50]):
+        storage = tmp_path / str(len(low_offsets))
+        storage.mkdir()
+        filesystem = FaultyFileSystem(storage)
+        held = HeldLease.take(storage, "/", "q", ID, low_offsets[0], filesystem)
+        for low_offset in low_offsets[1:]:
+            held.renew(low_offset)
+        filesystem.power_cut()
+        assert Leases(storage, FileSystem()).low_offsets() == {ID: low_offsets[-1]}
