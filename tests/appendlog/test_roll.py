@@ -6,6 +6,7 @@ import pytest
 
 from appendlog import Log, LogFailedError, LogOptions, LogReader
 from appendlog.files.descriptors import Descriptors
+from appendlog.layout.format import U32_MAX
 from appendlog.log import EMPTIED_BYTES
 from tests.appendlog.builders import (
     IDENTITY,
@@ -150,3 +151,13 @@ def test_rolling_fails_at_every_operation_and_loses_nothing(tmp_path: Path) -> N
         append(log, 6, 9)
         assert read_all(log) == expected(0, 9)
     assert failures >= 4
+
+
+def test_a_segment_is_sealed_before_an_offset_that_does_not_fit_into_32_bits(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path)
+    for start in (5, U32_MAX - 1, U32_MAX, U32_MAX + 1):
+        append(log, start, start + 1)
+    assert segments_of(tmp_path) == [0, U32_MAX]
+    assert list(read_all(log)) == [5, U32_MAX - 1, U32_MAX, U32_MAX + 1]
