@@ -29,6 +29,7 @@ from tests.appendlog.builders import (
     OPENED,
     SALT,
     append,
+    chunk,
     expected,
     flip,
     message,
@@ -191,6 +192,24 @@ def test_time_is_found_and_the_log_start_stays_in_a_compacted_log(tmp_path: Path
     assert log.log_start_offset == 0
     assert log.first_offset_at(1_001) == 20
     assert log.last_timestamp_ns == 1_000 + 39
+
+
+def test_a_compacted_segment_keeps_the_time_of_its_last_record_though_that_is_gone(
+    tmp_path: Path,
+) -> None:
+    log, _ = open_log(tmp_path / "q", segment_bytes=SEGMENT_BYTES)
+    for start in range(0, 40, 2):
+        # The time is set back once: from there on every segment says so.
+        now_ns = 1_000 if start < 20 else 500
+        log.append([chunk(start, start + 2, now_ns)], start + 2, sync=True)
+    known = [(each.last_timestamp_ns, each.steps_back) for each in sums(log)]
+    assert {steps_back for _, steps_back in known[:-1]} == {False, True}
+    compact_all(log, 0, [(1, 40)])
+    assert len(records(log)) < 20
+    assert [(each.last_timestamp_ns, each.steps_back) for each in sums(log)] == known
+    log.close()
+    log, _ = open_log(tmp_path / "q", segment_bytes=SEGMENT_BYTES)
+    assert [(each.last_timestamp_ns, each.steps_back) for each in sums(log)] == known
 
 
 def test_the_last_segment_and_one_that_is_gone_are_left_alone(tmp_path: Path) -> None:
