@@ -85,6 +85,19 @@ class Disk:
         """Let `target` mean what `source` did, at once or not at all."""
         self._change({target: self.entries[source], source: None})
 
+    def move(self, source: Path, target: Path) -> None:
+        """Rename into another directory, at once or not at all, as journaling file systems do.
+
+        It is kept for certain when the directory of `target` was synced.
+        """
+        change: _NameChange = {target: self.entries[source], source: None}
+        _apply_names(self.entries, change)
+        self._pending.setdefault(target.parent, []).append(change)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name."""
+        self._change({target: self.entries[source]})
+
     def remove(self, path: Path) -> None:
         """Remove a file's name, or an empty directory."""
         self._change({path: None})
