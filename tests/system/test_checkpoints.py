@@ -14,7 +14,9 @@ from offsets import CheckpointFailedError, QueueSnapshot, WrittenRound
 from offsets.checkpoint_reading import read_checkpoint
 from offsets.queue_checkpoint import decode_checkpoint
 from tests.amqp_client import AmqpClient, connect
+from tests.crash.messages import drain, flags, publish_confirmed
 from tests.crash.power import Power
+from tests.faults.judge import Warnings, check_nothing_is_missing
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
 
@@ -216,3 +218,49 @@ def test_what_a_checkpoint_on_demand_has_seen_needs_no_fsync_of_its_own(tmp_path
         server.run(server.server.checkpointer.write_now)
         queue = server.server.broker.vhosts["/"].queues["q"]
         assert queue.checkpointed_floor == 1
+
+
+def test_acks_that_a_round_leaves_out_because_their_messages_are_not_synced_are_in_the_next(
+    tmp_path: Path,
+) -> None:
+    power = Power(tmp_path)
+    with ThreadedServer(tmp_path, power, offset_checkpoint_interval_seconds=0) as server:
+        with channel_to(server) as client:
+            client.declare("q", arguments={"x-durability": "write"})
+            publish_confirmed(client, "q", range(50))
+            power.sync_gate.clear()
+            assert len(drain(client, "q")) == 50
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        server.wait_until(lambda: queue.settlement.ack_floor == 50)
+        server.run(server.server.checkpointer.write_round)
+        assert queue.checkpointed_floor == 0
+        power.sync_gate.set()
+        server.wait_until(lambda: not queue.store.is_flushing)
+        server.run(server.server.checkpointer.write_round)
+        power.unplug()
+        server.abandon()
+    power.lose()
+    with ThreadedServer(tmp_path) as server, channel_to(server) as client:
+        assert drain(client, "q") == []
+
+
+def test_a_checkpoint_never_speaks_of_messages_that_a_power_cut_may_take(tmp_path: Path) -> None:
+    """Else the acks would outlive them, and hide those that get their offsets."""
+    power = Power(tmp_path)
+    with ThreadedServer(tmp_path, power, offset_checkpoint_interval_seconds=0) as server:
+        with channel_to(server) as client:
+            client.declare("q", arguments={"x-durability": "write"})
+            power.sync_gate.clear()
+            publish_confirmed(client, "q", range(10))
+            assert len(drain(client, "q")) == 10
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        server.wait_until(lambda: queue.settlement.ack_floor == 10)
+        server.run(server.server.checkpointer.write_round)
+        assert power.sync_waiting.wait(SECONDS_MAX)
+        power.unplug()
+        server.abandon()
+    power.lose()
+    with Warnings() as warnings, ThreadedServer(tmp_path) as server, channel_to(server) as client:
+        check_nothing_is_missing(warnings)
+        publish_confirmed(client, "q", range(20, 25))
+        assert drain(client, "q") == flags(range(20, 25), redelivered=False)
