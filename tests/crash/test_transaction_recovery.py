@@ -144,6 +144,26 @@ def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(
         assert server.call(server.server._committer.kept_from) == {}
 
 
+def test_the_journal_keeps_a_commit_until_the_logs_have_it_on_the_disk(power: Power) -> None:
+    """A queue of durability `write` has written it long before."""
+    with serve(power) as server:
+        with transactional(server) as client:
+            client.declare("q", arguments={"x-durability": "write"})
+            power.sync_gate.clear()
+            client.publish(b"committed", "q")
+            client.call(Tx.Commit(), Tx.CommitOk)
+            queue = server.server.broker.vhosts["/"].queues["q"]
+            server.wait_until(lambda: queue.store.written_end == 1)
+            server.run(server.server.checkpointer.write_round)
+            assert power.sync_waiting.wait(10)
+            power.unplug()
+        server.abandon()
+    power.lose()
+    with serve(Power(power.root)) as server, connect(server.address) as client:
+        client.open_channel()
+        assert take_all(client, "q") == [b"committed"]
+
+
 def test_what_a_commit_settled_does_not_hide_what_is_published_later(power: Power) -> None:
     """The record names offsets; they must never be those of other messages after a crash."""
     with serve(power) as server:
