@@ -11,6 +11,7 @@ from pamqp.commands import Basic, Channel, Tx
 from amqp_server.broker.storing.storage_settings import StorageSettings
 from amqp_server.errors import StartupError
 from appendlog import LogOptions
+from appendlog.reclaim.leases import HeldLease
 from tests.amqp_client import connect
 from tests.crash.moving import (
     MESSAGES,
@@ -113,10 +114,14 @@ def test_a_journal_of_a_later_version_is_not_passed_over(power: Power) -> None:
     assert journal.read_bytes() == octets
 
 
+@pytest.mark.parametrize("lease_from", [None, 12])
 def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(
-    power: Power, monkeypatch: pytest.MonkeyPatch
+    power: Power, monkeypatch: pytest.MonkeyPatch, lease_from: int | None
 ) -> None:
-    """Else a start would take it for missing, and append it again."""
+    """Else a start would take it for missing, and append it again.
+
+    A reader in another process may need less of the log: that changes nothing.
+    """
     small = LogOptions(segment_bytes=8192)
     monkeypatch.setattr(StorageSettings, "log_options", lambda *_: small)
     with serve(power) as server:
@@ -126,6 +131,8 @@ def test_a_log_keeps_what_it_has_of_a_commit_until_all_logs_have_it(
             client.call(Tx.Commit(), Tx.CommitOk)
             queues = server.call(lambda: server.server.broker.vhosts["/"].queues)
             server.wait_until(lambda: queues["right"].store.is_failed)
+            if lease_from is not None:
+                HeldLease.take(power.root, "/", "left", queues["left"].incarnation, lease_from)
             client.open_channel(2, confirms=True)
             for _ in range(10):
                 client.publish(b"later" * 600, "left", channel=2)
