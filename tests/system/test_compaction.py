@@ -149,3 +149,35 @@ def test_a_purge_is_answered_though_the_room_on_the_disk_cannot_be_told(
         client.expect_confirmed()
         client.send(Queue.Purge(queue="other"))
         assert client.expect(Queue.PurgeOk).message_count == 1
+
+
+def test_the_segment_before_an_empty_one_waits_until_something_is_on_the_disk_behind_it(
+    tmp_path: Path,
+) -> None:
+    """The `end` file on the disk may still speak of it, and of its length."""
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        connect(server.address) as client,
+    ):
+        client.open_channel(confirms=True)
+        client.declare("q", arguments={"x-segment-max-bytes": 65_536})
+        for _ in range(12):
+            client.publish(BODY, "q")
+            # One by one: what is written together is never cut.
+            client.expect_confirmed()
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        log = queue.store.log
+        server.call(queue.store.request_roll)
+        server.wait_until(lambda: len(log.segments) == 3 and not queue.store.is_flushing)
+        assert log.segments[1].end_offset == queue.store.recovery_point == 12
+        # The first message stays with its consumer, and pins all that follow.
+        assert client.get("q", no_ack=False) is not None
+        while client.get("q") is not None:
+            pass
+        server.wait_until(lambda: queue.settlement.settled_above_floor == 11)
+        rounds(server, 4)
+        assert [segment.name.generation for segment in log.segments] == [1, 0, 0]
+        client.publish(b"behind", "q")
+        client.expect_confirmed()
+        rounds(server, 4)
+        assert [segment.name.generation for segment in log.segments] == [1, 1, 0]
