@@ -95,7 +95,8 @@ class SplitReader:
         self._directory = directory
         self._filesystem = filesystem or FileSystem()
         self._on_damage = on_damage
-        self._descriptors = descriptors or Descriptors(capacity=1)
+        # Not `or`: a set without an open file is empty, and false.
+        self._descriptors = Descriptors(capacity=1) if descriptors is None else descriptors
 
     def close(self) -> None:
         """Close the file that is still open; it is opened again when needed."""

@@ -92,7 +92,8 @@ def own_segments(
     """
     if not filesystem.exists(directory):
         return OwnSegments()
-    files = descriptors or Descriptors(4)
+    # Not `or`: a set without an open file is empty, and false.
+    files = Descriptors(4) if descriptors is None else descriptors
     try:
         for _ in range(LISTINGS_MAX - 1):
             try:

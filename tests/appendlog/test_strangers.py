@@ -16,6 +16,7 @@ from appendlog.files.descriptors import Descriptors
 from appendlog.files.dry_run import DryRunFileSystem
 from appendlog.log_statistics import stored_statistics
 from appendlog.reclaim.compaction import CompactionAbandonedError
+from appendlog.recovery.own_segments import own_segments
 from tests.appendlog.builders import (
     IDENTITY,
     a_log,
@@ -306,3 +307,12 @@ def test_an_older_segment_that_was_put_back_inside_a_newer_one(log: Path, tmp_pa
     opened.close()
     assert read_by_reader(log) == expected(0, END)
     assert [problem.kind for problem in check(log).problems.kept] == ["foreign-segment"]
+
+
+def test_the_files_that_were_looked_at_are_kept_in_the_set_that_was_given(log: Path) -> None:
+    """An empty set counted as none: each start left a file of each log open for ever."""
+    descriptors = Descriptors(4)
+    own = own_segments(log, IDENTITY, FileSystem(), descriptors, os.O_RDWR)
+    assert own.names
+    assert len(descriptors) > 0
+    descriptors.close()
