@@ -142,6 +142,22 @@ class Signals:
             raise Interrupt
 
 
+@contextmanager
+def closing_leaked_files() -> Iterator[None]:
+    """Close what is open behind the block and was not before it; all objects must be closed.
+
+    An exception between the opening of a file and its assignment leaves a descriptor that no
+    object has. A thousand of them would be too many for other tests of the process.
+    """
+    before = set(Path("/proc/self/fd").iterdir())
+    try:
+        yield
+    finally:
+        for path in set(Path("/proc/self/fd").iterdir()) - before:
+            with suppress(OSError):
+                os.close(int(path.name))
+
+
 class InterruptingFileSystem(UnsyncedFileSystem):
     """Raises in its operation number `at`: before it, behind it, or with half of it done.
 

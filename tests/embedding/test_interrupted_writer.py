@@ -18,6 +18,7 @@ from tests.embedding.interruptions import (
     Interrupt,
     InterruptingFileSystem,
     Signals,
+    closing_leaked_files,
     every_place,
     interrupted,
 )
@@ -279,6 +280,7 @@ def test_what_was_appended_beside_the_close_of_a_root_is_in_its_logs(tmp_path: P
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@closing_leaked_files()
 def test_signals_at_any_time_lose_no_record(tmp_path: Path) -> None:
     """A thousand rounds of appends and syncs, each ended by a signal."""
     writer = open_writer(tmp_path, replace(SMALL, segment_bytes=4_000), UnsyncedFileSystem())
