@@ -17,11 +17,16 @@ from metadata.loading import LoadReport, load_documents
 
 logger: Final = logging.getLogger(__name__)
 
+SERVER_REPORT_NAME: Final = "recovery.json"
+"""What a server leaves that has run on a data directory."""
+
 
 def upgrade_directory(storage_path: Path, filesystem: FileSystem | None = None) -> None:
     """Write every document of an earlier schema anew, and FORMAT when all have a checksum.
 
     Documents that cannot be read stay as they are. An upgrade that was interrupted is resumed.
+    Where a server has run, its next start finishes the upgrade: only a server can tell which logs
+    are the rest of deletions and of transient queues, and sets them aside before that.
 
     Args:
         storage_path: The data directory; claimed for this process alone meanwhile.
@@ -41,7 +46,8 @@ def upgrade_directory(storage_path: Path, filesystem: FileSystem | None = None) 
         report = load_documents(root, files, accepts_unsigned=True)
         for document in report.earlier:
             write_document(root, document, files)
-        finish_upgrade(lock, report)
+        if not (storage_path / SERVER_REPORT_NAME).exists():
+            finish_upgrade(lock, report)
 
 
 def finish_upgrade(lock: DirectoryLock, report: LoadReport) -> None:

@@ -101,8 +101,7 @@ class Claim:
             StorageUnavailableError: There is none (a writer makes it), or it cannot be written.
             DocumentWriteError: It is of an earlier version, and cannot be upgraded.
         """
-        if check_data_directory(root) is not DataFormat.CURRENT:
-            upgrade_directory(root)
+        _upgrade(root)
         claim = cls()
         lock = DoubleLock.of_server(root)
         try:
@@ -293,6 +292,24 @@ def _remove_lock(path: Path) -> None:
     # Held by a consumer; or it cannot be removed, and then it stays: it holds nobody up.
     with suppress(StorageLockedError, OSError):
         hold_file(path).remove()
+
+
+def _upgrade(root: Path) -> None:
+    """Upgrade a data directory of an earlier version, or go on with its upgrade.
+
+    Raises:
+        StorageLockedError: It is of an earlier version, and another process uses it.
+        StorageFormatError: It is of a version that this program does not read.
+        StorageUnavailableError: There is none, or it cannot be written.
+        DocumentWriteError: It cannot be upgraded.
+    """
+    found = check_data_directory(root)
+    if found is DataFormat.EARLIER:
+        upgrade_directory(root)
+    elif found is DataFormat.UPGRADING:
+        # Whoever uses it can do so before it is finished.
+        with suppress(StorageLockedError):
+            upgrade_directory(root)
 
 
 def _is_data_directory(root: Path) -> bool:

@@ -167,3 +167,14 @@ def test_a_document_that_was_upgraded_is_read_by_its_checksum(tmp_path: Path) ->
     upgrade_directory(storage)
     path = document_path(storage / "metadata", "queues", "/", "b")
     assert decode_document(path.read_bytes()) == DOCUMENTS[1]
+
+
+def test_where_a_server_has_run_its_next_start_finishes_the_upgrade(tmp_path: Path) -> None:
+    """It sets aside the logs of transient queues: in a finished directory they are damage."""
+    storage = tmp_path / "data"
+    write_earlier(storage)
+    (storage / "recovery.json").write_text("{}")
+    upgrade_directory(storage)
+    assert read_format(storage) is DataFormat.UPGRADING
+    assert len(signed(storage)) == len(DOCUMENTS)
+    check_whole(storage)
