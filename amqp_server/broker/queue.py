@@ -14,7 +14,7 @@ from amqp_server.broker.backlog import Backlog
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
 from amqp_server.broker.orders.queue_order import queue_order
-from amqp_server.broker.publishing.held_publishers import HeldPublishers
+from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
@@ -95,7 +95,7 @@ class Queue:
         self.checkpointed_floor = opened.ack_floor
         self.checkpointed_recovery_point = 0
         self.is_deleted = self.is_checkpoint_due = self.is_checkpointed = False
-        self.held_publishers = HeldPublishers(self)
+        self.throttled_publishers = ThrottledPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.withdrawals = Withdrawals(self)
         self.lease: QueueLease | None = None
@@ -324,7 +324,7 @@ class Queue:
             publishing.release_confirms()
             if publishing.awaits_confirms:
                 self.waiting_confirms.add(publishing)
-        self.held_publishers.let_go()
+        self.throttled_publishers.resume()
         if not self.is_deleted:
             self._storage.moved_queues.add(self)
         self._turn.mark(self)
@@ -332,7 +332,7 @@ class Queue:
     @property
     def is_being_read(self) -> bool:
         """Whether it has consumers that do not wait for held publishers: for themselves."""
-        return self.held_publishers.leave_some_of(self.consumers)
+        return self.throttled_publishers.leave_some_of(self.consumers)
 
     def store_failed(self) -> None:
         """Refuse the publishes that wait for the disk: nothing more gets there now."""

@@ -6,7 +6,7 @@ channel confirms once. This is where the batches come from, and why a lone publi
 waits for a timer: its turn ends as soon as its input is drained.
 
 Who reads a log without taking from it may be one of thousands, and all of them may have something
-to read at once: they are marked as patient, and get a part of each turn, at its end.
+to read at once: they have low priority, and get a part of each turn, at its end.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PATIENT_SECONDS: Final = 0.005
-"""What patient tasks get of one turn; one of them always runs."""
+LOW_PRIORITY_SECONDS: Final = 0.005
+"""What tasks of low priority get of one turn, in seconds; one of them always runs."""
 
 
 class TurnTask(Protocol):
@@ -58,7 +58,7 @@ class Turn:
         self._call_later = call_later
         # A dict, for its order: first marked, first run.
         self._marked: dict[TurnTask, None] = {}
-        self._patient: OrderedDict[TurnTask, None] = OrderedDict()
+        self._low_priority: OrderedDict[TurnTask, None] = OrderedDict()
         self._is_scheduled = False
 
     def mark(self, task: TurnTask) -> None:
@@ -68,12 +68,12 @@ class Turn:
             self._is_scheduled = True
             self._call_soon(self._run)
 
-    def mark_patient(self, task: TurnTask) -> None:
+    def schedule_low_priority(self, task: TurnTask) -> None:
         """Run `task` behind all others at the end of this turn, or of one that has time for it.
 
         Those that wait are run in the order of their marks; marking twice runs it once.
         """
-        self._patient[task] = None
+        self._low_priority[task] = None
         if not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
@@ -90,18 +90,18 @@ class Turn:
         self._is_scheduled = False
         for task in tasks:
             _run_one(task)
-        if self._patient:
-            self._run_patient()
+        if self._low_priority:
+            self._run_low_priority()
 
-    def _run_patient(self) -> None:
-        end_seconds = perf_counter() + PATIENT_SECONDS
+    def _run_low_priority(self) -> None:
+        end_seconds = perf_counter() + LOW_PRIORITY_SECONDS
         # What is marked meanwhile runs in the next turn.
-        for _ in range(len(self._patient)):
-            task, _ = self._patient.popitem(last=False)
+        for _ in range(len(self._low_priority)):
+            task, _ = self._low_priority.popitem(last=False)
             _run_one(task)
             if perf_counter() >= end_seconds:
                 break
-        if self._patient and not self._is_scheduled:
+        if self._low_priority and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
 

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from uuid import UUID
 
 from amqp_server.broker.storing.message_store import MessageStore
-from amqp_server.broker.storing.patience import HeldQueues
+from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.store_settings import StoreSettings
 from amqp_server.broker.turn import TurnTask
 from amqp_server.config import Durability
@@ -52,7 +52,7 @@ class StoreBench:
         flush_interval_seconds: float = 1_000.0,
         segment_bytes: int = 1 << 20,
         filesystem: FileSystem | None = None,
-        held_queues: HeldQueues | None = None,
+        throttled_queues: ThrottledQueues | None = None,
     ) -> None:
         self._reports: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._reader = ThreadPoolExecutor(1)
@@ -73,7 +73,9 @@ class StoreBench:
         self.is_being_read = False
         self.seconds = 0.0
         self.alarms: list[tuple[float, TurnTask]] = []
-        self.held_queues = held_queues or HeldQueues(self._mark_after, lambda: self.seconds)
+        self.throttled_queues = throttled_queues or ThrottledQueues(
+            self._mark_after, lambda: self.seconds
+        )
         self.store = MessageStore(
             log=self.log,
             ring=self.ring,
@@ -83,7 +85,7 @@ class StoreBench:
             flusher=self.flusher,
             read_in_worker=self._read_in_worker,
             owner=self,
-            held_queues=self.held_queues,
+            throttled_queues=self.throttled_queues,
         )
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from amqp_server.broker.turn import PATIENT_SECONDS, Turn
+from amqp_server.broker.turn import LOW_PRIORITY_SECONDS, Turn
 
 
 class Timer:
@@ -132,18 +132,18 @@ def test_what_is_patient_runs_behind_all_others_and_in_their_time(
     class Slow(Task):
         def run_turn(self) -> None:
             nonlocal now_seconds
-            now_seconds += PATIENT_SECONDS / 2
+            now_seconds += LOW_PRIORITY_SECONDS / 2
             super().run_turn()
 
     readers = [Slow(f"reader {number}", ran) for number in range(5)]
     for reader in readers:
-        turn.mark_patient(reader)
+        turn.schedule_low_priority(reader)
     turn.mark(Task("queue", ran))
-    readers[0].marks = [lambda: turn.mark_patient(readers[0])]
+    readers[0].marks = [lambda: turn.schedule_low_priority(readers[0])]
     loop.run_once()
     assert ran == ["queue", "reader 0", "reader 1"]
     turn.mark(Task("other queue", ran))
-    turn.mark_patient(readers[2])
+    turn.schedule_low_priority(readers[2])
     loop.run_once()
     assert ran[3:] == ["other queue", "reader 2", "reader 3"]
     loop.run_once()
@@ -163,7 +163,7 @@ def test_a_patient_task_that_fails_costs_the_others_nothing(
         def run_turn(self) -> None:
             raise ValueError(self.name)
 
-    turn.mark_patient(Failing("bad", ran))
-    turn.mark_patient(Task("good", ran))
+    turn.schedule_low_priority(Failing("bad", ran))
+    turn.schedule_low_priority(Task("good", ran))
     loop.run_once()
     assert ran == ["good"]

@@ -171,8 +171,8 @@ class Publishing:
     def wait_for_room(self, queues: Iterable[Queue]) -> None:
         """Stop reading the client as long as one of the queues has no room."""
         for queue in queues:
-            if queue.store.holds_publishers:
-                queue.held_publishers.hold(self._client)
+            if queue.store.throttles_publishers:
+                queue.throttled_publishers.throttle(self._client)
 
     def release_confirms(self) -> None:
         """Answer every publish that has become safe, or has failed, since the last time."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.cold_reads import ColdReads, ReadInWorker
     from amqp_server.broker.storing.cold_windows import ColdWindows
     from amqp_server.broker.storing.message_run import Messages
-    from amqp_server.broker.storing.patience import HeldQueues
+    from amqp_server.broker.storing.spill_delay import ThrottledQueues
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.store_settings import StoreSettings
     from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
@@ -58,7 +58,7 @@ class MessageStore:
         flusher: Writes and syncs, off the loop.
         read_in_worker: Runs a function in a worker and calls back on the loop.
         owner: Hears of progress.
-        held_queues: Those of all stores whose publishers are held.
+        throttled_queues: Those of all stores whose publishers are held.
         cold_windows: Bounds what all stores hold of their logs; None bounds this one alone.
     """
 
@@ -73,7 +73,7 @@ class MessageStore:
         flusher: Flusher,
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
-        held_queues: HeldQueues,
+        throttled_queues: ThrottledQueues,
         cold_windows: ColdWindows | None = None,
     ) -> None:
         """Take over an opened log and an empty ring."""
@@ -87,7 +87,7 @@ class MessageStore:
         self._flusher, self._owner = flusher, owner
         self._request: FlushRequest | None = None
         self._unclaimed = Unclaimed()
-        self._spilling = Spilling(ring, settlement, owner, held_queues)
+        self._spilling = Spilling(ring, settlement, owner, throttled_queues)
         self._requests = JournalRequests(log, settings.flush_bytes)
         self.windows = LogWindows(log, read_in_worker, cold_windows)
         self._cold = self.windows.of_consumers
@@ -112,7 +112,7 @@ class MessageStore:
         return len(self._unclaimed) > 0 and not self.is_failed
 
     @property
-    def holds_publishers(self) -> bool:
+    def throttles_publishers(self) -> bool:
         """Whether publishers should not be read: there is no room, or consumers make some."""
         return self.is_stalled or self._spilling.is_put_off
 
@@ -214,7 +214,7 @@ class MessageStore:
             end = min(ack_floor, self.gating_sequence)
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
-                self._spilling.patience.settled()
+                self._spilling.spill_delay.settled()
         if ack_floor >= self._cold.end_offset:
             # Nobody will ask for it again, and it may keep a removed segment on the disk.
             self._cold.clear()
@@ -249,14 +249,14 @@ class MessageStore:
         self.windows.close()
         self._unclaimed.clear()
         self.ring.release(self.ring.cursor)
-        self._spilling.patience.end()
+        self._spilling.spill_delay.end()
 
     def give_up_memory(self) -> None:
         """Let go of all messages that the log has; start writing out what it has not."""
         self.ring.release(self.gating_sequence)
         self.windows.clear()
         if not self._is_durable:
-            self._spilling.patience.end()
+            self._spilling.spill_delay.end()
             self._spill()
 
     def request_sync(self) -> None:
@@ -315,7 +315,7 @@ class MessageStore:
             self.is_failed, self.failure = True, result.error
             self._requests.take_back()
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
-            self._spilling.patience.end()
+            self._spilling.spill_delay.end()
             wake(self._flush_waiters)
             self._owner.store_failed()
         else:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from amqp_server.broker.storing.patience import Patience
+from amqp_server.broker.storing.spill_delay import SpillDelay
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.patience import HeldQueues, PatienceOwner
+    from amqp_server.broker.storing.spill_delay import SpillDelayOwner, ThrottledQueues
     from offsets.settlement import Settlement
     from ring import Ring
 
@@ -24,26 +24,30 @@ class Spilling:
         ring: The store's ring.
         settlement: What of the queue is settled; read, never changed.
         owner: The queue.
-        held_queues: Those of all stores whose publishers are held.
+        throttled_queues: Those of all stores whose publishers are held.
 
     Attributes:
-        patience: What the consumers are given to make room before anything is written.
+        spill_delay: What the consumers are given to make room before anything is written.
     """
 
-    __slots__ = ("_ring", "_settlement", "patience")
+    __slots__ = ("_ring", "_settlement", "spill_delay")
 
     def __init__(
-        self, ring: Ring, settlement: Settlement, owner: PatienceOwner, held_queues: HeldQueues
+        self,
+        ring: Ring,
+        settlement: Settlement,
+        owner: SpillDelayOwner,
+        throttled_queues: ThrottledQueues,
     ) -> None:
         """Begin with a ring that is not full."""
-        self.patience = Patience(ring, settlement, owner, held_queues)
+        self.spill_delay = SpillDelay(ring, settlement, owner, throttled_queues)
         self._ring = ring
         self._settlement = settlement
 
     @property
     def is_put_off(self) -> bool:
         """Whether the publishers are held instead."""
-        return self.patience.is_holding
+        return self.spill_delay.is_throttling
 
     def is_due(self, spilled_end: int, *, is_stalled: bool) -> bool:
         """Return whether something should be written now. Called once a turn.
@@ -52,7 +56,7 @@ class Spilling:
             spilled_end: All below it that is not settled was spilled (exclusive).
             is_stalled: Whether messages wait for room.
         """
-        self.patience.look(spilled_end)
+        self.spill_delay.look(spilled_end)
         return not self.is_put_off and (is_stalled or self._ring.fill >= SPILL_FILL)
 
     def oldest(self, start: int) -> tuple[list[tuple[int, int]], int]:

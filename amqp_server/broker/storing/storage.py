@@ -12,7 +12,7 @@ from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
 from amqp_server.broker.storing.moved_queues import MovedQueues
-from amqp_server.broker.storing.patience import HeldQueues
+from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
 from amqp_server.broker.storing.store_settings import StoreSettings
 from appendlog import (
@@ -111,7 +111,7 @@ class QueueStorage:
         self._config = config
         self._read_in_worker = read_in_worker
         self._cold_windows = ColdWindows(turn=turn)
-        self.held_queues = HeldQueues(turn.mark_after)
+        self.throttled_queues = ThrottledQueues(turn.mark_after)
         self._turn = turn
         self._filesystem = filesystem
         self._directories = DurableDirectories(config.storage_path)
@@ -218,7 +218,7 @@ class QueueStorage:
             flusher=self.flusher,
             read_in_worker=self._read_in_worker,
             owner=owner,
-            held_queues=self.held_queues,
+            throttled_queues=self.throttled_queues,
             cold_windows=self._cold_windows,
         )
         self._stores[log] = store

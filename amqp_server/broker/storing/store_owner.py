@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from amqp_server.broker.storing.patience import PatienceOwner
+from amqp_server.broker.storing.spill_delay import SpillDelayOwner
 
 
-class StoreOwner(PatienceOwner, Protocol):
+class StoreOwner(SpillDelayOwner, Protocol):
     """Who hears that something in the store has moved: the queue."""
 
     def store_moved(self) -> None:

@@ -58,7 +58,7 @@ class Subscription:
     def wake(self) -> None:
         """Dispatch at the end of the turn: there may be more, or a consumer can take more."""
         if len(self.consumers):
-            self._turn.mark_patient(self)
+            self._turn.schedule_low_priority(self)
 
     def run_turn(self) -> None:
         """Deliver what can be seen and taken."""
@@ -66,7 +66,7 @@ class Subscription:
             return
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
         if self._serve():
-            self._turn.mark_patient(self)
+            self._turn.schedule_low_priority(self)
 
     def _serve(self) -> bool:
         """Deliver what may be delivered now; return whether there is more to do at once."""

@@ -1,6 +1,6 @@
 """A publisher waits a moment for consumers who read as fast as they can; nothing is written then.
 
-The clock of patience is the test's own, so it does not matter how fast anything really is: one
+The clock of the delay is the test's own, so it does not matter how fast anything really is: one
 that stands still waits for ever, one that leaps does not wait at all.
 """
 
@@ -32,12 +32,12 @@ def server(tmp_path: Path) -> Iterator[ThreadedServer]:
 
 
 def stop_clock(server: ThreadedServer) -> None:
-    server.server.broker.storage.held_queues.clock = lambda: 0.0
+    server.server.broker.storage.throttled_queues.clock = lambda: 0.0
 
 
 def let_clock_leap(server: ThreadedServer) -> None:
     seconds = count()
-    server.server.broker.storage.held_queues.clock = lambda: float(next(seconds))
+    server.server.broker.storage.throttled_queues.clock = lambda: float(next(seconds))
 
 
 def queue_of(server: ThreadedServer, name: str) -> Queue:
@@ -107,11 +107,11 @@ def test_a_publisher_does_not_wait_for_a_consumer_that_takes_nothing_more(
         publish(publisher, "q", range(COUNT))
         expect_confirmed_up_to(publisher, COUNT)
         server.wait_until(lambda: store_of(server, "q").written_end > COUNT - RING_SIZE)
-        assert server.server.broker.storage.held_queues.count == 0
+        assert server.server.broker.storage.throttled_queues.count == 0
 
 
 def test_a_slow_queue_does_not_keep_a_publisher_from_others(server: ThreadedServer) -> None:
-    """The real clock: patience ends by itself, though nothing happens meanwhile."""
+    """The real clock: the delay ends by itself."""
     with connect(server.address) as publisher, connect(server.address) as consumer:
         publisher.open_channel(confirms=True)
         consumer.open_channel()

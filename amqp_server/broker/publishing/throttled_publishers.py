@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 
-class HeldPublishers:
+class ThrottledPublishers:
     """The publishers of one queue that are not read now.
 
     Args:
@@ -30,14 +30,14 @@ class HeldPublishers:
         """Return whether the client of one of `consumers` is not held because of this queue."""
         return any(consumer.channel.client not in self._clients for consumer in consumers)
 
-    def hold(self, client: Client) -> None:
+    def throttle(self, client: Client) -> None:
         """Do not read a client until the store has room."""
         self._clients.add(client)
         client.pause_reading(self._queue)
 
-    def let_go(self) -> None:
+    def resume(self) -> None:
         """Read all of them again, if the store has room."""
-        if self._clients and not self._queue.store.holds_publishers:
+        if self._clients and not self._queue.store.throttles_publishers:
             clients, self._clients = self._clients, set()
             for client in clients:
                 client.resume_reading(self._queue)
