@@ -188,9 +188,9 @@ class Reclaimer:
     def _kept(self, queue: Queue, kept_from: Mapping[Queue, int]) -> int | None:
         """Return from which offset on a log stays as it is, if from any.
 
-        Holds are asked at the last moment: one may have come since the round began.
+        Pins are asked at the last moment: one may have come since the round began.
         """
-        known = (kept_from.get(queue), self._broker.holds.low_offset(queue))
+        known = (kept_from.get(queue), self._broker.retention_pins.low_offset(queue))
         return min((low for low in known if low is not None), default=None)
 
     def _offer(

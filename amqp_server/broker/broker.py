@@ -12,7 +12,7 @@ from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.queue_lease import QueueLease
 from amqp_server.broker.saving import Saving
-from amqp_server.broker.storing.holds import Holds
+from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.delay_queue import (
     end_delay_queues,
@@ -55,7 +55,7 @@ class Broker:
 
     Attributes:
         saving: Definitions on their way to the disk.
-        holds: What of logs stays though it is settled, because it is being read.
+                retention_pins: What of logs stays though it is settled, because it is being read.
         write_checkpoint: Writes what is settled to the disk; set by the server.
         removed_incarnations: What the next checkpoint is to forget; none that it never knew, so
             that there are never more of them than it has entries.
@@ -77,7 +77,7 @@ class Broker:
         self.turn = turn
         self.vhosts: dict[str, VirtualHost] = {"/": VirtualHost("/")}
         self.removed_incarnations: list[UUID] = []
-        self.holds = Holds()
+        self.retention_pins = RetentionPins()
         self._exclusive_queues: dict[Client, set[Queue]] = {}
         self.write_checkpoint: Callable[[], Awaitable[object]]
         self.commit: Callable[[Commit], Awaitable[None]]
@@ -118,7 +118,7 @@ class Broker:
             incarnation=incarnation,
             opened=opened,
         )
-        queue.store.is_held = queue.is_journaled
+        queue.store.awaits_definition = queue.is_journaled
         return queue
 
     def add_queue(
@@ -159,7 +159,7 @@ class Broker:
         incarnation = uuid4()
         opened = fresh_delay_log(self.storage, vhost, exchange, incarnation)
         queue = self.add_delay_queue(vhost, exchange, incarnation, opened)
-        queue.store.is_held = queue.is_journaled
+        queue.store.awaits_definition = queue.is_journaled
 
     def add_delay_queue(
         self, vhost: VirtualHost, exchange: Exchange, incarnation: UUID, opened: OpenedLog
@@ -285,7 +285,7 @@ class Broker:
             PreconditionFailed: The disk refused: some of it may come back.
         """
         end = queue.store.end_offset
-        if queue.store.is_held:
+        if queue.store.awaits_definition:
             # It writes nothing before its definition is there. Should that fail, it is gone.
             await self.saving.until_done()
         await queue.store.make_durable()

@@ -97,7 +97,7 @@ class Saving:
         except BaseException:
             self._withdraw_queue(queue)
             raise
-        queue.store.is_held = False
+        queue.store.awaits_definition = False
         queue.wake()
 
     async def _finish_exchange(
@@ -110,7 +110,7 @@ class Saving:
             raise
         delay_queue = vhost.delay_queues.get(exchange)
         if delay_queue is not None:
-            delay_queue.store.is_held = False
+            delay_queue.store.awaits_definition = False
             delay_queue.wake()
 
     async def _finish_binding(

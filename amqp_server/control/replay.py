@@ -68,14 +68,14 @@ async def replay(
     check_target(source, target)
     started_seconds = time.monotonic()
     # Held before the places are looked up, so that what is found there stays.
-    with server.broker.holds.hold(source, 0) as hold:
+    with server.broker.retention_pins.pin(source, 0) as pin:
         try:
             first = await _place(source, start, "start")
             end = await _place(source, until or "next", "until")
             request = ReplayRequest(
                 source=source,
                 target=target,
-                start=hold.move(first),
+                start=pin.move(first),
                 end=min(end, source.visible_end),
                 includes_all=include == ALL or source.is_stream,
                 filters=chosen,
@@ -85,7 +85,7 @@ async def replay(
                 reason = f"it would begin at offset {first}, behind its end {request.end}"
                 raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
             reporter = _Reporter(request, tell)
-            work = Replay(request, hold, lambda: bool(server.alarms.low), reporter.tell)
+            work = Replay(request, pin, lambda: bool(server.alarms.low), reporter.tell)
             await _run(request, work)
         except LogFailedError as error:
             raise ControlError(ErrorKind.FAILED, str(error)) from error

@@ -79,7 +79,7 @@ def _queue(server: Server, name: str) -> Queue:
         arguments={},
     )
     # Its definition is not saved: nobody restarts this server.
-    queue.store.is_held = False
+    queue.store.awaits_definition = False
     message = encode_message(True, b"", name.encode(), b"\x00\x00", b"body")
     queue.publish([message] * _MESSAGES, PERSISTENT)
     return queue

@@ -174,12 +174,12 @@ def test_a_chunk_waits_no_longer_than_the_interval(bench: MakeBench) -> None:
 def test_a_held_journal_writes_nothing_until_it_is_let_go(bench: MakeBench) -> None:
     """A message must not be safer than its queue."""
     queue = bench(is_durable=True)
-    queue.store.is_held = True
+    queue.store.awaits_definition = True
     queue.publish(10)
     queue.settle_down()
     assert (queue.store.confirmed_end, queue.directory.exists()) == (0, False)
 
-    queue.store.is_held = False
+    queue.store.awaits_definition = False
     queue.settle_down()
     assert queue.store.confirmed_end == 10
 
@@ -304,7 +304,7 @@ def test_a_transient_queue_that_must_give_up_memory_writes_it_out(bench: MakeBen
 
 def test_a_journal_that_is_held_is_not_written_for_memory_either(bench: MakeBench) -> None:
     queue = bench(is_durable=True)
-    queue.store.is_held = True
+    queue.store.awaits_definition = True
     queue.publish(100)
     queue.store.give_up_memory()
     queue.settle_down()

@@ -288,12 +288,12 @@ def test_a_client_that_goes_away_stops_it_and_the_log_says_how_far_it_came(
         """The client goes."""
 
     def go() -> None:
-        assert alarmed.server.call(lambda: broker.holds.low_offset(queue)) == 0
+        assert alarmed.server.call(lambda: broker.retention_pins.low_offset(queue)) == 0
         raise GoneError
 
     with pytest.raises(GoneError):
         alarmed.replay(go)
-    alarmed.server.wait_until(lambda: broker.holds.low_offset(queue) is None)
+    alarmed.server.wait_until(lambda: broker.retention_pins.low_offset(queue) is None)
     stopped = "replay stopped, its client is gone queue=q vhost=/ to=q from=0 next=0 until=1"
     assert any(stopped in record.getMessage() for record in caplog.records)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -75,7 +75,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         existing.note_use()
         check_equivalent_queue(existing, method)
         channel.last_queue_name = name
-        if existing.store.is_held:
+        if existing.store.awaits_definition:
             # Its definition is on its way to the disk; this answer must not be sooner.
             return declared(existing, method, channel.broker.saving.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))

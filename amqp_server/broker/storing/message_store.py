@@ -79,7 +79,7 @@ class MessageStore:
         """Take over an opened log and an empty ring."""
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
         self.log, self.ring = log, ring
-        self.is_failed = self.is_held = False
+        self.is_failed = self.awaits_definition = False
         self.failure: LogFailedError | None = None
         self.written_end = self.recovery_point = log.log_end_offset
         self._settlement, self._settings = settlement, settings
@@ -234,7 +234,7 @@ class MessageStore:
         """Return when all that was taken in so far is on the disk, or cannot get there."""
         end = self.end_offset
         while self.recovery_point < end and not (
-            self.is_failed or self.is_held or self._is_discarded
+            self.is_failed or self.awaits_definition or self._is_discarded
         ):
             self.run_journal(more_input=False)
             self.request_sync()
@@ -291,7 +291,12 @@ class MessageStore:
         if self._unclaimed and self.gating_sequence > self.ring.cursor:
             # Settled before it had a slot: a ring full of it a turn, whatever the disk does.
             return self._use_room()
-        if self._request is not None or self.is_failed or self.is_held or self._is_discarded:
+        if (
+            self._request is not None
+            or self.is_failed
+            or self.awaits_definition
+            or self._is_discarded
+        ):
             return False
         if not self._is_durable:
             if self._spilling.is_due(self.written_end, is_stalled=self.is_stalled):

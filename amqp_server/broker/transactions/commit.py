@@ -77,7 +77,7 @@ class Commit:
         settled: their offsets could be given to others otherwise.
         """
         targets = [queue for _, queues in self._journaled_publishes() for queue in queues]
-        if any(queue.store.is_held for queue in targets):
+        if any(queue.store.awaits_definition for queue in targets):
             # Whoever declares one hears why it could not be saved; here it is just gone.
             await self._channel.broker.saving.until_done()
         for queue, run in self._journaled_runs():

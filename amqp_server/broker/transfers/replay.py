@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.header_filter import HeaderFilter
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.storing.holds import Hold
+    from amqp_server.broker.storing.retention_pins import RetentionPin
     from amqp_server.broker.subscriptions.log_pages import LogPage
     from offsets.settlement_snapshot import SettlementSnapshot
 
@@ -77,7 +77,7 @@ class Replay:
 
     Args:
         request: What is to be done.
-        hold: On the source's log; moved as it goes on.
+        pin: On the source's log; moved as it goes on.
         is_alarmed: Tells whether publishers have to wait.
         tell: Awaited after each part, and now and then while it waits.
 
@@ -94,7 +94,7 @@ class Replay:
     def __init__(
         self,
         request: ReplayRequest,
-        hold: Hold,
+        pin: RetentionPin,
         is_alarmed: Callable[[], bool],
         tell: Callable[[Replay], Awaitable[None]],
     ) -> None:
@@ -105,7 +105,7 @@ class Replay:
         self.last_offset: int | None = None
         self.is_waiting = False
         self._request = request
-        self._hold = hold
+        self._pin = pin
         self._is_alarmed = is_alarmed
         self._tell = tell
         self._settled: SettlementSnapshot = request.source.settlement.snapshot(request.end)
@@ -131,7 +131,7 @@ class Replay:
                 self.passed += len(page.offsets) - len(copies)
                 await self._put(copies)
                 behind = page.next_offset
-            self.next_offset = self._hold.move(behind)
+            self.next_offset = self._pin.move(behind)
             await self._tell(self)
         if request.target.is_journaled and not request.is_dry_run:
             # Its own durability may promise less than this command does.
@@ -159,7 +159,7 @@ class Replay:
             raise self._cannot_be_written()
         start = source.store.log.log_start_offset
         if start > self.next_offset:
-            # It was being removed when the hold came.
+            # It was being removed when the pin came.
             raise ReplayStoppedError(f"retention has removed what is below offset {start}")
 
     def _cannot_be_written(self) -> ReplayStoppedError:

@@ -10,40 +10,42 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 
-class Holds:
-    """All holds of a server. The event loop owns it; retention and compaction ask it."""
+class RetentionPins:
+    """All pins of a server. The event loop owns it; retention and compaction ask it."""
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._by_queue: dict[Queue, list[Hold]] = {}
+        self._by_queue: dict[Queue, list[RetentionPin]] = {}
 
-    def hold(self, queue: Queue, offset: int) -> Hold:
-        """Return a hold on what a queue's log has from `offset` on, until its context ends."""
-        return Hold(self._by_queue, queue, offset)
+    def pin(self, queue: Queue, offset: int) -> RetentionPin:
+        """Return a pin on what a queue's log has from `offset` on, until its context ends."""
+        return RetentionPin(self._by_queue, queue, offset)
 
     def low_offset(self, queue: Queue) -> int | None:
-        """Return the offset from which on a queue's log stays as it is; None: nobody holds it."""
-        holds = self._by_queue.get(queue)
-        return min(hold.offset for hold in holds) if holds else None
+        """Return the offset from which on a queue's log stays as it is; None: nobody pins it."""
+        pins = self._by_queue.get(queue)
+        return min(pin.offset for pin in pins) if pins else None
 
 
-class Hold:
+class RetentionPin:
     """One reader's claim on the end of a log; a context manager.
 
     Args:
-        by_queue: All holds.
+        by_queue: All pins.
         queue: Whose log.
         offset: What lies below it may go.
     """
 
-    def __init__(self, by_queue: dict[Queue, list[Hold]], queue: Queue, offset: int) -> None:
+    def __init__(
+        self, by_queue: dict[Queue, list[RetentionPin]], queue: Queue, offset: int
+    ) -> None:
         """Hold nothing before the context begins."""
         self.offset = offset
         self._by_queue = by_queue
         self._queue = queue
 
     def __enter__(self) -> Self:
-        """Begin to hold."""
+        """Begin to pin."""
         self._by_queue.setdefault(self._queue, []).append(self)
         return self
 
@@ -60,7 +62,7 @@ class Hold:
         traceback: TracebackType | None,
     ) -> None:
         """Let go."""
-        holds = self._by_queue[self._queue]
-        holds.remove(self)
-        if not holds:
+        pins = self._by_queue[self._queue]
+        pins.remove(self)
+        if not pins:
             del self._by_queue[self._queue]
