@@ -84,7 +84,7 @@ class Checkpointer:
     ) -> None:
         """Begin without having written."""
         self._broker = broker
-        self._moved = broker.storage.moved_queues
+        self._to_checkpoint = broker.storage.queues_to_checkpoint
         self._store = store
         self._reserve = reserve
         self._reclaimer = reclaimer
@@ -106,7 +106,7 @@ class Checkpointer:
             queue.is_checkpointed = queue.incarnation in incarnations
             # The start's own round has named all that were other ones.
             queue.checkpointed_recovery_point = queue.store.recovery_point
-            self._moved.add(queue)
+            self._to_checkpoint.add(queue)
 
     async def run(self) -> None:
         """Write a round every interval, for ever; none if the interval is 0.
@@ -148,7 +148,9 @@ class Checkpointer:
             CheckpointFailedError: The disk refused; the next round writes all of it.
         """
         share = LoopShare()
-        behind = [queue for queue in self._moved if queue.is_journaled and not queue.is_durable]
+        behind = [
+            queue for queue in self._to_checkpoint if queue.is_journaled and not queue.is_durable
+        ]
         for queue in behind:
             queue.store.request_sync()
             await share.breathe()
@@ -173,7 +175,7 @@ class Checkpointer:
         async with self._round:
             self._next = None
             await asyncio.to_thread(self._keep_lock)
-            return await self._write(self._moved.take(), is_last=False)
+            return await self._write(self._to_checkpoint.take(), is_last=False)
 
     async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:
         started_seconds = time.monotonic()
@@ -216,13 +218,13 @@ class Checkpointer:
                 elif (points := await self._write_points(write)) is not None:
                     written = points
                 else:
-                    self._moved.update(queue for queue, _ in dirty)
+                    self._to_checkpoint.update(queue for queue, _ in dirty)
                     unchanged, dirty = [*unchanged, *dirty], []
         except BaseException:
             groups.give_back()
             for queue in settled:
                 queue.is_checkpoint_due = True
-            self._moved.update(queues)
+            self._to_checkpoint.update(queues)
             raise
         del self._broker.removed_incarnations[: len(removed)]
         for queue, state in dirty:
@@ -259,7 +261,7 @@ class Checkpointer:
         is_behind = not (queue.is_durable or queue.store.is_failed)
         queue.is_checkpoint_due = queue.is_checkpoint_due and is_behind
         if queue.is_checkpoint_due:
-            self._moved.add(queue)
+            self._to_checkpoint.add(queue)
 
 
 def _is_due(queue: Queue) -> bool:

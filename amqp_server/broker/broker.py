@@ -272,7 +272,7 @@ class Broker:
             on_done: Called when its files are gone, or cannot be removed.
         """
         queue.stop_leaving()
-        self.storage.moved_queues.discard(queue)
+        self.storage.queues_to_checkpoint.discard(queue)
         if queue.is_checkpointed:
             self.removed_incarnations.append(queue.incarnation)
         self.storage.discard(queue.store, on_done)

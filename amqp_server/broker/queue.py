@@ -123,7 +123,7 @@ class Queue:
         self.subscriptions = Subscriptions(self, turn)
         self.groups: Groups | None = None
         if self.is_stream:
-            self.groups = Groups(self, turn, partial(storage.moved_queues.add, self))
+            self.groups = Groups(self, turn, partial(storage.queues_to_checkpoint.add, self))
         self.departures: Departures | None = None
         if self.settings.dead_letter_exchange is not None:
             self.departures = Departures(self, DeadLetters(self), turn)
@@ -326,7 +326,7 @@ class Queue:
                 self.waiting_confirms.add(publishing)
         self.throttled_publishers.resume()
         if not self.is_deleted:
-            self._storage.moved_queues.add(self)
+            self._storage.queues_to_checkpoint.add(self)
         self._turn.mark(self)
 
     @property
@@ -397,4 +397,4 @@ class Queue:
     def _note_dirty(self) -> None:
         """Let the next checkpoint say what is settled, and what came back."""
         self.is_checkpoint_due = True
-        self._storage.moved_queues.add(self)
+        self._storage.queues_to_checkpoint.add(self)

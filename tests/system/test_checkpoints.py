@@ -81,7 +81,7 @@ def test_a_round_looks_at_no_queue_in_which_nothing_has_moved(tmp_path: Path) ->
             client.declare(name)
         settle_one(client, "b")
         server.run(server.server.checkpointer.write_now)
-        moved = server.server.broker.storage.moved_queues
+        moved = server.server.broker.storage.queues_to_checkpoint
         assert server.call(lambda: list(moved)) == []
         settle_one(client, "c")
         assert server.call(lambda: [queue.name for queue in moved]) == ["c"]
@@ -201,7 +201,7 @@ def test_queues_that_come_and_go_between_rounds_leave_nothing_in_memory(tmp_path
             settle_one(client, "q")
             client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
         broker = server.server.broker
-        server.wait_until(lambda: not list(broker.storage.moved_queues))
+        server.wait_until(lambda: not list(broker.storage.queues_to_checkpoint))
         assert broker.removed_incarnations == []
 
 

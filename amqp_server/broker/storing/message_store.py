@@ -26,8 +26,8 @@ from amqp_server.broker.storing.cold_reads import wake
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
+from amqp_server.broker.storing.overflow_buffer import OverflowBuffer
 from amqp_server.broker.storing.spilling import Spilling
-from amqp_server.broker.storing.unclaimed import Unclaimed
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
@@ -86,7 +86,7 @@ class MessageStore:
         self._is_durable = is_durable
         self._flusher, self._owner = flusher, owner
         self._request: FlushRequest | None = None
-        self._unclaimed = Unclaimed()
+        self._overflow = OverflowBuffer()
         self._spilling = Spilling(ring, settlement, owner, throttled_queues)
         self._requests = JournalRequests(log, settings.flush_bytes)
         self.windows = LogWindows(log, read_in_worker, cold_windows)
@@ -104,12 +104,12 @@ class MessageStore:
     @property
     def end_offset(self) -> int:
         """The offset that the next message will get."""
-        return self.ring.cursor + len(self._unclaimed)
+        return self.ring.cursor + len(self._overflow)
 
     @property
     def is_stalled(self) -> bool:
         """Whether messages wait for room; their publishers should not be read meanwhile."""
-        return len(self._unclaimed) > 0 and not self.is_failed
+        return len(self._overflow) > 0 and not self.is_failed
 
     @property
     def throttles_publishers(self) -> bool:
@@ -148,15 +148,15 @@ class MessageStore:
         They can be read and settled at once, also those that wait for a slot because the ring is
         full and the disk behind.
         """
-        if not self._unclaimed:
+        if not self._overflow:
             claimed = self.ring.try_claim(messages, self.gating_sequence)
             if claimed == len(messages):
                 self.ring.publish(messages)
             else:
                 self.ring.publish(messages[:claimed])
-                self._unclaimed.add(messages, claimed)
+                self._overflow.add(messages, claimed)
         else:
-            self._unclaimed.add(messages)
+            self._overflow.add(messages)
         if persistent:
             self._persistent_end = self.end_offset
         return self.end_offset
@@ -202,7 +202,7 @@ class MessageStore:
         cursor = self.ring.cursor
         if start < cursor:
             return self.ring.read(start, min(end, cursor))
-        return self._unclaimed.read(start - cursor, end - cursor)
+        return self._overflow.read(start - cursor, end - cursor)
 
     def cold_reads(self) -> ColdReads:
         """Return the window on the log of one more reader, who closes it; for `read`."""
@@ -219,7 +219,7 @@ class MessageStore:
             # Nobody will ask for it again, and it may keep a removed segment on the disk.
             self._cold.clear()
         # In a durable queue only the flusher makes room.
-        if self._unclaimed and not self._is_durable:
+        if self._overflow and not self._is_durable:
             if self.gating_sequence > self.ring.cursor:
                 # What is settled already passes through the ring from the next turn on.
                 self._owner.store_moved()
@@ -247,7 +247,7 @@ class MessageStore:
         self._is_discarded = True
         wake(self._flush_waiters)
         self.windows.close()
-        self._unclaimed.clear()
+        self._overflow.clear()
         self.ring.release(self.ring.cursor)
         self._spilling.spill_delay.end()
 
@@ -288,7 +288,7 @@ class MessageStore:
         Returns:
             Whether it decided to wait, and should be called again next turn.
         """
-        if self._unclaimed and self.gating_sequence > self.ring.cursor:
+        if self._overflow and self.gating_sequence > self.ring.cursor:
             # Settled before it had a slot: a ring full of it a turn, whatever the disk does.
             return self._use_room()
         if (
@@ -359,7 +359,7 @@ class MessageStore:
     def _use_room(self) -> bool:
         """Put into the ring what it has room for; return whether there was some."""
         cursor = self.ring.cursor
-        self._unclaimed.claim(self.ring, self.gating_sequence)
+        self._overflow.claim(self.ring, self.gating_sequence)
         if self.ring.cursor == cursor:
             return False
         if self.gating_sequence > cursor:
@@ -371,7 +371,7 @@ class MessageStore:
 
     def _go_on(self) -> None:
         """Use the room that the log's new end makes, and tell everybody."""
-        self._unclaimed.claim(self.ring, self.gating_sequence)
+        self._overflow.claim(self.ring, self.gating_sequence)
         assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
         wake(self._flush_waiters)
         self._owner.store_moved()

@@ -11,7 +11,7 @@ from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
-from amqp_server.broker.storing.moved_queues import MovedQueues
+from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
 from amqp_server.broker.storing.store_settings import StoreSettings
@@ -106,7 +106,7 @@ class QueueStorage:
         """Begin without stores."""
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
-        self.moved_queues = MovedQueues()
+        self.queues_to_checkpoint = QueuesToCheckpoint()
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker

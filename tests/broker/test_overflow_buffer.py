@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.storing.unclaimed import Unclaimed
+from amqp_server.broker.storing.overflow_buffer import OverflowBuffer
 from ring import PAGE_SLOTS, PagePool, Ring
 
 RING_SLOTS = 2 * PAGE_SLOTS
@@ -17,7 +17,7 @@ counts = st.integers(0, 5) | st.integers(0, 3 * PAGE_SLOTS)
 def test_messages_are_read_and_claimed_as_from_a_list(
     steps: list[tuple[int, int, int, float, int]], ring_bytes: int
 ) -> None:
-    waiting, expected = Unclaimed(), list[bytes]()
+    waiting, expected = OverflowBuffer(), list[bytes]()
     ring = Ring(RING_SLOTS, ring_bytes, PagePool(1 << 30))
     number = 0
     for added, skipped, settled, place, count in steps:
@@ -42,7 +42,7 @@ def test_messages_are_read_and_claimed_as_from_a_list(
 
 def test_what_is_settled_passes_through_the_ring_a_ring_at_a_time() -> None:
     """All at once, a purge of a long queue would hold the event loop for as long as that takes."""
-    waiting = Unclaimed()
+    waiting = OverflowBuffer()
     ring = Ring(RING_SLOTS, 1 << 30, PagePool(1 << 30))
     end = 5 * RING_SLOTS
     waiting.add([b"."] * end)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 
-class MovedQueues:
+class QueuesToCheckpoint:
     """Queues that settled, wrote or took up something, in the order in which they did.
 
     The event loop owns it. Memory: a reference to each of them, also to deleted ones, until the

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ring import Ring
 
 
-class Unclaimed:
+class OverflowBuffer:
     """What waits behind a full ring. Their publishers are not read, so it stays short.
 
     It copies lists into pages of `PAGE_SLOTS` messages. Only the first and the last page may be
