@@ -38,7 +38,7 @@ async def close_queues(
     queues = tuple(broker.queues())
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds_max):
-            await asyncio.gather(*(queue.wind_up() for queue in queues))
+            await asyncio.gather(*(queue.drain() for queue in queues))
     journaled = [queue for queue in queues if queue.is_journaled]
     await asyncio.gather(*(queue.store.make_durable() for queue in journaled))
     compactor.stop()

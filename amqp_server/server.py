@@ -243,7 +243,7 @@ class Server:
         if self._tasks:
             await asyncio.wait(tuple(self._tasks), timeout=SHUTDOWN_SECONDS_MAX / 4)
             # A disk that cannot be read must not keep the server from stopping.
-            self.broker.stop_leaving()
+            self.broker.stop_forwarding()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._metadata.close()

@@ -84,7 +84,7 @@ class Broker:
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
         self.saving = Saving(self, spawn)
-        self._leaving: set[Queue] = set()
+        self._draining: set[Queue] = set()
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
@@ -234,7 +234,7 @@ class Broker:
         queues = list(vhost.queues.values())
         for queue in queues:
             self._end_queue(queue)
-            queue.stop_leaving()
+            queue.stop_forwarding()
         return queues + end_delay_queues(vhost, list(vhost.delay_queues))
 
     def delete_unused(self, queue: Queue) -> None:
@@ -247,11 +247,11 @@ class Broker:
             return
         self._spawn(self._finish_deletion(queue, self._begin_deletion(queue)))
 
-    def stop_leaving(self) -> None:
+    def stop_forwarding(self) -> None:
         """Wait no longer for the dead letters of deleted queues: the server stops."""
-        for queue in self._leaving:
+        for queue in self._draining:
             logger.warning("dead letters of a deleted queue given up queue=%s", queue.name)
-            queue.stop_leaving()
+            queue.stop_forwarding()
 
     def end_leases(self) -> None:
         """Let no queue expire any more: the server stops, and takes no more changes."""
@@ -271,7 +271,7 @@ class Broker:
             queue: A removed queue.
             on_done: Called when its files are gone, or cannot be removed.
         """
-        queue.stop_leaving()
+        queue.stop_forwarding()
         self.storage.queues_to_checkpoint.discard(queue)
         if queue.is_checkpointed:
             self.removed_incarnations.append(queue.incarnation)
@@ -346,15 +346,15 @@ class Broker:
         except BaseException:
             # Its definition may still be there: then its messages must be, after a restart.
             # What is on its way to them can no longer be promised.
-            queue.stop_leaving()
+            queue.stop_forwarding()
             queue.store_failed()
             queue.store.discard()
             queue.store_moved()
             raise
         # What was rejected before the queue was deleted is a dead letter all the same.
-        self._leaving.add(queue)
+        self._draining.add(queue)
         await queue.until_left()
-        self._leaving.discard(queue)
+        self._draining.discard(queue)
         self.discard(queue)
 
     def remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:

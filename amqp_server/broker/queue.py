@@ -21,12 +21,12 @@ from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.rules.stream_retention import stream_count
-from amqp_server.broker.storing.withdrawals import Withdrawals
+from amqp_server.broker.storing.refused_ranges import RefusedRanges
 from amqp_server.broker.subscriptions.groups import Groups
 from amqp_server.broker.subscriptions.subscriptions import Subscriptions
 from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
-from amqp_server.broker.transfers.departures import Departures
+from amqp_server.broker.transfers.forwarder import Forwarder
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
 from offsets.settlement import Settlement
 from offsets.traffic import Traffic
@@ -97,7 +97,7 @@ class Queue:
         self.is_deleted = self.is_checkpoint_due = self.is_checkpointed = False
         self.throttled_publishers = ThrottledPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()
-        self.withdrawals = Withdrawals(self)
+        self.refused_ranges = RefusedRanges(self)
         self.lease: QueueLease | None = None
         self._storage, self._turn = storage, turn
         self._had_consumer = self.is_winding_up = False
@@ -124,9 +124,9 @@ class Queue:
         self.groups: Groups | None = None
         if self.is_stream:
             self.groups = Groups(self, turn, partial(storage.queues_to_checkpoint.add, self))
-        self.departures: Departures | None = None
+        self.forwarder: Forwarder | None = None
         if self.settings.dead_letter_exchange is not None:
-            self.departures = Departures(self, DeadLetters(self), turn)
+            self.forwarder = Forwarder(self, DeadLetters(self), turn)
 
     @property
     def is_journaled(self) -> bool:
@@ -196,15 +196,15 @@ class Queue:
     def run_turn(self) -> None:
         """Write what is new, deliver what may be delivered."""
         if self.is_deleted:
-            if self.departures is not None:
-                self.departures.run_turn()
+            if self.forwarder is not None:
+                self.forwarder.run_turn()
             return
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
         if not self.is_winding_up and self._serve():
             self._turn.mark(self)
-        if self.departures is not None:
-            self.departures.run_turn()
+        if self.forwarder is not None:
+            self.forwarder.run_turn()
 
     def bring_up_to_date(self) -> None:
         """Deliver, expire and drop what is due now: a count is asked, or consumers change."""
@@ -249,10 +249,10 @@ class Queue:
             end: Exclusive.
             reason: Why, in the words of `dead_letter`.
         """
-        if self.departures is None:
+        if self.forwarder is None:
             self.settle(start, end)
         else:
-            self.departures.add(start, end, reason)
+            self.forwarder.add(start, end, reason)
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return what is at hand of `[start, end)`, which was taken from `ready.peek()`."""
@@ -338,7 +338,7 @@ class Queue:
         """Refuse the publishes that wait for the disk: nothing more gets there now."""
         self.store.is_failed = True
         self._storage.failed_stores.add(self.store)
-        self.withdrawals.refuse_waiting()
+        self.refused_ranges.refuse_waiting()
         self.store_moved()
 
     def store_reopened(self) -> None:
@@ -347,8 +347,8 @@ class Queue:
 
     def store_lost(self, start: int, end: int) -> None:
         """Settle offsets whose records cannot be read, so that nobody waits for them."""
-        if self.departures is not None:
-            self.departures.lose(start, end)
+        if self.forwarder is not None:
+            self.forwarder.lose(start, end)
         for taken in self.ready.take_range(start, end):
             self.settle(taken.start, taken.end)
             logger.error(
@@ -362,25 +362,25 @@ class Queue:
             return []
         return self.delivery_counts.runs(self.settlement.ack_floor, end)
 
-    async def wind_up(self) -> None:
+    async def drain(self) -> None:
         """Let nothing more expire or leave, and return when what is leaving has arrived.
 
         The server is stopping: what leaves later would be in two queues after the next start.
         """
         self.is_winding_up = True
-        if self.departures is not None:
-            self.departures.stop()
-            await self.departures.until_settled()
+        if self.forwarder is not None:
+            self.forwarder.stop()
+            await self.forwarder.until_settled()
 
     async def until_left(self) -> None:
         """Return when no message of the deleted queue waits to become a dead letter."""
-        if self.departures is not None:
-            await self.departures.until_sent()
+        if self.forwarder is not None:
+            await self.forwarder.until_sent()
 
-    def stop_leaving(self) -> None:
+    def stop_forwarding(self) -> None:
         """Let no message become a dead letter any more: there is nothing to read them from."""
-        if self.departures is not None:
-            self.departures.stop()
+        if self.forwarder is not None:
+            self.forwarder.stop()
 
     def stop(self) -> None:
         """Let nothing happen to the queue any more, but that what is leaving leaves."""

@@ -95,7 +95,7 @@ class Saving:
         try:
             await written
         except BaseException:
-            self._withdraw_queue(queue)
+            self._take_back_queue(queue)
             raise
         queue.store.awaits_definition = False
         queue.wake()
@@ -106,7 +106,7 @@ class Saving:
         try:
             await written
         except BaseException:
-            self._withdraw_exchange(vhost, exchange)
+            self._take_back_exchange(vhost, exchange)
             raise
         delay_queue = vhost.delay_queues.get(exchange)
         if delay_queue is not None:
@@ -127,7 +127,7 @@ class Saving:
             raise
         vhost.end_damaged_binding(encode_name(binding.identity.document_name))
 
-    def _withdraw_queue(self, queue: Queue) -> None:
+    def _take_back_queue(self, queue: Queue) -> None:
         """Take back a queue that could not be saved: it must not look as if it would stay."""
         if queue.is_deleted:
             return
@@ -136,7 +136,7 @@ class Saving:
         queue.store_failed()
         self._broker.discard(queue)
 
-    def _withdraw_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+    def _take_back_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if vhost.exchanges.get(exchange.name) is not exchange:
             return
         self._remove_definitions(vhost, vhost.remove_exchange(exchange))

@@ -19,7 +19,7 @@ class DurableEnd:
 
 
 @dataclass
-class Withdrawn:
+class RecordedRanges:
     """What is taken out of a queue again."""
 
     ranges: list[tuple[int, int]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class WrittenQueue:
     """A queue of which only the store matters."""
 
     store: DurableEnd = field(default_factory=DurableEnd)
-    withdrawals: Withdrawn = field(default_factory=Withdrawn)
+    refused_ranges: RecordedRanges = field(default_factory=RecordedRanges)
 
     def barrier(self, end_offset: int) -> Barrier:
         return Barrier(cast("Queue", self), end_offset)
@@ -61,8 +61,8 @@ def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_ans
     failing.store.is_failed = True
 
     assert confirms.refuse(cast("Queue", failing)) == [6]
-    assert failing.withdrawals.ranges == [(2, 5)]
-    assert slow.withdrawals.ranges == []
+    assert failing.refused_ranges.ranges == [(2, 5)]
+    assert slow.refused_ranges.ranges == []
     assert confirms.release() == []
     failing.store.is_failed = False
     failing.store.confirmed_end = 9

@@ -109,9 +109,9 @@ def test_a_rejected_message_that_could_not_leave_is_marked_after_a_clean_stop(
             server.wait_until(lambda: dead.store.is_failed)
             client.send(Basic.Reject(first.tag, requeue=False))
             queue = server.server.broker.vhosts["/"].queues["q"]
-            departures = queue.departures
-            assert departures is not None
-            server.wait_until(lambda: departures.leaving({"rejected"}) != [])
+            forwarder = queue.forwarder
+            assert forwarder is not None
+            server.wait_until(lambda: forwarder.in_transit({"rejected"}) != [])
         power.broken = None
         server.stop()
     with serve(Power(power.root)) as server, connect(server.address) as client:

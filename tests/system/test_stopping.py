@@ -100,6 +100,6 @@ def test_dead_letters_that_cannot_be_read_do_not_keep_the_server_from_stopping(
             filesystem.is_broken = True
             client.send(Basic.Nack(last.tag, multiple=True, requeue=False), 2)
             client.send(Channel.Close(200, "done", 0, 0), 2)
-            server.wait_until(lambda: bool(server.server.broker._leaving))
+            server.wait_until(lambda: bool(server.server.broker._draining))
         server.stop()
     assert "dead letters of a deleted queue given up queue=q" in caplog.text

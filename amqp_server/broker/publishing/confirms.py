@@ -90,7 +90,7 @@ class PublisherConfirms:
             for barrier in entry.barriers:
                 if barrier.queue is queue and queue.store.confirmed_end < barrier.end_offset:
                     count = entry.last_tag - first_tag + 1
-                    queue.withdrawals.add(barrier.end_offset - count, barrier.end_offset)
+                    queue.refused_ranges.add(barrier.end_offset - count, barrier.end_offset)
                     entry.refused = True
                     # What the others do with it has to be known as well: whoever tries again
                     # leaves out those that have it, and they may still fail.

@@ -51,7 +51,7 @@ class ForcedRemoval:
         for taken in queue.ready.take_range(floor, self.end):
             queue.drop(taken.start, taken.end, EXPIRED)
             self._count(taken.start, taken.end)
-        if queue.departures is not None and queue.departures.reach_below(self.end):
+        if queue.forwarder is not None and queue.forwarder.reach_below(self.end):
             return
         for start, stop in queue.settlement.unsettled_ranges(floor, self.end):
             queue.settle(start, stop)

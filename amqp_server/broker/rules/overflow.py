@@ -20,7 +20,7 @@ def refuse(queue: Queue, message: bytes, flags: int) -> bool:
     """
     if has_room_for(queue, [message]):
         return False
-    if queue.settings.overflow is Overflow.REJECT_PUBLISH_DLX and queue.departures is not None:
+    if queue.settings.overflow is Overflow.REJECT_PUBLISH_DLX and queue.forwarder is not None:
         # It passes through the log, so that it is as safe as any other on its way.
         start = queue.store.end_offset
         end = queue.publish([message], flags)

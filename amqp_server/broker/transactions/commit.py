@@ -177,7 +177,7 @@ class Commit:
                 if not isinstance(queue, Queue):
                     continue
                 # A dead letter leaves its queue when it is safe elsewhere, as it always does.
-                is_leaving = answer.outcome is Outcome.REJECTED and queue.departures is not None
+                is_leaving = answer.outcome is Outcome.REJECTED and queue.forwarder is not None
                 if queue.is_journaled and not queue.is_deleted and not is_leaving:
                     yield queue, run
 

@@ -17,7 +17,7 @@ from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copie
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.rules.message_facts import MessageFacts
 from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
-from amqp_server.broker.transfers.departures import Copy, Departures
+from amqp_server.broker.transfers.forwarder import Copy, Forwarder
 from appendlog import LogIdentity
 from appendlog.layout.message import HAS_HEADERS, decode_message
 
@@ -103,7 +103,7 @@ def end_delay_queues(virtual_host: VirtualHost, exchanges: list[Exchange]) -> li
     ]
     for queue in queues:
         queue.stop()
-        queue.stop_leaving()
+        queue.stop_forwarding()
     return queues
 
 
@@ -138,5 +138,5 @@ def make_delay_queue(
         opened=opened,
         turn=turn,
     )
-    queue.departures = Departures(queue, DelayedRelease(virtual_host, exchange), turn)
+    queue.forwarder = Forwarder(queue, DelayedRelease(virtual_host, exchange), turn)
     return queue

@@ -1,9 +1,9 @@
-"""Messages on their way from one queue into others: settled here when they are safe there.
+"""Forwards messages from one queue to others; settles them here once they are safe there.
 
-A message that is rejected, that expires or for which there is no room leaves its queue for a
-dead-letter exchange; a delayed one leaves its hidden queue when its time has come. On the way
-it is neither ready nor unacked by anybody. A crash repeats what was not settled yet, marked
-redelivered; it loses nothing.
+A rejected or expired message, or one for which there is no room, goes to the dead-letter exchange.
+A delayed message leaves its hidden queue when its time has come. While it is forwarded, a message
+is neither ready nor unacked by a consumer. After a crash the broker forwards again what it had not
+settled yet, marked redelivered; it loses nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Copy(NamedTuple):
     message: bytes
 
 
-class Forwarding(Protocol):
+class ForwardingRule(Protocol):
     """Decides where a message goes and what it looks like there.
 
     Attributes:
@@ -56,7 +56,7 @@ class Forwarding(Protocol):
         """Return the copy of a message that leaves for `reason`."""
 
 
-class _Departure(NamedTuple):
+class _Transfer(NamedTuple):
     """Messages `[start, end)` that leave for `reason`; `taken_by` has those of an earlier try."""
 
     start: int
@@ -69,11 +69,11 @@ class _UnderWay(NamedTuple):
     """Messages that wait for the disks of the queues that took them, up to a tag."""
 
     last_tag: int
-    departure: _Departure
+    transfer: _Transfer
     queues: Sequence[Queue]
 
 
-class Departures:
+class Forwarder:
     """The messages that are leaving one queue. Runs in the queue's turns.
 
     Args:
@@ -82,13 +82,13 @@ class Departures:
         turn: For trying again later.
     """
 
-    def __init__(self, queue: Queue, forwarding: Forwarding, turn: Turn) -> None:
+    def __init__(self, queue: Queue, forwarding: ForwardingRule, turn: Turn) -> None:
         """Begin with nothing under way."""
         self._queue = queue
-        self._forwarding = forwarding
+        self._rule = forwarding
         self._turn = turn
-        self._waiting: deque[_Departure] = deque()
-        self._kept: deque[_Departure] = deque()
+        self._waiting: deque[_Transfer] = deque()
+        self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
         self._confirms = PublisherConfirms()
         self._stalled: set[Queue] = set()
@@ -107,40 +107,40 @@ class Departures:
     def add(self, start: int, end: int, reason: str) -> None:
         """Let the messages `[start, end)`, neither ready nor unacked, leave."""
         last = self._waiting[-1] if self._waiting else None
-        if last is not None and last == _Departure(last.start, start, reason):
+        if last is not None and last == _Transfer(last.start, start, reason):
             # Rejected one by one, they still leave together.
             self._waiting[-1] = last._replace(end=end)
         else:
-            self._waiting.append(_Departure(start, end, reason))
+            self._waiting.append(_Transfer(start, end, reason))
         self._queue.wake()
 
-    def leaving(self, reasons: Container[str]) -> list[tuple[int, int]]:
+    def in_transit(self, reasons: Container[str]) -> list[tuple[int, int]]:
         """Return the ranges that are leaving for one of `reasons`, in no order."""
-        under_way = (each.departure for each in self._under_way)
+        under_way = (each.transfer for each in self._under_way)
         return [
-            (departure.start, departure.end)
-            for departure in (*self._waiting, *self._kept, *under_way)
-            if departure.reason in reasons
+            (transfer.start, transfer.end)
+            for transfer in (*self._waiting, *self._kept, *under_way)
+            if transfer.reason in reasons
         ]
 
     def reach_below(self, end: int) -> bool:
         """Return whether a message below `end` is on its way. O(messages on their way)."""
-        departures = chain(self._waiting, self._kept, (each.departure for each in self._under_way))
-        return any(departure.start < end for departure in departures)
+        transfers = chain(self._waiting, self._kept, (each.transfer for each in self._under_way))
+        return any(transfer.start < end for transfer in transfers)
 
     def lose(self, start: int, end: int) -> None:
         """Give up those of `[start, end)` that wait: the log no longer has them."""
         waiting, self._waiting = self._waiting, deque()
         self._sweep_count = 0
-        for departure in waiting:
-            low, high = max(start, departure.start), min(end, departure.end)
+        for transfer in waiting:
+            low, high = max(start, transfer.start), min(end, transfer.end)
             if low >= high:
-                self._waiting.append(departure)
+                self._waiting.append(transfer)
                 continue
             self._queue.settle(low, high)
-            for left, right in ((departure.start, low), (high, departure.end)):
+            for left, right in ((transfer.start, low), (high, transfer.end)):
                 if left < right:
-                    self._waiting.append(departure._replace(start=left, end=right))
+                    self._waiting.append(transfer._replace(start=left, end=right))
         self._queue.wake()
 
     def run_turn(self) -> None:
@@ -198,11 +198,11 @@ class Departures:
             while self._under_way and self._under_way[0].last_tag <= answer.last_tag:
                 answered.append((self._under_way.popleft(), answer.refused))
         # Settling may make room in this queue, which tells everyone who waits: this one too.
-        for (_, departure, queues), is_refused in answered:
+        for (_, transfer, queues), is_refused in answered:
             if is_refused:
-                self._keep(departure, queues)
+                self._keep(transfer, queues)
             elif not self._queue.is_deleted:
-                self._queue.settle(departure.start, departure.end)
+                self._queue.settle(transfer.start, transfer.end)
         if not self._under_way:
             wake(self._settled_waiters)
         if self._waiting and (answers or self._may_go_on()):
@@ -218,20 +218,20 @@ class Departures:
         while self._waiting and room and not self._stalled:
             if len(self._under_way) >= UNDER_WAY_MAX:
                 return
-            departure = self._waiting[0]
-            messages = self._read(departure.start, min(departure.end, departure.start + room))
+            transfer = self._waiting[0]
+            messages = self._read(transfer.start, min(transfer.end, transfer.start + room))
             if not messages:
                 if self._begin_sweep():
                     continue
                 return
-            end = departure.start + len(messages)
-            if end == departure.end:
+            end = transfer.start + len(messages)
+            if end == transfer.end:
                 self._waiting.popleft()
                 self._sweep_count -= 1
             else:
-                self._waiting[0] = departure._replace(start=end)
+                self._waiting[0] = transfer._replace(start=end)
             room -= len(messages)
-            self._send(departure._replace(end=end), messages)
+            self._send(transfer._replace(end=end), messages)
         if not self._waiting:
             self._close_cold()
         elif not self._stalled:
@@ -258,27 +258,27 @@ class Departures:
             self._cold.close()
             self._cold = None
 
-    def _send(self, departure: _Departure, messages: list[bytes]) -> None:
+    def _send(self, transfer: _Transfer, messages: list[bytes]) -> None:
         """Let messages that wait no more be under way, kept or settled, whatever happens (I8)."""
         try:
-            copies = [self._forwarding.forward(message, departure.reason) for message in messages]
+            copies = [self._rule.forward(message, transfer.reason) for message in messages]
         except Exception:
             if len(messages) == 1:
                 logger.exception(
-                    "not forwarded queue=%s offset=%d", self._queue.name, departure.start
+                    "not forwarded queue=%s offset=%d", self._queue.name, transfer.start
                 )
-                self._keep(departure, ())
+                self._keep(transfer, ())
                 return
             # A mistake of ours with one of them must not keep the others.
-            for at, message in enumerate(messages, departure.start):
-                self._send(departure._replace(start=at, end=at + 1), [message])
+            for at, message in enumerate(messages, transfer.start):
+                self._send(transfer._replace(start=at, end=at + 1), [message])
             return
-        start = departure.start
+        start = transfer.start
         for (queues, flags), group in groupby(copies, key=_way):
             run = [copy.message for copy in group]
-            part = departure._replace(start=start, end=start + len(run))
+            part = transfer._replace(start=start, end=start + len(run))
             start = part.end
-            owed = tuple(queue for queue in queues if queue not in departure.taken_by)
+            owed = tuple(queue for queue in queues if queue not in transfer.taken_by)
             if not queues:
                 self._go_nowhere(part)
             elif any(queue.refuses_when_full for queue in owed):
@@ -288,21 +288,21 @@ class Departures:
                 self._enqueue(part, owed, flags, run)
 
     def _enqueue(
-        self, departure: _Departure, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
+        self, transfer: _Transfer, queues: tuple[Queue, ...], flags: int, messages: list[bytes]
     ) -> None:
         try:
             barriers, refusing = enqueue(queues, messages, flags)
         except Exception:
             # Some of the queues may have them: to have them twice is better than not at all.
-            logger.exception("not taken queue=%s offset=%d", self._queue.name, departure.start)
-            self._keep(departure, ())
+            logger.exception("not taken queue=%s offset=%d", self._queue.name, transfer.start)
+            self._keep(transfer, ())
             return
-        if refusing and not self._forwarding.keeps_unroutable:
+        if refusing and not self._rule.keeps_unroutable:
             # No room is an answer; a disk that failed is not: the message must not be lost by it.
             refusing = [queue for queue in refusing if queue.store.is_failed]
         self._confirms.add(len(messages), barriers, refused=bool(refusing))
         took = [queue for queue in queues if queue not in refusing] if refusing else queues
-        self._under_way.append(_UnderWay(self._confirms.last_tag, departure, took))
+        self._under_way.append(_UnderWay(self._confirms.last_tag, transfer, took))
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)
         for queue in queues:
@@ -312,18 +312,18 @@ class Departures:
         if not barriers:
             self._queue.wake()
 
-    def _go_nowhere(self, departure: _Departure) -> None:
-        if self._forwarding.keeps_unroutable:
-            self._keep(departure, ())
+    def _go_nowhere(self, transfer: _Transfer) -> None:
+        if self._rule.keeps_unroutable:
+            self._keep(transfer, ())
         else:
-            self._queue.settle(departure.start, departure.end)
+            self._queue.settle(transfer.start, transfer.end)
 
-    def _keep(self, departure: _Departure, queues: Sequence[Queue]) -> None:
+    def _keep(self, transfer: _Transfer, queues: Sequence[Queue]) -> None:
         """Try again later, but not with those of `queues`, which took it, that have it safe."""
         if not self._kept:
             self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
         safe = [queue for queue in queues if not queue.store.is_failed]
-        self._kept.append(departure._replace(taken_by=departure.taken_by.union(safe)))
+        self._kept.append(transfer._replace(taken_by=transfer.taken_by.union(safe)))
 
 
 def _way(copy: Copy) -> tuple[tuple[Queue, ...], int]:
@@ -331,9 +331,9 @@ def _way(copy: Copy) -> tuple[tuple[Queue, ...], int]:
 
 
 class _Retry(NamedTuple):
-    departures: Departures
+    forwarder: Forwarder
     queue: Queue
 
     def run_turn(self) -> None:
-        self.departures.retry()
+        self.forwarder.retry()
         self.queue.wake()

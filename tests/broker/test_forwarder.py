@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from amqp_server.broker.transfers.departures import Copy, Departures
+from amqp_server.broker.transfers.forwarder import Copy, Forwarder
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
@@ -77,20 +77,20 @@ class ToOne:
 
 def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_leaves_it() -> None:
     source, target = FakeQueue(), FakeQueue()
-    departures = Departures(cast("Queue", source), ToOne(target), cast("Turn", None))
-    departures.add(0, 1000, "rejected")
-    departures.run_turn()
-    departures.run_turn()
+    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", None))
+    forwarder.add(0, 1000, "rejected")
+    forwarder.run_turn()
+    forwarder.run_turn()
     assert 0 < source.settled_count < 1000
 
     woken = source.wake_count
-    departures.run_turn()
-    departures.run_turn()
+    forwarder.run_turn()
+    forwarder.run_turn()
     assert source.wake_count == woken
 
-    assert departures in target.waiting_confirms
+    assert forwarder in target.waiting_confirms
     target.store.is_stalled = False
-    departures.release_confirms()
+    forwarder.release_confirms()
     assert source.wake_count == woken + 1
 
 
@@ -121,33 +121,33 @@ def test_a_message_that_cannot_be_forwarded_stays_and_is_tried_again_and_the_oth
     source, target = FakeQueue(), RoomyQueue()
     forwarding = FailsAt(target, b"3")
     turn = FakeTurn()
-    departures = Departures(cast("Queue", source), forwarding, cast("Turn", turn))
+    forwarder = Forwarder(cast("Queue", source), forwarding, cast("Turn", turn))
     source.store.messages = [b"%d" % number for number in range(10)]
-    departures.add(0, 10, "rejected")
+    forwarder.add(0, 10, "rejected")
     for _ in range(3):
-        departures.run_turn()
+        forwarder.run_turn()
     assert source.settled_count == 9
 
     forwarding.message = b""
     turn.later.pop().run_turn()
     for _ in range(3):
-        departures.run_turn()
+        forwarder.run_turn()
     assert source.settled_count == 10
 
 
 def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
     source, target = FakeQueue(), RoomyQueue()
     turn = FakeTurn()
-    departures = Departures(cast("Queue", source), ToOne(target), cast("Turn", turn))
+    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
     target.fails = True
-    departures.add(0, 10, "rejected")
-    departures.run_turn()
+    forwarder.add(0, 10, "rejected")
+    forwarder.run_turn()
     assert source.settled_count == 0
 
     target.fails = False
     turn.later.pop().run_turn()
     for _ in range(2):
-        departures.run_turn()
+        forwarder.run_turn()
     assert source.settled_count == 10
 
 
@@ -180,16 +180,16 @@ def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_an
     """It kept removed files mapped until the server stopped."""
     source = FakeQueue()
     store = source.store = ColdStore()
-    departures = Departures(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", None))
-    departures.add(0, 10, "rejected")
-    departures.run_turn()
+    forwarder = Forwarder(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", None))
+    forwarder.add(0, 10, "rejected")
+    forwarder.run_turn()
     assert [cold.is_closed for cold in store.given] == [False]
     store.is_at_hand = True
-    departures.run_turn()
+    forwarder.run_turn()
     assert [cold.is_closed for cold in store.given] == [True]
 
     store.is_at_hand = False
-    departures.add(10, 20, "rejected")
-    departures.run_turn()
-    departures.stop()
+    forwarder.add(10, 20, "rejected")
+    forwarder.run_turn()
+    forwarder.stop()
     assert [cold.is_closed for cold in store.given] == [True, True]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 
-class Withdrawals:
+class RefusedRanges:
     """Takes the refused messages out of one queue.
 
     Args:
