@@ -250,10 +250,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Read again: everybody had a turn since the last full read."""
         self.resume_reading(_SERVED)
 
-    def heed_alarms(self) -> None:
+    def on_alarms_changed(self) -> None:
         """Tell the session of alarms that have begun or ended."""
         if self._session is not None:
-            self._session.heed_alarms()
+            self._session.on_alarms_changed()
 
     @property
     def vhost(self) -> str:

@@ -1,7 +1,7 @@
 """One client's session: from frames to channels, and from errors to closes.
 
 Events are handled in the order of arrival. Where a handler must wait for the disk, only what may
-wait with it is handled until it is done (`answer_line`), and then the socket is not read.
+wait with it is handled until it is done (`reply_queue`), and then the socket is not read.
 Soft errors end a channel, hard ones the connection, as the specification asks.
 """
 
@@ -13,16 +13,15 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amqp_server.answer_line import AnswerLine
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.failed_methods import as_refusal, log_failed_method
 from amqp_server.frame_errors import (
     channel_close,
     check_opens_channel,
+    close_error_for,
     connection_close,
     misplaced_publish,
-    told_of,
     unexpected_frame,
 )
 from amqp_server.parked_publishes import ParkedPublishes
@@ -47,6 +46,7 @@ from amqp_server.protocol.methods import (
     decode_method,
     method_frame,
 )
+from amqp_server.reply_queue import ReplyQueue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -91,9 +91,9 @@ class ClientSession:
         )
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
-        self._answers = AnswerLine(self._handle_events)
+        self._replies = ReplyQueue(self._handle_events)
         self._is_handling = False
-        self.heed_alarms()
+        self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
 
     @property
@@ -117,9 +117,9 @@ class ClientSession:
         """Send frames."""
         self._connection.write(octets)
 
-    def tell_in_turn(self, tell: Callable[[], None]) -> None:
+    def reply_in_order(self, send: Callable[[], None]) -> None:
         """Answer a method when all methods before it are answered."""
-        self._answers.put(tell)
+        self._replies.put(send)
 
     def pause_reading(self, reason: object) -> None:
         """Stop reading until every reason is lifted."""
@@ -160,7 +160,7 @@ class ClientSession:
             self._handle_events()
 
     def resume_handling(self) -> None:
-        """Go on with events: there is room for answers again."""
+        """Go on with events: there is room for replies again."""
         self._handle_events()
 
     def wake_consumers(self) -> None:
@@ -174,7 +174,7 @@ class ClientSession:
         self._events.clear()
         self._release_everything()
 
-    def heed_alarms(self) -> None:
+    def on_alarms_changed(self) -> None:
         """Park publishes, or go on with them, as the alarms are now."""
         alarms = self._server.alarms
         if alarms.reason:
@@ -225,22 +225,22 @@ class ClientSession:
     # Events
 
     def _handle_events(self) -> None:
-        """Handle events in order until one has to wait, or nobody reads the answers."""
+        """Handle events in order until one has to wait, or nobody reads the replies."""
         self._is_handling = True
-        answers, events = self._answers, self._events
-        while events and answers.admits(events[0]) and not self._connection.is_clogged:
+        replies, events = self._replies, self._events
+        while events and replies.admits(events[0]) and not self._connection.is_clogged:
             event = events.popleft()
             try:
                 self._handle(event)
             except SoftError as error:
-                answers.end_with(partial(self.close_channel, event[1], error))
+                replies.end_with(partial(self.close_channel, event[1], error))
             except HardError as error:
-                answers.end_with(partial(self._fail, told_of(event, error)))
+                replies.end_with(partial(self._fail, close_error_for(event, error)))
             except Exception:
                 logger.exception("internal error peer=%s", self.name)
-                answers.end_with(partial(self._fail, InternalError(_SEE_LOG)))
+                replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
         self._is_handling = False
-        if events and answers.is_waiting:
+        if events and replies.is_waiting:
             self.pause_reading("waiting")
         else:
             self.resume_reading("waiting")
@@ -366,7 +366,7 @@ class ClientSession:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
         if reply is not None:
             waiting = asyncio.ensure_future(reply)
-            self._answers.wait(waiting, partial(self._finish, channel, method, waiting))
+            self._replies.wait(waiting, partial(self._finish, channel, method, waiting))
 
     def _call_handler(self, channel: Channel, method: Method) -> Awaitable[Method | None] | None:
         handler = HANDLERS.get(type(method))

@@ -118,7 +118,7 @@ def connection_close(error: AmqpError) -> ConnectionClose:
     )
 
 
-def told_of(event: tuple[Any, ...], cause: HardError) -> AmqpError:
+def close_error_for(event: tuple[Any, ...], cause: HardError) -> AmqpError:
     """Return what the peer is told: a method whose arguments break their grammar is shown."""
     if not isinstance(cause, FieldSyntaxError) or event[0] != framing.METHOD:
         return cause

@@ -31,9 +31,9 @@ from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
-from amqp_server.gate import Handshakes
 from amqp_server.giving_up import give_up
 from amqp_server.group_recovery import RecoveredGroups
+from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
 from amqp_server.lingering import Lingering
@@ -413,7 +413,7 @@ class Server:
 
     def _alarms_changed(self) -> None:
         for connection in tuple(self.connections):
-            connection.heed_alarms()
+            connection.on_alarms_changed()
 
     def note_more_input(self, connection: ClientConnection) -> None:
         """Read a client on behind the turn that its input asked for, and remember until then."""

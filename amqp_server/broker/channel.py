@@ -79,7 +79,7 @@ class Channel:
 
     def reply(self, method: Method) -> None:
         """Answer a method without content, after those before it on the same connection."""
-        self.client.tell_in_turn(partial(self._reply, method))
+        self.client.reply_in_order(partial(self._reply, method))
 
     def _reply(self, method: Method) -> None:
         if not self.is_closed:

@@ -37,7 +37,7 @@ class Client(Protocol):
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; never blocks."""
 
-    def tell_in_turn(self, tell: Callable[[], None]) -> None:
+    def reply_in_order(self, send: Callable[[], None]) -> None:
         """Answer a method, at once or when all methods before it are answered."""
 
     def pause_reading(self, reason: object) -> None:
@@ -47,4 +47,4 @@ class Client(Protocol):
         """Lift one reason."""
 
     def close_channel(self, number: int, error: SoftError) -> None:
-        """End a channel with an error, and tell the peer why; one that is closed stays so."""
+        """End a channel with an error, and send the peer why; one that is closed stays so."""

@@ -37,7 +37,7 @@ class InnerClient:
     def write(self, octets: bytes | bytearray) -> None:
         """Drop frames: nobody reads them."""
 
-    def tell_in_turn(self, tell: Callable[[], None]) -> None:
+    def reply_in_order(self, send: Callable[[], None]) -> None:
         """Drop an answer: whoever asked has it from the handler."""
 
     def pause_reading(self, reason: object) -> None:

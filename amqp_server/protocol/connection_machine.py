@@ -64,7 +64,7 @@ _RABBITMQ_STATES = {
 """Names that clients' logs know from RabbitMQ's replies."""
 
 
-class Gatekeeper(Protocol):
+class Authenticator(Protocol):
     """Decides who may come in."""
 
     def may_login(self, user: str, password: bytes) -> bool:
@@ -81,7 +81,7 @@ class ConnectionMachine:
     """The handshake and the end of one connection.
 
     Args:
-        gatekeeper: Knows users and virtual hosts.
+        authenticator: Knows users and virtual hosts.
         server_properties: What `connection.start` tells of us.
         frame_max: Largest frame we take, in octets.
         frame_min: Least frame_max that we accept.
@@ -99,7 +99,7 @@ class ConnectionMachine:
 
     def __init__(
         self,
-        gatekeeper: Gatekeeper,
+        authenticator: Authenticator,
         server_properties: Table,
         *,
         frame_max: int,
@@ -116,7 +116,7 @@ class ConnectionMachine:
         self.channel_max = channel_max
         self.heartbeat_seconds = heartbeat_seconds
         self._frame_min = frame_min
-        self._gatekeeper = gatekeeper
+        self._authenticator = authenticator
         self._server_properties = server_properties
 
     @property
@@ -189,7 +189,7 @@ class ConnectionMachine:
             user, password = _amqplain(method.response)
         else:
             raise CommandInvalid(f"unknown authentication mechanism '{method.mechanism}'")
-        if password is None or not self._gatekeeper.may_login(user, password):
+        if password is None or not self._authenticator.may_login(user, password):
             raise AccessRefused(
                 f"Login was refused using authentication mechanism {method.mechanism}. "
                 "For details see the broker logfile."
@@ -207,7 +207,7 @@ class ConnectionMachine:
         self.state = ConnectionState.AWAITING_OPEN
 
     def _open(self, method: ConnectionOpen) -> ConnectionOpenOk:
-        if not self._gatekeeper.has_vhost(method.virtual_host):
+        if not self._authenticator.has_vhost(method.virtual_host):
             raise NotAllowed(f"vhost {method.virtual_host} not found")
         self.vhost = method.virtual_host
         self.state = ConnectionState.OPEN
@@ -216,7 +216,7 @@ class ConnectionMachine:
     def _update_secret(self, method: ConnectionUpdateSecret) -> ConnectionUpdateSecretOk:
         # RabbitMQ asks only back ends of tokens, which expire. An internal user's password holds
         # for the login; clients renew whatever they hold, and take a refusal for the end.
-        self._gatekeeper.secret_renewed(self.user, method.reason)
+        self._authenticator.secret_renewed(self.user, method.reason)
         return ConnectionUpdateSecretOk()
 
 

@@ -31,7 +31,7 @@ class Handshakes:
         """Return the handshake of a new connection from the address `peer`."""
         limits = self._server.config.limits
         return ConnectionMachine(
-            Gate(self._server, peer, self._warning),
+            PeerAuthenticator(self._server, peer, self._warning),
             self._properties,
             frame_max=limits.frame_bytes_max,
             frame_min=limits.frame_bytes_min,
@@ -40,8 +40,8 @@ class Handshakes:
         )
 
 
-class Gate:
-    """The gatekeeper of one peer; `amqp_server.protocol.connection_machine.Gatekeeper`.
+class PeerAuthenticator:
+    """The authenticator of one peer; `amqp_server.protocol.connection_machine.Authenticator`.
 
     Args:
         server: Whose virtual hosts and settings count.

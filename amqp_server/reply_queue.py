@@ -44,22 +44,22 @@ _CHANGE_IDS = {
 }
 
 
-class _Answer(NamedTuple):
+class _Reply(NamedTuple):
     after: asyncio.Future[Any] | None
-    tell: Callable[[], None]
+    send: Callable[[], None]
 
 
-class AnswerLine:
-    """What is still to be told to one client.
+class ReplyQueue:
+    """What is still to be sent to one client.
 
     Args:
-        moved: Called when answers that waited were told.
+        moved: Called when answers that waited were sent.
     """
 
     def __init__(self, moved: Callable[[], None]) -> None:
         """Begin with nobody waiting."""
         self._moved = moved
-        self._line: deque[_Answer] = deque()
+        self._line: deque[_Reply] = deque()
         self._is_ended = False
 
     @property
@@ -68,7 +68,7 @@ class AnswerLine:
         return bool(self._line)
 
     def admits(self, event: tuple[Any, ...]) -> bool:
-        """Return whether an event may be handled before all that waits is told."""
+        """Return whether an event may be handled before all that waits is sent."""
         if not self._line:
             return True
         return (
@@ -78,30 +78,30 @@ class AnswerLine:
             and event[2][:4] in _CHANGE_IDS
         )
 
-    def wait(self, after: asyncio.Future[Any], tell: Callable[[], None]) -> None:
-        """Tell something when `after` is done, and all before it is told."""
-        self._line.append(_Answer(after, tell))
+    def wait(self, after: asyncio.Future[Any], send: Callable[[], None]) -> None:
+        """Send a reply when `after` is done, and all before it is sent."""
+        self._line.append(_Reply(after, send))
         after.add_done_callback(self._advance)
 
-    def put(self, tell: Callable[[], None]) -> None:
-        """Tell something when all before it is told; at once when nothing waits."""
+    def put(self, send: Callable[[], None]) -> None:
+        """Send a reply when all before it is sent; at once when nothing waits."""
         if self._line:
-            self._line.append(_Answer(None, tell))
+            self._line.append(_Reply(None, send))
         else:
-            tell()
+            send()
 
-    def end_with(self, tell: Callable[[], None]) -> None:
-        """Tell something as `put` does, and admit nothing before that."""
+    def end_with(self, send: Callable[[], None]) -> None:
+        """Send a reply as `put` does, and admit nothing before that."""
         self._is_ended = bool(self._line)
-        self.put(tell)
+        self.put(send)
 
     def _advance(self, _: asyncio.Future[Any]) -> None:
-        told = 0
+        sent = 0
         while self._line and ((after := self._line[0].after) is None or after.done()):
             # Still in the line meanwhile: what it leads to must not overtake it.
-            self._line[0].tell()
+            self._line[0].send()
             self._line.popleft()
-            told += 1
+            sent += 1
         self._is_ended = self._is_ended and bool(self._line)
-        if told:
+        if sent:
             self._moved()
