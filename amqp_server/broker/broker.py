@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers
+from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.definitions import all_done
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.rules.queue_lease import QueueLease
-from amqp_server.broker.saving import Saving
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.delay_queue import (
@@ -54,8 +54,8 @@ class Broker:
         spawn: Runs a coroutine in the background, owned and awaited at shutdown.
 
     Attributes:
-        saving: Definitions on their way to the disk.
-                retention_pins: What of logs stays though it is settled, because it is being read.
+        definition_writer: Definitions on their way to the disk.
+        retention_pins: What of logs stays though it is settled, because it is being read.
         write_checkpoint: Writes what is settled to the disk; set by the server.
         removed_incarnations: What the next checkpoint is to forget; none that it never knew, so
             that there are never more of them than it has entries.
@@ -83,7 +83,7 @@ class Broker:
         self.commit: Callable[[Commit], Awaitable[None]]
         self.assembly_budget = AssemblyBudget(config.limits.assembly_bytes_max)
         self.transaction_budget = TransactionBudget(config.limits)
-        self.saving = Saving(self, spawn)
+        self.definition_writer = DefinitionWriter(self, spawn)
         self._draining: set[Queue] = set()
         self._spawn = spawn
 
@@ -287,7 +287,7 @@ class Broker:
         end = queue.store.end_offset
         if queue.store.awaits_definition:
             # It writes nothing before its definition is there. Should that fail, it is gone.
-            await self.saving.until_done()
+            await self.definition_writer.until_done()
         await queue.store.make_durable()
         if queue.is_deleted:
             return

@@ -154,7 +154,7 @@ class VhostChanges:
             queues = self._broker.remove_vhost(name)
             self._disconnect(name)
             # What was begun to be saved must be there to be removed.
-            await self._broker.saving.until_done()
+            await self._broker.definition_writer.until_done()
             try:
                 await self._definitions.clear_vhost(encode_name(name))
             except MetadataError as error:

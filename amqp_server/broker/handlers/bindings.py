@@ -37,10 +37,10 @@ def make_binding(
     """
     source.matcher.check_binding(key, arguments)
     vhost, broker = channel.virtual_host, channel.broker
-    saving = broker.saving
+    writer = broker.definition_writer
     existing = source.bindings.get(binding_identity(source, destination, key, arguments))
     if existing is not None:
-        after = saving.save_binding(vhost, existing) if saving.is_under_way(existing) else None
+        after = writer.save_binding(vhost, existing) if writer.is_under_way(existing) else None
         return answer(channel, reply, after)
     check_room(
         f"bind '{destination.name}' to '{source.name}'",
@@ -49,5 +49,5 @@ def make_binding(
         broker.config.limits.bindings_max,
     )
     binding = vhost.bind(source, destination, key, arguments, number)
-    after = saving.save_binding(vhost, binding) if binding and binding.is_durable else None
+    after = writer.save_binding(vhost, binding) if binding and binding.is_durable else None
     return answer(channel, reply, after)

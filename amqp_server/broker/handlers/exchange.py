@@ -46,7 +46,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
         _check_type(method.type)
     name = clean_name(method.exchange)
     refuse_default(name)
-    vhost, saving = channel.virtual_host, channel.broker.saving
+    vhost, writer = channel.virtual_host, channel.broker.definition_writer
     reply = None if method.no_wait else ExchangeDeclareOk()
     if method.passive:
         find_exchange(vhost, name)
@@ -54,8 +54,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
     exchange = vhost.exchanges.get(name)
     if exchange is not None:
         check_equivalent_exchange(vhost, exchange, method)
-        if saving.is_under_way(exchange):
-            return answer(channel, reply, saving.save_exchange(vhost, exchange))
+        if writer.is_under_way(exchange):
+            return answer(channel, reply, writer.save_exchange(vhost, exchange))
         return answer(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
@@ -79,7 +79,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
     if exchange.type == DELAYED_KIND:
         channel.broker.create_delay_queue(vhost, exchange)
     if exchange.durable:
-        return answer(channel, reply, saving.save_exchange(vhost, exchange))
+        return answer(channel, reply, writer.save_exchange(vhost, exchange))
     return answer(channel, reply)
 
 

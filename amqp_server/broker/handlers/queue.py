@@ -77,7 +77,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         channel.last_queue_name = name
         if existing.store.awaits_definition:
             # Its definition is on its way to the disk; this answer must not be sooner.
-            return declared(existing, method, channel.broker.saving.save_queue(existing))
+            return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
@@ -97,7 +97,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
     )
     channel.last_queue_name = name
     if queue.is_journaled:
-        return declared(queue, method, channel.broker.saving.save_queue(queue))
+        return declared(queue, method, channel.broker.definition_writer.save_queue(queue))
     return answer(channel, None if method.no_wait else declare_ok(queue))
 
 

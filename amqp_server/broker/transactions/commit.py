@@ -79,7 +79,7 @@ class Commit:
         targets = [queue for _, queues in self._journaled_publishes() for queue in queues]
         if any(queue.store.awaits_definition for queue in targets):
             # Whoever declares one hears why it could not be saved; here it is just gone.
-            await self._channel.broker.saving.until_done()
+            await self._channel.broker.definition_writer.until_done()
         for queue, run in self._journaled_runs():
             if queue.store.recovery_point < run.end_offset:
                 await queue.store.make_durable()

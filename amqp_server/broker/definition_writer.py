@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
 
 
-class Saving:
+class DefinitionWriter:
     """Saves what clients declare; what the disk refuses is gone from the broker as well.
 
     Args:
