@@ -78,7 +78,7 @@ async def _load(queue: Queue) -> None:
         is_more = await asyncio.to_thread(unread.read_some)
     if queue.is_deleted:
         return
-    backlog.take_over_facts()
+    backlog.take_over_attributes()
     is_more = True
     while is_more:
         is_more = backlog.make_ready(READY_AT_ONCE)

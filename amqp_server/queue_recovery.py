@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.storing.storage import OpenedLog
-from amqp_server.recovered_facts import recovered_facts
+from amqp_server.recovered_attributes import recovered_attributes
 from amqp_server.redo import carry_out_again
 from appendlog import LogIdentity
 from offsets.settlement import Settlement
@@ -83,7 +83,7 @@ def open_queue(
         settlement.ranges(),
         delivered_watermark,
         _redeliveries(checkpoint, settlement, end) if checkpoint is not None else [],
-        *recovered_facts(log, definition, settlement),
+        *recovered_attributes(log, definition, settlement),
     )
     return opened, report
 

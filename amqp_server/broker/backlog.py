@@ -18,8 +18,8 @@ from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
-    from amqp_server.broker.rules.message_facts import MessageFacts
-    from amqp_server.broker.rules.unread_facts import UnreadFacts
+    from amqp_server.broker.rules.message_attributes import MessageAttributes
+    from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
     from amqp_server.broker.storing.storage import OpenedLog
 
 
@@ -29,7 +29,7 @@ class Backlog:
     Args:
         queue: Its settlement and order are there; nothing is ready.
         opened: What is known of its log.
-        facts: What its rules know of its messages, from the log's end on if something is unread.
+        attributes: What its rules know of its messages; from the log end on while some are unread.
 
     Attributes:
         count: Messages that are not ready yet.
@@ -37,12 +37,12 @@ class Backlog:
         delivered_end: All that were ever delivered are below it, or in `marked`.
     """
 
-    def __init__(self, queue: Queue, opened: OpenedLog, facts: MessageFacts) -> None:
+    def __init__(self, queue: Queue, opened: OpenedLog, attributes: MessageAttributes) -> None:
         """Make everything ready at once, unless something has to be read before."""
-        self.unread: UnreadFacts | None = opened.unread
+        self.unread: UnloadedAttributes | None = opened.unread
         self.delivered_end = opened.delivered_watermark
         self._queue = queue
-        self._facts = facts
+        self._attributes = attributes
         # A watermark says nothing of an order that is not by offset: its runs are known.
         self._came_back = [(start, stop) for start, stop, _ in opened.redeliveries]
         self._delivered = Settlement(opened.delivered_watermark, self._came_back)
@@ -64,10 +64,10 @@ class Backlog:
         """Return what was delivered before, beside what is below the watermark."""
         return list(self._came_back)
 
-    def take_over_facts(self) -> None:
+    def take_over_attributes(self) -> None:
         """Take what was read; behind it, all can be made ready."""
         if self.unread is not None:
-            self._facts.put_before(self.unread.facts)
+            self._attributes.put_before(self.unread.attributes)
 
     def make_ready(self, count: int) -> bool:
         """Make the next `count` messages ready; return whether there are more."""

@@ -21,8 +21,8 @@ from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.handlers.arguments import check_alternate
 from amqp_server.broker.queue_settings import QueueSettings, queue_settings
 from amqp_server.broker.routing.matchers import MATCHERS
-from amqp_server.broker.rules.message_facts import MessageFacts
-from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME, DelayFacts
+from amqp_server.broker.rules.message_attributes import MessageAttributes
+from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME, DelayAttributes
 from amqp_server.protocol.table_json import table_to_json
 from amqp_server.protocol.tables import encode_table
 from metadata.document import Document
@@ -76,9 +76,13 @@ class QueueDefinition:
         """What the arguments ask for."""
         return queue_settings(self.arguments)
 
-    def facts(self, start: int) -> MessageFacts:
-        """Return what keeps the facts of its messages from the offset `start` on."""
-        return DelayFacts(start) if self.is_delay_queue else MessageFacts(self.settings, start)
+    def attributes(self, start: int) -> MessageAttributes:
+        """Return what keeps the attributes of its messages from the offset `start` on."""
+        return (
+            DelayAttributes(start)
+            if self.is_delay_queue
+            else MessageAttributes(self.settings, start)
+        )
 
 
 class Definitions:

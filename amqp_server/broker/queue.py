@@ -18,7 +18,7 @@ from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishe
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
-from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
 from amqp_server.broker.rules.stream_retention import stream_count
 from amqp_server.broker.storing.refused_ranges import RefusedRanges
@@ -104,20 +104,25 @@ class Queue:
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
         end = self.opened_end = opened.log.log_end_offset
-        facts = opened.facts or MessageFacts(self.settings, end)
-        self.ready, limit = queue_order(self.settings, facts, end)
+        attributes = opened.attributes or MessageAttributes(self.settings, end)
+        self.ready, limit = queue_order(self.settings, attributes, end)
         self.delivery_counts: DeliveryCounts | None = None
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.traffic, self.refused_count = Traffic(), 0
         self.refusal_told_seconds = 0.0
-        self.backlog = Backlog(self, opened, facts)
+        self.backlog = Backlog(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
         )
         self.rules: QueueRules | None = None
-        if facts.is_needed or limit is not None or facts.deadlines or self.backlog.is_loading:
-            self.rules = QueueRules(self, facts, limit, turn)
+        if (
+            attributes.is_needed
+            or limit is not None
+            or attributes.deadlines
+            or self.backlog.is_loading
+        ):
+            self.rules = QueueRules(self, attributes, limit, turn)
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
         self.forced_removal = ForcedRemoval(self)
         self.subscriptions = Subscriptions(self, turn)
@@ -177,8 +182,8 @@ class Queue:
         """
         rules = self.rules
         if rules is None and flags & HAS_EXPIRATION and not self.is_stream:
-            facts = MessageFacts(self.settings, self.store.end_offset)
-            rules = self.rules = QueueRules(self, facts, None, self._turn)
+            attributes = MessageAttributes(self.settings, self.store.end_offset)
+            rules = self.rules = QueueRules(self, attributes, None, self._turn)
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
         if self.is_stream and not flags & PERSISTENT:

@@ -10,7 +10,7 @@ import pytest
 from amqp_server.broker.orders.plain_order import PlainOrder
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.rules import queue_rules
-from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
 from offsets.settlement import Settlement
 
@@ -55,7 +55,7 @@ def test_a_deadline_that_passes_while_others_expire_is_not_forgotten(
     clock_ms = count(1_000)
     monkeypatch.setattr(queue_rules, "now_ms", lambda: next(clock_ms))
     queue, turn = FakeQueue(2), FakeTurn()
-    facts = MessageFacts(QueueSettings(), 0)
+    facts = MessageAttributes(QueueSettings(), 0)
     facts.deadlines.add(0, 1, 990)
     facts.deadlines.add(1, 2, 1_000 + late_ms)
     rules = QueueRules(cast("Queue", queue), facts, None, cast("Turn", turn))

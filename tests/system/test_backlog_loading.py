@@ -9,7 +9,7 @@ import pytest
 from pamqp.commands import Basic, Queue
 
 from amqp_server import backlog_loading
-from amqp_server.broker.rules.unread_facts import UnreadFacts
+from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
 from appendlog import LogFailedError
 from tests.amqp_client import AmqpClient, connect
 from tests.threaded_server import ThreadedServer
@@ -29,14 +29,14 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    gate, read_some = Gate(), UnreadFacts.read_some
+    gate, read_some = Gate(), UnloadedAttributes.read_some
 
-    def gated(unread: UnreadFacts) -> bool:
+    def gated(unread: UnloadedAttributes) -> bool:
         gate.is_reached.set()
         gate.is_open.wait()
         return read_some(unread)
 
-    monkeypatch.setattr(UnreadFacts, "read_some", gated)
+    monkeypatch.setattr(UnloadedAttributes, "read_some", gated)
     yield gate
     gate.is_open.set()
 
@@ -259,15 +259,15 @@ def test_a_log_that_cannot_be_read_holds_up_its_own_queue_only(
             for number in range(count):
                 client.publish(b"%d" % number, name, properties=with_priority(1))
             client.expect_confirmed()
-    is_broken, read_some = threading.Event(), UnreadFacts.read_some
+    is_broken, read_some = threading.Event(), UnloadedAttributes.read_some
     is_broken.set()
 
-    def read(unread: UnreadFacts) -> bool:
+    def read(unread: UnloadedAttributes) -> bool:
         if is_broken.is_set() and unread._log.identity.queue == "broken":
             raise LogFailedError(tmp_path, OSError(5, "broken"))
         return read_some(unread)
 
-    monkeypatch.setattr(UnreadFacts, "read_some", read)
+    monkeypatch.setattr(UnloadedAttributes, "read_some", read)
     monkeypatch.setattr(backlog_loading, "READ_RETRY_SECONDS", 0.01)
     with ThreadedServer(tmp_path) as server, client_of(server) as client:
         assert drained(client) == [b"0", b"1"]

@@ -14,21 +14,21 @@ from amqp_server.broker.rules.length_limit import LengthLimit
 if TYPE_CHECKING:
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.queue_settings import QueueSettings
-    from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.rules.message_attributes import MessageAttributes
 
 
 def queue_order(
-    settings: QueueSettings, facts: MessageFacts, cursor: int
+    settings: QueueSettings, attributes: MessageAttributes, cursor: int
 ) -> tuple[ReadyOrder, LengthLimit | None]:
     """Return the order that the settings ask for, with nothing ready, and its limit if any."""
     if settings.type is QueueType.STREAM:
         return NoOrder(cursor), None
     order: ReadyOrder = PlainOrder(cursor)
-    if settings.max_priority is not None and facts.priorities is not None:
-        order = PriorityOrder(facts.priorities, settings.max_priority, cursor)
+    if settings.max_priority is not None and attributes.priorities is not None:
+        order = PriorityOrder(attributes.priorities, settings.max_priority, cursor)
     measured = None
-    if facts.sizes is not None:
-        order = measured = MeasuredOrder(order, facts.sizes)
+    if attributes.sizes is not None:
+        order = measured = MeasuredOrder(order, attributes.sizes)
     if settings.max_length is None and measured is None:
         return order, None
     return order, LengthLimit(settings, order, measured)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.rules.message_facts import body_bytes
+from amqp_server.broker.rules.message_attributes import body_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

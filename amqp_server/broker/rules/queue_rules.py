@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.rules.length_limit import LengthLimit
-    from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.turn import Timer, Turn
 
 TIMER_SECONDS_MAX = 3600.0
@@ -28,16 +28,16 @@ class QueueRules:
 
     Args:
         queue: The queue.
-        facts: Of its messages.
+        attributes: Of its messages.
         limit: Its limits, or None.
         turn: For the next deadline.
     """
 
     def __init__(
-        self, queue: Queue, facts: MessageFacts, limit: LengthLimit | None, turn: Turn
+        self, queue: Queue, attributes: MessageAttributes, limit: LengthLimit | None, turn: Turn
     ) -> None:
         """Begin to watch the queue."""
-        self.facts = facts
+        self.attributes = attributes
         self._queue = queue
         self._limit = limit
         self._turn = turn
@@ -48,7 +48,7 @@ class QueueRules:
 
     def note(self, start: int, messages: list[bytes], flags: int) -> None:
         """Note messages that are about to be taken in from the offset `start` on."""
-        self.facts.note(start, messages, flags, now_ms())
+        self.attributes.note(start, messages, flags, now_ms())
 
     def before_delivery(self) -> bool:
         """Let expire what is due. What was just published is offered to consumers first.
@@ -70,14 +70,14 @@ class QueueRules:
         is_more = self._expire(self._queue.ready.end, looked_ms)
         self._offered_end = self._queue.ready.end
         self._keep_length()
-        self.facts.deadlines.prune(self._queue.settlement)
-        self.facts.forget(self._queue.settlement.ack_floor)
+        self.attributes.deadlines.prune(self._queue.settlement)
+        self.attributes.forget(self._queue.settlement.ack_floor)
         self._arm_timer(looked_ms)
         return is_more
 
     def came_back(self, start: int, end: int) -> None:
         """Let messages that were requeued expire at their old deadline, or now."""
-        self.facts.deadlines.rearm(start, end)
+        self.attributes.deadlines.rearm(start, end)
 
     def has_room_for(self, messages: Sequence[bytes]) -> bool:
         """Return whether that many more ready messages keep the limits."""
@@ -96,7 +96,7 @@ class QueueRules:
 
     def _expire(self, end: int, looked_ms: int) -> bool:
         """Expire some of what is due below `end`, from anywhere; return whether to go on."""
-        deadlines = self.facts.deadlines
+        deadlines = self.attributes.deadlines
         if not deadlines:
             return False
         queue = self._queue
@@ -126,7 +126,7 @@ class QueueRules:
             looked_ms: When the messages were looked at. Not a moment later: what has become due
                 since then would wait for a timer that nobody sets.
         """
-        next_ms = self.facts.deadlines.next_ms
+        next_ms = self.attributes.deadlines.next_ms
         # A deadline that had passed by then waits for something else than for time.
         if next_ms is None or next_ms <= looked_ms:
             return

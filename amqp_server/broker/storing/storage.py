@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
-    from amqp_server.broker.rules.message_facts import MessageFacts
-    from amqp_server.broker.rules.unread_facts import UnreadFacts
+    from amqp_server.broker.rules.message_attributes import MessageAttributes
+    from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
     from amqp_server.broker.storing.cold_reads import ReadInWorker
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
@@ -69,9 +69,9 @@ class OpenedLog:
         delivered_watermark: Offsets below it may have been delivered before.
         redeliveries: Runs (start, end, count) of messages that came back, 0: nobody knows how
             often; disjoint where they are counted.
-        facts: Of all unsettled messages, if the queue has rules that need them; empty, from
+        attributes: Of all unsettled messages, if the queue has rules that need them; empty, from
             the log's end on, where `unread` has those.
-        unread: Reads the facts of the unsettled messages, if that has to be done yet.
+        unread: Reads the attributes of the unsettled messages, if that has to be done yet.
     """
 
     log: Log
@@ -80,8 +80,8 @@ class OpenedLog:
     acked_ranges: Sequence[tuple[int, int]] = field(default_factory=tuple)
     delivered_watermark: int = 0
     redeliveries: Sequence[tuple[int, int, int]] = field(default_factory=tuple)
-    facts: MessageFacts | None = None
-    unread: UnreadFacts | None = None
+    attributes: MessageAttributes | None = None
+    unread: UnloadedAttributes | None = None
 
 
 class QueueStorage:

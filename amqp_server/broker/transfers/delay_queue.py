@@ -15,7 +15,7 @@ from amqp_server.broker.queue import Queue
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.rules.message_facts import MessageFacts
+from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.transfers.delay import delay_ms, with_delay_negated
 from amqp_server.broker.transfers.forwarder import Copy, Forwarder
 from appendlog import LogIdentity
@@ -34,7 +34,7 @@ DELAY_QUEUE_NAME = "amq.delayed"
 """What logs and log directories call all of these queues; no client can declare it."""
 
 
-class DelayFacts(MessageFacts):
+class DelayAttributes(MessageAttributes):
     """When each message is let go: as long after it came as its `x-delay` says.
 
     Args:
@@ -91,7 +91,7 @@ def fresh_delay_log(
     """Return the empty log of a new exchange's hidden queue."""
     identity = LogIdentity(virtual_host.name, DELAY_QUEUE_NAME, incarnation)
     opened = storage.fresh_log(identity, {}, is_journaled=exchange.durable)
-    return replace(opened, facts=DelayFacts(opened.log.log_end_offset))
+    return replace(opened, attributes=DelayAttributes(opened.log.log_end_offset))
 
 
 def end_delay_queues(virtual_host: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:
@@ -121,11 +121,11 @@ def make_delay_queue(
         virtual_host: Where the exchange is.
         exchange: The exchange.
         incarnation: Tells the queue from all others.
-        opened: Its log, with `DelayFacts` of what is in it.
+        opened: Its log, with `DelayAttributes` of what is in it.
         storage: What stores need.
         turn: Where it asks for its turn.
     """
-    assert isinstance(opened.facts, DelayFacts), "a delay queue without deadlines"
+    assert isinstance(opened.attributes, DelayAttributes), "a delay queue without deadlines"
     queue = Queue(
         virtual_host=virtual_host,
         name=DELAY_QUEUE_NAME,

@@ -5,33 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.queue_settings import QueueType
-from amqp_server.broker.rules.unread_facts import UnreadFacts
+from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
 
 if TYPE_CHECKING:
     from amqp_server.broker.definitions import QueueDefinition
-    from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.rules.message_attributes import MessageAttributes
     from appendlog import Log
     from offsets.settlement import Settlement
 
 
-def recovered_facts(
+def recovered_attributes(
     log: Log, definition: QueueDefinition, settlement: Settlement
-) -> tuple[MessageFacts | None, UnreadFacts | None]:
+) -> tuple[MessageAttributes | None, UnloadedAttributes | None]:
     """Return what is known of a queue's messages for its rules, and what reads the rest.
 
     Only a queue with a limit has its backlog read before it takes messages: what it may take
     depends on it, and its backlog is bounded.
     """
     floor, end = settlement.ack_floor, log.log_end_offset
-    facts = definition.facts(floor)
+    attributes = definition.attributes(floor)
     is_stream = definition.settings.type is QueueType.STREAM
     expires = not is_stream and any(summary.max_expiry_ns for summary in log.summaries())
-    if not facts.is_needed and not expires:
+    if not attributes.is_needed and not expires:
         return None, None
-    unread = UnreadFacts(log, facts, settlement.unsettled_ranges(floor, end))
+    unread = UnloadedAttributes(log, attributes, settlement.unsettled_ranges(floor, end))
     if definition.settings.max_length is None and definition.settings.max_length_bytes is None:
-        return definition.facts(end), unread
+        return definition.attributes(end), unread
     while unread.read_some():
         pass
-    facts.close_gap(end)
-    return facts, None
+    attributes.close_gap(end)
+    return attributes, None

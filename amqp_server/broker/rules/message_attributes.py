@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from appendlog import SegmentSummary
 
 
-class MessageFacts:
-    """The facts that one queue keeps.
+class MessageAttributes:
+    """The attributes that one queue keeps.
 
     Args:
-        settings: Tell which facts are needed.
+        settings: Tell which attributes are needed.
         start: Offset of the first message that will be noted.
 
     Attributes:
@@ -77,8 +77,8 @@ class MessageFacts:
             if numbers is not None:
                 numbers.fill(end)
 
-    def put_before(self, older: MessageFacts) -> None:
-        """Take over the facts of the messages below; the other is not used afterwards."""
+    def put_before(self, older: MessageAttributes) -> None:
+        """Take over the attributes of the messages below; the other is not used afterwards."""
         self.deadlines.put_before(older.deadlines)
         for numbers, before in (
             (self.priorities, older.priorities),

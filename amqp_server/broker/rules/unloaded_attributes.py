@@ -1,4 +1,4 @@
-"""The facts of a backlog that a start found, read from its log by and by."""
+"""The attributes of a backlog that a start found, read from its log by and by."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amqp_server.broker.rules.steady_clock import AppendTimes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from amqp_server.broker.rules.message_facts import MessageFacts
+    from amqp_server.broker.rules.message_attributes import MessageAttributes
     from appendlog import Log, ReadResult
 
 READ_BYTES = 1024 * 1024
@@ -17,22 +17,24 @@ READ_RECORDS = 16_384
 """How much of a log is read at a time."""
 
 
-class UnreadFacts:
+class UnloadedAttributes:
     """Reads what a queue's rules have to know of its backlog. One worker at a time.
 
     Segments whose sums say that they have nothing to know are not read.
 
     Args:
         log: The queue's log.
-        facts: Empty, from the first of the offsets on; the caller's when all is read.
+        attributes: Empty, from the first of the offsets on; the caller's when all is read.
         ranges: The unsettled offsets, ascending; none above the log's end.
     """
 
-    def __init__(self, log: Log, facts: MessageFacts, ranges: Sequence[tuple[int, int]]) -> None:
+    def __init__(
+        self, log: Log, attributes: MessageAttributes, ranges: Sequence[tuple[int, int]]
+    ) -> None:
         """Begin without having read."""
-        self.facts = facts
+        self.attributes = attributes
         self._log = log
-        self._ranges = list(_needed(log, facts, ranges))
+        self._ranges = list(_needed(log, attributes, ranges))
         self._at = 0
         self._offset = 0
 
@@ -47,7 +49,7 @@ class UnreadFacts:
         offset = max(self._offset, self._ranges[self._at][0])
         result = self._log.read(offset, READ_BYTES, READ_RECORDS)
         for start, messages, since_ms in self._runs(result):
-            self.facts.note(start, messages, messages[0][0], since_ms)
+            self.attributes.note(start, messages, messages[0][0], since_ms)
         self._offset = result.next_offset
         self._go_to(self._offset)
         return self._at < len(self._ranges)
@@ -80,13 +82,13 @@ class UnreadFacts:
 
 
 def _needed(
-    log: Log, facts: MessageFacts, ranges: Sequence[tuple[int, int]]
+    log: Log, attributes: MessageAttributes, ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Yield the parts of `ranges` that lie in segments of which something has to be known."""
     spans = [
         (summary.first_offset, summary.end_offset)
         for summary in log.summaries()
-        if facts.has_something_to_know(summary)
+        if attributes.has_something_to_know(summary)
     ]
     at = 0
     for start, stop in ranges:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.queue_settings import QueueSettings
-from amqp_server.broker.rules import unread_facts
-from amqp_server.broker.rules.message_facts import MessageFacts
-from amqp_server.broker.rules.unread_facts import UnreadFacts
+from amqp_server.broker.rules import unloaded_attributes
+from amqp_server.broker.rules.message_attributes import MessageAttributes
+from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
 from appendlog import encode_chunk
 from appendlog.layout.message import (
     HAS_EXPIRATION,
@@ -52,7 +52,7 @@ def test_they_are_what_publishing_noted(
     tmp_path_factory: pytest.TempPathFactory, chance: random.Random, settings: QueueSettings
 ) -> None:
     log, _ = open_log(tmp_path_factory.mktemp("log"), segment_bytes=2_000)
-    wholly = MessageFacts(settings, 0)
+    wholly = MessageAttributes(settings, 0)
     settlement, published = Settlement(), dict[int, tuple[bytes, int]]()
     offset, time_ms = 0, 1_000
     for _ in range(chance.randint(0, 20)):
@@ -70,19 +70,19 @@ def test_they_are_what_publishing_noted(
         if chance.random() < 0.3:
             settlement.settle(number, number + 1)
     floor = settlement.ack_floor
-    wholly = MessageFacts(settings, floor)
+    wholly = MessageAttributes(settings, floor)
     for number, (message, at_ms) in published.items():
         if not settlement.is_settled(number):
             wholly.note(number, [message], message[0], at_ms)
     wholly.close_gap(offset)
 
-    newer = MessageFacts(settings, offset)
+    newer = MessageAttributes(settings, offset)
     late = [a_message(chance) for _ in range(3)]
     for facts in (newer, wholly):
         for number, message in enumerate(late, offset):
             facts.note(number, [message], message[0], time_ms + 5)
-    unread = UnreadFacts(
-        log, MessageFacts(settings, floor), settlement.unsettled_ranges(floor, offset)
+    unread = UnloadedAttributes(
+        log, MessageAttributes(settings, floor), settlement.unsettled_ranges(floor, offset)
     )
     with both_clocks_at(time_ms + 5):
         while unread.read_some():
@@ -115,14 +115,14 @@ def test_a_message_is_never_younger_than_one_that_comes_now(
     message = encode_message(PERSISTENT, b"", b"q", b"\x10\x00\x02", b"")
     log, _ = open_log(tmp_path)
     log.append([encode_chunk([message], 0, None, (10_000 + appended_ms) * NS, None, SALT)], 1, True)
-    facts = MessageFacts(QueueSettings(message_ttl_ms=50), 0)
-    unread = UnreadFacts(log, facts, [(0, 1)])
+    facts = MessageAttributes(QueueSettings(message_ttl_ms=50), 0)
+    unread = UnloadedAttributes(log, facts, [(0, 1)])
     with mock.patch.multiple("time", time_ns=lambda: 11_000 * NS, monotonic_ns=lambda: 1_000 * NS):
         assert not unread.read_some()
     assert due(facts) == {0: deadline_ms}
 
 
-def due(facts: MessageFacts) -> dict[int, int]:
+def due(facts: MessageAttributes) -> dict[int, int]:
     """Return the deadline of each offset."""
     found: dict[int, int] = {}
     while (next_ms := facts.deadlines.next_ms) is not None:
@@ -134,15 +134,15 @@ def due(facts: MessageFacts) -> dict[int, int]:
 def test_only_segments_that_have_something_to_know_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unread_facts, "READ_RECORDS", 1)
+    monkeypatch.setattr(unloaded_attributes, "READ_RECORDS", 1)
     log, _ = open_log(tmp_path, segment_bytes=200)
     plain = encode_message(PERSISTENT, b"", b"q", b"\x10\x00\x02", b"")
     high = encode_message(PERSISTENT | HAS_PRIORITY, b"", b"q", b"\x18\x00\x02\x03", b"")
     for offset, message in enumerate([plain, high, plain, plain]):
         log.append([encode_chunk([message], offset, None, 1_000, None, SALT)], offset + 1, False)
     assert len(log.summaries()) == 4
-    facts = MessageFacts(QueueSettings(max_priority=5), 0)
-    unread = UnreadFacts(log, facts, [(0, 4)])
+    facts = MessageAttributes(QueueSettings(max_priority=5), 0)
+    unread = UnloadedAttributes(log, facts, [(0, 4)])
     assert not unread.read_some()
     facts.close_gap(4)
     assert facts.priorities is not None
