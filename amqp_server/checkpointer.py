@@ -298,7 +298,7 @@ def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
 
 def _marked(queue: Queue) -> list[tuple[int, int]]:
     """Return what else was delivered before, above the watermark: the server has stopped."""
-    marked = (queue.backlog if queue.backlog.is_loading else queue.ready).marked()
+    marked = (queue.loading if queue.loading.is_loading else queue.ready).marked()
     if queue.forwarder is not None:
         # Rejected, but not safe elsewhere yet.
         marked += queue.forwarder.in_transit({REJECTED, DELIVERY_LIMIT})

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from amqp_server.alarms import Alarms
-from amqp_server.backlog_loading import load_backlogs
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storing.storage import QueueStorage
@@ -38,6 +37,7 @@ from amqp_server.heartbeats import HeartbeatWheel
 from amqp_server.imports.imports import Imports
 from amqp_server.lingering import Lingering
 from amqp_server.listening import bind, listen
+from amqp_server.message_loading import load_messages
 from amqp_server.parked_publishes import ParkedBudget
 from amqp_server.reclaimer import Reclaimer
 from amqp_server.recovery import recover
@@ -160,7 +160,7 @@ class Server:
         self.started_seconds = time.monotonic()
         self._background = [
             asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
-            asyncio.create_task(load_backlogs(tuple(self.broker.queues())), name="backlogs"),
+            asyncio.create_task(load_messages(tuple(self.broker.queues())), name="backlogs"),
             asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
             asyncio.create_task(
                 self.alarms.run(self.config.limits.alarm_check_seconds), name="alarms"

@@ -51,7 +51,7 @@ def message_states(queue: Queue, start: int, end: int) -> list[StateRun]:
     # Of a stream nothing leaves but by retention: whoever reads finds it ready.
     if queue.is_stream:
         return _runs(start, end, [(start, end)], [(start, end)])
-    ready = merge(queue.backlog.within(start, end), queue.ready.within(start, end))
+    ready = merge(queue.loading.within(start, end), queue.ready.within(start, end))
     return _runs(start, end, settlement.unsettled_ranges(start, end), ready)
 
 

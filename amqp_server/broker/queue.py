@@ -10,9 +10,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.backlog import Backlog
 from amqp_server.broker.consuming.dispatch import dispatch
 from amqp_server.broker.consuming.single_active_consumer import rotation_for
+from amqp_server.broker.loading_messages import LoadingMessages
 from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import QueueType, queue_settings
@@ -111,7 +111,7 @@ class Queue:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.traffic, self.refused_count = Traffic(), 0
         self.refusal_told_seconds = 0.0
-        self.backlog = Backlog(self, opened, attributes)
+        self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
         )
@@ -120,7 +120,7 @@ class Queue:
             attributes.is_needed
             or limit is not None
             or attributes.deadlines
-            or self.backlog.is_loading
+            or self.loading.is_loading
         ):
             self.rules = QueueRules(self, attributes, limit, turn)
         self.refuses_when_full = limit is not None and self.settings.overflow.refuses
@@ -161,14 +161,14 @@ class Queue:
     @property
     def delivered_watermark(self) -> int:
         """All offsets that were ever delivered are below this one."""
-        return (self.backlog if self.backlog.is_loading else self.ready).delivered_end
+        return (self.loading if self.loading.is_loading else self.ready).delivered_end
 
     @property
     def ready_count(self) -> int:
         """Messages that wait to be delivered, those too that nobody has looked at yet."""
         if self.is_stream:
             return stream_count(self.settlement, self.visible_end)
-        return len(self.ready) + self.backlog.count
+        return len(self.ready) + self.loading.count
 
     def publish(self, messages: list[bytes], flags: int) -> int:
         """Take messages in, in order; return the offset after them.
@@ -222,7 +222,7 @@ class Queue:
         Returns:
             Whether there is more to do at once.
         """
-        if self.backlog.is_loading:
+        if self.loading.is_loading:
             return False
         rules = self.rules
         if rules is not None and rules.before_delivery():
@@ -294,7 +294,7 @@ class Queue:
 
     def purge(self) -> int:
         """Settle all that is ready and return how many messages that was."""
-        count = self.backlog.purge()
+        count = self.loading.purge()
         for taken in self.ready.take_all():
             self.settle(taken.start, taken.end)
             count += len(taken)
@@ -393,7 +393,7 @@ class Queue:
         self.subscriptions.stop()
         if self.groups is not None:
             self.groups.stop()
-        self.backlog.abandon()
+        self.loading.abandon()
         if self.lease is not None:
             self.lease.cancel()
         if self.rules is not None:

@@ -61,7 +61,7 @@ def queue_row(queue: Queue, shard: int | None) -> Row:
     floor, end = settlement.ack_floor, queue.store.end_offset
     unsettled = end - floor - settlement.settled_above_floor
     ready = queue.ready_count
-    position = queue.delivered_watermark if queue.backlog.is_loading else next_offset(queue.ready)
+    position = queue.delivered_watermark if queue.loading.is_loading else next_offset(queue.ready)
     return {
         **_log_row(queue, shard),
         "group": None,

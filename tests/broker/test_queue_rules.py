@@ -55,10 +55,10 @@ def test_a_deadline_that_passes_while_others_expire_is_not_forgotten(
     clock_ms = count(1_000)
     monkeypatch.setattr(queue_rules, "now_ms", lambda: next(clock_ms))
     queue, turn = FakeQueue(2), FakeTurn()
-    facts = MessageAttributes(QueueSettings(), 0)
-    facts.deadlines.add(0, 1, 990)
-    facts.deadlines.add(1, 2, 1_000 + late_ms)
-    rules = QueueRules(cast("Queue", queue), facts, None, cast("Turn", turn))
+    attributes = MessageAttributes(QueueSettings(), 0)
+    attributes.deadlines.add(0, 1, 990)
+    attributes.deadlines.add(1, 2, 1_000 + late_ms)
+    rules = QueueRules(cast("Queue", queue), attributes, None, cast("Turn", turn))
 
     while rules.before_delivery() or rules.after_delivery():
         pass

@@ -78,16 +78,16 @@ def test_they_are_what_publishing_noted(
 
     newer = MessageAttributes(settings, offset)
     late = [a_message(chance) for _ in range(3)]
-    for facts in (newer, wholly):
+    for attributes in (newer, wholly):
         for number, message in enumerate(late, offset):
-            facts.note(number, [message], message[0], time_ms + 5)
+            attributes.note(number, [message], message[0], time_ms + 5)
     unread = UnloadedAttributes(
         log, MessageAttributes(settings, floor), settlement.unsettled_ranges(floor, offset)
     )
     with both_clocks_at(time_ms + 5):
         while unread.read_some():
             pass
-    newer.put_before(unread.facts)
+    newer.put_before(unread.attributes)
 
     for found, wanted in ((newer.priorities, wholly.priorities), (newer.sizes, wholly.sizes)):
         assert (found is None) == (wanted is None)
@@ -115,18 +115,18 @@ def test_a_message_is_never_younger_than_one_that_comes_now(
     message = encode_message(PERSISTENT, b"", b"q", b"\x10\x00\x02", b"")
     log, _ = open_log(tmp_path)
     log.append([encode_chunk([message], 0, None, (10_000 + appended_ms) * NS, None, SALT)], 1, True)
-    facts = MessageAttributes(QueueSettings(message_ttl_ms=50), 0)
-    unread = UnloadedAttributes(log, facts, [(0, 1)])
+    attributes = MessageAttributes(QueueSettings(message_ttl_ms=50), 0)
+    unread = UnloadedAttributes(log, attributes, [(0, 1)])
     with mock.patch.multiple("time", time_ns=lambda: 11_000 * NS, monotonic_ns=lambda: 1_000 * NS):
         assert not unread.read_some()
-    assert due(facts) == {0: deadline_ms}
+    assert due(attributes) == {0: deadline_ms}
 
 
-def due(facts: MessageAttributes) -> dict[int, int]:
+def due(attributes: MessageAttributes) -> dict[int, int]:
     """Return the deadline of each offset."""
     found: dict[int, int] = {}
-    while (next_ms := facts.deadlines.next_ms) is not None:
-        for start, end in facts.deadlines.take_due(next_ms):
+    while (next_ms := attributes.deadlines.next_ms) is not None:
+        for start, end in attributes.deadlines.take_due(next_ms):
             found.update(dict.fromkeys(range(start, end), next_ms))
     return found
 
@@ -141,9 +141,9 @@ def test_only_segments_that_have_something_to_know_are_read(
     for offset, message in enumerate([plain, high, plain, plain]):
         log.append([encode_chunk([message], offset, None, 1_000, None, SALT)], offset + 1, False)
     assert len(log.summaries()) == 4
-    facts = MessageAttributes(QueueSettings(max_priority=5), 0)
-    unread = UnloadedAttributes(log, facts, [(0, 4)])
+    attributes = MessageAttributes(QueueSettings(max_priority=5), 0)
+    unread = UnloadedAttributes(log, attributes, [(0, 4)])
     assert not unread.read_some()
-    facts.close_gap(4)
-    assert facts.priorities is not None
-    assert list(facts.priorities.numbers(0, 4)) == [0, 3, 0, 0]
+    attributes.close_gap(4)
+    assert attributes.priorities is not None
+    assert list(attributes.priorities.numbers(0, 4)) == [0, 3, 0, 0]

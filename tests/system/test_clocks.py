@@ -91,7 +91,7 @@ def test_what_a_clock_stamped_a_year_ahead_expires_a_lifetime_after_a_start(
         client.open_channel(confirms=True)
         publish(client, 1, Basic.Properties(delivery_mode=2, expiration=str(TTL_MS)))
         queue = queue_of(server)
-        server.wait_until(lambda: not queue.backlog.is_loading)
+        server.wait_until(lambda: not queue.loading.is_loading)
         wait_until_empty(server, queue)
         assert [each.first_offset for each in queue.store.log.summaries()] == [0, 2]
 

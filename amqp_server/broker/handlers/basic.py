@@ -180,7 +180,7 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
     _check_may_get(queue)
     queue.note_use()
     queue.bring_up_to_date()
-    if queue.backlog.is_loading:
+    if queue.loading.is_loading:
         return _get_when_loaded(channel, queue, method)
     ready = queue.ready.peek()
     if ready is None:
@@ -209,8 +209,8 @@ def _check_may_get(queue: Queue) -> None:
 
 async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> None:
     """Wait until it is known which message goes first, and which have expired."""
-    await queue.backlog.until_loaded()
-    if not queue.backlog.is_loading:
+    await queue.loading.until_loaded()
+    if not queue.loading.is_loading:
         queue.bring_up_to_date()
         await _get_when_read(channel, queue, method)
     elif not channel.is_closed:

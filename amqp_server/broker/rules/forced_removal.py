@@ -35,14 +35,14 @@ class ForcedRemoval:
         self._queue = queue
 
     def drop_below(self, end: int) -> None:
-        """Drop all that is ready below `end`; nothing yet while the queue's backlog is read.
+        """Drop all that is ready below `end`; nothing yet while the queue's loading is read.
 
         What a start has found is not ready before that: it would be settled and ready as well,
         and never become a dead letter.
         """
         queue = self._queue
         # Of what a stop settles after the last checkpoint, all would come back.
-        if queue.backlog.is_loading or queue.is_winding_up:
+        if queue.loading.is_loading or queue.is_winding_up:
             return
         self.end = max(self.end, end)
         floor = queue.settlement.ack_floor

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
-from amqp_server import backlog_loading
+from amqp_server import message_loading
 from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
 from appendlog import LogFailedError
 from tests.amqp_client import AmqpClient, connect
@@ -94,7 +94,7 @@ def test_a_get_waits_until_it_is_known_what_goes_first(tmp_path: Path, gate: Gat
     with ThreadedServer(tmp_path) as server, client_of(server) as client:
         client.send(Basic.Get(queue="q", no_ack=True))
         queue = server.server.broker.vhosts["/"].queues["q"]
-        server.wait_until(lambda: bool(queue.backlog._waiters))
+        server.wait_until(lambda: bool(queue.loading._waiters))
         gate.is_open.set()
         assert client.expect(Basic.GetOk).message_count == 3
 
@@ -167,7 +167,7 @@ def test_a_queue_may_be_deleted_while_a_get_waits(tmp_path: Path, gate: Gate) ->
         with client_of(server) as waiting:
             waiting.send(Basic.Get(queue="q"))
             queue = server.server.broker.vhosts["/"].queues["q"]
-            server.wait_until(lambda: bool(queue.backlog._waiters))
+            server.wait_until(lambda: bool(queue.loading._waiters))
             deleted = client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
             assert deleted.message_count == 4
             waiting.expect(Basic.GetEmpty)
@@ -199,7 +199,7 @@ def test_segments_without_priorities_are_not_read(tmp_path: Path, gate: Gate) ->
     server_with(tmp_path, PRIORITIES, [with_priority(0)] * 6)
     with ThreadedServer(tmp_path) as server, client_of(server) as client:
         queue = server.server.broker.vhosts["/"].queues["q"]
-        server.wait_until(lambda: not queue.backlog.is_loading)
+        server.wait_until(lambda: not queue.loading.is_loading)
         assert drained(client) == [b"%d" % number for number in range(6)]
         assert queue.store.log.damaged == []
 
@@ -209,7 +209,7 @@ def test_a_limited_queue_knows_its_backlog_before_it_listens(tmp_path: Path, gat
     server_with(tmp_path, arguments, [with_priority(n) for n in range(4)])
     with ThreadedServer(tmp_path) as server:
         client = client_of(server)
-        assert not server.server.broker.vhosts["/"].queues["q"].backlog.is_loading
+        assert not server.server.broker.vhosts["/"].queues["q"].loading.is_loading
         client.publish(b"refused", "q", properties=with_priority(1))
         client.expect(Basic.Nack)
         client.close()
@@ -243,7 +243,7 @@ def test_what_is_forced_out_goes_when_all_is_read_and_becomes_a_dead_letter(
         assert queues["q"].settlement.ack_floor == 0
         assert client.ready_count("q") == 10
         gate.is_open.set()
-        server.wait_until(lambda: not queues["q"].backlog.is_loading)
+        server.wait_until(lambda: not queues["q"].loading.is_loading)
         server.run(checkpointer.write_round)
         server.wait_until(lambda: queues["q"].settlement.ack_floor == 9)
         assert client.ready_count("dead") == 9
@@ -268,7 +268,7 @@ def test_a_log_that_cannot_be_read_holds_up_its_own_queue_only(
         return read_some(unread)
 
     monkeypatch.setattr(UnloadedAttributes, "read_some", read)
-    monkeypatch.setattr(backlog_loading, "READ_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(message_loading, "READ_RETRY_SECONDS", 0.01)
     with ThreadedServer(tmp_path) as server, client_of(server) as client:
         assert drained(client) == [b"0", b"1"]
         assert client.ready_count("broken") == 1

@@ -21,15 +21,15 @@ READY_AT_ONCE = 4096
 """Messages made ready in one turn of the loop."""
 
 
-async def load_backlogs(queues: Iterable[Queue]) -> None:
+async def load_messages(queues: Iterable[Queue]) -> None:
     """Load all backlogs that wait for it, the smallest first; afterwards no queue waits.
 
     Args:
         queues: All of the broker's, as they are after the start.
     """
     loading = waiting = sorted(
-        (queue for queue in queues if queue.backlog.is_loading),
-        key=lambda queue: queue.backlog.count,
+        (queue for queue in queues if queue.loading.is_loading),
+        key=lambda queue: queue.loading.count,
     )
     try:
         while waiting:
@@ -40,7 +40,7 @@ async def load_backlogs(queues: Iterable[Queue]) -> None:
     finally:
         # The server is stopping: nobody may wait for what does not come.
         for queue in loading:
-            queue.backlog.abandon()
+            queue.loading.abandon()
 
 
 async def _is_done_with(queue: Queue) -> bool:
@@ -59,7 +59,7 @@ async def _is_done_with(queue: Queue) -> bool:
     except Exception:
         # A mistake of ours in one queue must not keep the others from starting.
         logger.exception("backlog not loaded queue=%s", queue.name)
-        queue.backlog.abandon()
+        queue.loading.abandon()
     return True
 
 
@@ -69,21 +69,21 @@ async def _load(queue: Queue) -> None:
     Raises:
         LogError: The log cannot be read now.
     """
-    backlog, started = queue.backlog, time.monotonic()
-    count, unread = backlog.count, backlog.unread
+    loading, started = queue.loading, time.monotonic()
+    count, unread = loading.count, loading.unread
     if unread is None:
         return
     is_more = True
-    while is_more and backlog.count and not queue.is_deleted:
+    while is_more and loading.count and not queue.is_deleted:
         is_more = await asyncio.to_thread(unread.read_some)
     if queue.is_deleted:
         return
-    backlog.take_over_attributes()
+    loading.take_over_attributes()
     is_more = True
     while is_more:
-        is_more = backlog.make_ready(READY_AT_ONCE)
+        is_more = loading.make_ready(READY_AT_ONCE)
         await asyncio.sleep(0)
-    backlog.finish()
+    loading.finish()
     logger.info(
         "backlog loaded vhost=%s queue=%s messages=%d seconds=%.3f",
         queue.virtual_host.name,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.storing.storage import OpenedLog
 
 
-class Backlog:
+class LoadingMessages:
     """The recovered messages of one queue that are not ready yet. The event loop owns it.
 
     Args:
