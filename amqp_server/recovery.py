@@ -23,7 +23,7 @@ from amqp_server.broker.definitions import (
     is_binding_name,
     queue_from,
 )
-from amqp_server.broker.stand_in import make_stand_in
+from amqp_server.broker.placeholder_queue import make_placeholder
 from amqp_server.open_files import refuse_start_without_files
 from amqp_server.queue_recovery import open_queue
 from amqp_server.start_report import MalformedDefinition, QueueReport
@@ -123,7 +123,9 @@ async def recover(
     )
     _note_unreadable(broker, report)
     for vhost in broker.vhosts.values():
-        vhost.damaged.make_stand_in = partial(make_stand_in, vhost, broker.storage, broker.turn)
+        vhost.damaged.make_placeholder = partial(
+            make_placeholder, vhost, broker.storage, broker.turn
+        )
     _recover_bindings(broker, by_kind[BINDINGS], recovered)
     for queue in broker.queues():
         # Not sooner: what has expired meanwhile may go to any exchange.

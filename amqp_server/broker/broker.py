@@ -11,7 +11,7 @@ from amqp_server.broker.definition_writer import DefinitionWriter
 from amqp_server.broker.definitions import all_done
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.rules.queue_lease import QueueLease
+from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.storing.retention_pins import RetentionPins
 from amqp_server.broker.transactions.transaction import TransactionBudget
 from amqp_server.broker.transfers.delay_queue import (
@@ -149,7 +149,9 @@ class Broker:
         vhost.add_queue(queue)
         expires_ms = queue.settings.expires_ms
         if expires_ms is not None:
-            queue.lease = QueueLease(queue, expires_ms / 1000, self.turn, self.delete_unused)
+            queue.expiry_timer = ExpiryTimer(
+                queue, expires_ms / 1000, self.turn, self.delete_unused
+            )
         if exclusive_owner is not None:
             self._exclusive_queues.setdefault(exclusive_owner, set()).add(queue)
         return queue
@@ -179,7 +181,7 @@ class Broker:
         Its logs are marked as deleted, and the next start removes them.
         """
         logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
-        bindings = vhost.remove_stand_in(name)
+        bindings = vhost.remove_placeholder(name)
         unused = self._remove_unused_exchanges(vhost, bindings)
         documents = vhost.damaged.forget_queue(name)
         damaged = self.definitions.damaged_queue(name, self.storage.mark_of_queue(vhost.name, name))
@@ -256,8 +258,8 @@ class Broker:
     def end_leases(self) -> None:
         """Let no queue expire any more: the server stops, and takes no more changes."""
         for queue in self.queues():
-            if queue.lease is not None:
-                queue.lease.cancel()
+            if queue.expiry_timer is not None:
+                queue.expiry_timer.cancel()
 
     def delete_queues_of(self, client: Client) -> None:
         """Delete the exclusive queues of a client that is gone."""

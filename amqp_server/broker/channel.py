@@ -102,9 +102,9 @@ class Channel:
             octets = messages.encode(*places)
         self._delivered_tag += count
         source = consumer.source
-        source.traffic.note_delivered(count, redelivered=redelivered)
+        source.counters.note_delivered(count, redelivered=redelivered)
         if consumer.no_ack:
-            source.traffic.note_acked(count)
+            source.counters.note_acked(count)
             source.settle(first_offset, first_offset + count)
         else:
             consumer.unacked += count
@@ -131,9 +131,9 @@ class Channel:
     def hand_over(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Count one message taken with `basic.get`; it goes with `next_tag`."""
         self._delivered_tag += 1
-        queue.traffic.note_delivered(1, redelivered=redelivered)
+        queue.counters.note_delivered(1, redelivered=redelivered)
         if no_ack:
-            queue.traffic.note_acked(1)
+            queue.counters.note_acked(1)
             queue.settle(offset, offset + 1)
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
@@ -199,7 +199,7 @@ class Channel:
         self._give_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
-                run.source.traffic.note_acked(run.count)
+                run.source.counters.note_acked(run.count)
                 run.source.settle(run.first_offset, run.end_offset)
 
     def reject(self, runs: list[UnackedRun]) -> None:

@@ -2,7 +2,7 @@
 
 Its files are left alone for people and for a later start, so nobody may take its name: a new
 definition would replace the damaged one, and the messages would belong to no queue. What is
-routed to such a queue is refused by its stand-in (`stand_in`).
+routed to such a queue is refused by its stand-in (`placeholder`).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Damaged:
         exchanges: The same of exchanges.
         bindings: Definitions of bindings without an end that may come back: they stay.
         damaged_bindings: Bindings whose definitions could not be read.
-        make_stand_in: Makes what refuses messages in the place of the queue of a name.
+        make_placeholder: Makes what refuses messages in the place of the queue of a name.
     """
 
     queues: dict[str, str] = field(default_factory=dict)
     exchanges: dict[str, str] = field(default_factory=dict)
     bindings: list[Document] = field(default_factory=list)
     damaged_bindings: DamagedBindings = field(default_factory=DamagedBindings)
-    make_stand_in: Callable[[str], Queue] | None = None
-    _binding_stand_in: Queue | None = None
-    _stand_ins: dict[str, Queue] = field(default_factory=dict)
+    make_placeholder: Callable[[str], Queue] | None = None
+    _binding_placeholder: Queue | None = None
+    _placeholders: dict[str, Queue] = field(default_factory=dict)
     _exchanges: dict[str, Exchange] = field(default_factory=dict)
 
     def is_queue(self, name: str) -> bool:
@@ -72,9 +72,9 @@ class Damaged:
         """
         if not self.queues:
             return None
-        if name in self._stand_ins or self.is_queue(name):
-            return self.stand_in(name)
-        return self.stand_in(ANY_NAME) if ANY_NAME in self.queues else None
+        if name in self._placeholders or self.is_queue(name):
+            return self.placeholder(name)
+        return self.placeholder(ANY_NAME) if ANY_NAME in self.queues else None
 
     def refusing_binding(self, exchange: str) -> Queue | None:
         """Return what refuses the messages of an exchange that a damaged binding leaves, or None.
@@ -83,18 +83,18 @@ class Damaged:
         """
         if not self.damaged_bindings.refuses(exchange):
             return None
-        if self._binding_stand_in is None:
-            assert self.make_stand_in is not None, "recovery finds damage, and sets it"
-            self._binding_stand_in = self.make_stand_in("(damaged binding)")
-        return self._binding_stand_in
+        if self._binding_placeholder is None:
+            assert self.make_placeholder is not None, "recovery finds damage, and sets it"
+            self._binding_placeholder = self.make_placeholder("(damaged binding)")
+        return self._binding_placeholder
 
-    def stand_in(self, name: str) -> Queue:
+    def placeholder(self, name: str) -> Queue:
         """Return what refuses the messages of a damaged queue, also those of its bindings."""
-        stand_in = self._stand_ins.get(name)
-        if stand_in is None:
-            assert self.make_stand_in is not None, "recovery finds damage, and sets it"
-            stand_in = self._stand_ins[name] = self.make_stand_in(name)
-        return stand_in
+        placeholder = self._placeholders.get(name)
+        if placeholder is None:
+            assert self.make_placeholder is not None, "recovery finds damage, and sets it"
+            placeholder = self._placeholders[name] = self.make_placeholder(name)
+        return placeholder
 
     def refusing_exchange(self, name: str) -> Exchange | None:
         """Return what refuses the messages for an exchange that is not there; None: it never was.
@@ -106,23 +106,23 @@ class Damaged:
             return None
         exchange = self._exchanges.get(name)
         if exchange is None:
-            assert self.make_stand_in is not None, "recovery finds damage, and sets it"
+            assert self.make_placeholder is not None, "recovery finds damage, and sets it"
             exchange = self._exchanges[name] = Exchange(
                 name, "fanout", durable=True, auto_delete=False, internal=True, arguments={}
             )
-            exchange.bind(Binding(exchange, self.make_stand_in(f"(exchange {name})"), "", {}))
+            exchange.bind(Binding(exchange, self.make_placeholder(f"(exchange {name})"), "", {}))
         return exchange
 
     def end_refusing_exchange(self, name: str) -> Exchange | None:
         """Let an exchange take the name; return what stood there until now, if anything did."""
         return self._exchanges.pop(name, None)
 
-    def end_stand_in(self, name: str) -> Queue | None:
+    def end_placeholder(self, name: str) -> Queue | None:
         """Let a name be refused no longer; return what refused until now, if anything did."""
-        stand_in = self._stand_ins.pop(name, None)
-        if stand_in is not None:
-            stand_in.stop()
-        return stand_in
+        placeholder = self._placeholders.pop(name, None)
+        if placeholder is not None:
+            placeholder.stop()
+        return placeholder
 
     def forget_queue(self, name: str) -> list[Document]:
         """Free the name of a queue that is deleted; return the definitions of its bindings."""

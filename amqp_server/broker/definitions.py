@@ -338,7 +338,7 @@ def bind_from(document: Document, vhost: VirtualHost) -> bool:
     if destination is None and not is_to_queue:
         destination = vhost.damaged.refusing_exchange(name)
     elif destination is None and vhost.damaged.may_be_queue(name):
-        destination = vhost.damaged.stand_in(name)
+        destination = vhost.damaged.placeholder(name)
     if source is None or destination is None:
         return False
     arguments = arguments_of(document.body)

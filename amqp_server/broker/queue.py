@@ -28,8 +28,8 @@ from amqp_server.broker.transfers.dead_letter import DeadLetters
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT
 from amqp_server.broker.transfers.forwarder import Forwarder
 from appendlog.layout.message import HAS_EXPIRATION, PERSISTENT, as_persistent
+from offsets.delivery_counters import DeliveryCounters
 from offsets.settlement import Settlement
-from offsets.traffic import Traffic
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
     from amqp_server.broker.consuming.consumer import Consumer
     from amqp_server.broker.publishing.confirms import ConfirmWaiter
-    from amqp_server.broker.rules.queue_lease import QueueLease
+    from amqp_server.broker.rules.expiry_timer import ExpiryTimer
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.message_store import MessageStore
     from amqp_server.broker.storing.storage import OpenedLog, QueueStorage
@@ -98,7 +98,7 @@ class Queue:
         self.throttled_publishers = ThrottledPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.refused_ranges = RefusedRanges(self)
-        self.lease: QueueLease | None = None
+        self.expiry_timer: ExpiryTimer | None = None
         self._storage, self._turn = storage, turn
         self._had_consumer = self.is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
@@ -109,7 +109,7 @@ class Queue:
         self.delivery_counts: DeliveryCounts | None = None
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
-        self.traffic, self.refused_count = Traffic(), 0
+        self.counters, self.refused_count = DeliveryCounters(), 0
         self.refusal_told_seconds = 0.0
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
@@ -302,8 +302,8 @@ class Queue:
 
     def note_use(self) -> None:
         """Take note that somebody declares it, gets from it or ends to consume from it."""
-        if self.lease is not None:
-            self.lease.renew()
+        if self.expiry_timer is not None:
+            self.expiry_timer.renew()
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Begin to serve a consumer at the end of the turn."""
@@ -394,8 +394,8 @@ class Queue:
         if self.groups is not None:
             self.groups.stop()
         self.loading.abandon()
-        if self.lease is not None:
-            self.lease.cancel()
+        if self.expiry_timer is not None:
+            self.expiry_timer.cancel()
         if self.rules is not None:
             self.rules.stop()
 

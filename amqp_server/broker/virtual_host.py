@@ -77,7 +77,7 @@ class VirtualHost:
     def add_queue(self, queue: Queue) -> None:
         """Take in a new queue."""
         # One that is never saved may have a name that stands in what was not readable.
-        self.remove_stand_in(queue.name)
+        self.remove_placeholder(queue.name)
         self.queues[queue.name] = queue
         self.routing_version += 1
 
@@ -96,11 +96,11 @@ class VirtualHost:
         self.routing_version += 1
         return self._remove_bindings_to(queue)
 
-    def remove_stand_in(self, name: str) -> list[Binding]:
+    def remove_placeholder(self, name: str) -> list[Binding]:
         """Forget what refused the messages of a damaged queue; return the bindings to it."""
         self.routing_version += 1
-        stand_in = self.damaged.end_stand_in(name)
-        return [] if stand_in is None else self._remove_bindings_to(stand_in)
+        placeholder = self.damaged.end_placeholder(name)
+        return [] if placeholder is None else self._remove_bindings_to(placeholder)
 
     def end_damaged_binding(self, encoded_name: str) -> None:
         """Let an exchange take publishes again: the document of a damaged binding was replaced."""

@@ -125,15 +125,15 @@ def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
 
 def traffic_stats(queue: Queue) -> dict[str, int]:
     """Return what went through a queue since the server started. docs/statistics.md has each."""
-    traffic = queue.traffic
+    counters = queue.counters
     settled = queue.settlement.settled_count - queue.opened_settled
     # A stream's settlement is its retention's: acks to it settle nothing.
-    dropped = settled if queue.is_stream else settled - traffic.acked
+    dropped = settled if queue.is_stream else settled - counters.acked
     return {
         "appended": queue.store.end_offset - queue.opened_end,
-        "delivered": traffic.delivered,
-        "redelivered": traffic.redelivered,
-        "acked": traffic.acked,
+        "delivered": counters.delivered,
+        "redelivered": counters.redelivered,
+        "acked": counters.acked,
         "dropped": max(dropped, 0),
     }
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from amqp_server.broker.consuming.consumer import Consumer
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import RUN_BYTES_MAX, RUN_MESSAGES_MAX, dispatch
-from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue import Queue
 
 
@@ -37,7 +37,7 @@ class TakingConsumer:
 class ReadyQueue:
     """A queue whose message N says N; below `cold_end` nothing is at hand."""
 
-    ready: PlainOrder = field(default_factory=PlainOrder)
+    ready: FifoOrder = field(default_factory=FifoOrder)
     consumers: ConsumerRotation = field(default_factory=ConsumerRotation)
     message_bytes: int = 8
     at_hand_max: int = 1 << 30
@@ -253,7 +253,7 @@ def test_every_message_goes_once_in_order_as_far_as_credit_reaches(
     allowances: list[int], count: int, requeued: set[int], at_hand_max: int
 ) -> None:
     consumers = [TakingConsumer(credit) for credit in allowances]
-    queue = ReadyQueue(PlainOrder(20), at_hand_max=at_hand_max)
+    queue = ReadyQueue(FifoOrder(20), at_hand_max=at_hand_max)
     for offset in requeued:
         queue.ready.give_back(offset, offset + 1)
     queue.ready.extend(20 + count)

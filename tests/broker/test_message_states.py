@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp_server.broker.message_states import MessageState, message_states, states_of
-from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from offsets.settlement import Settlement
 
 END = 40
@@ -18,7 +18,7 @@ END = 40
 def queues(draw: st.DrawFn) -> tuple[Any, list[MessageState]]:
     """A queue with a plain order, and what each of its messages is."""
     states = draw(st.lists(st.sampled_from(MessageState), min_size=END, max_size=END))
-    order = PlainOrder()
+    order = FifoOrder()
     order.extend(END)
     settlement = Settlement()
     taken = [at for at, state in enumerate(states) if state is not MessageState.READY]
@@ -27,14 +27,14 @@ def queues(draw: st.DrawFn) -> tuple[Any, list[MessageState]]:
         order.take_range(at, at + 1)
     for at in sorted(given_back):
         # Delivered and back again: below the cursor now, if something behind it was taken.
-        if states[at] is MessageState.READY and at < order.cursor:
+        if states[at] is MessageState.READY and at < order.next_offset:
             order.take_range(at, at + 1)
             order.give_back(at, at + 1)
     for at in taken:
         if states[at] is MessageState.SETTLED:
             settlement.settle(at, at + 1)
-    backlog = SimpleNamespace(within=lambda _start, _end: [])
-    queue = SimpleNamespace(ready=order, settlement=settlement, backlog=backlog, is_stream=False)
+    loading = SimpleNamespace(within=lambda _start, _end: [])
+    queue = SimpleNamespace(ready=order, settlement=settlement, loading=loading, is_stream=False)
     return queue, states
 
 
@@ -54,11 +54,11 @@ def test_every_message_has_the_state_that_it_has(
 
 
 def test_what_nobody_has_looked_at_yet_counts_as_ready() -> None:
-    order = PlainOrder(10)
-    backlog = SimpleNamespace(within=lambda _start, _end: [(2, 5), (7, 10)])
+    order = FifoOrder(10)
+    loading = SimpleNamespace(within=lambda _start, _end: [(2, 5), (7, 10)])
     settlement = Settlement(2)
     queue: Any = SimpleNamespace(
-        ready=order, settlement=settlement, backlog=backlog, is_stream=False
+        ready=order, settlement=settlement, loading=loading, is_stream=False
     )
     assert [(run.start, run.end, str(run.state)) for run in message_states(queue, 0, 10)] == [
         (0, 2, "settled"),

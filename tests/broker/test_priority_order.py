@@ -4,9 +4,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.orders.measured_order import MeasuredOrder
+from amqp_server.broker.orders.byte_counted_order import ByteCountedOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.orders.offset_array import OffsetArray
-from amqp_server.broker.orders.plain_order import PlainOrder
 from amqp_server.broker.orders.priority_order import PriorityOrder
 from amqp_server.broker.orders.ready_ranges import ReadyRange
 
@@ -19,10 +19,10 @@ def prioritised(*priorities: int, max_priority: int = 9) -> PriorityOrder:
     return order
 
 
-def measured(*sizes: int) -> MeasuredOrder:
+def measured(*sizes: int) -> ByteCountedOrder:
     known = OffsetArray("I", 0)
     known.extend(sizes)
-    order = MeasuredOrder(PlainOrder(), known)
+    order = ByteCountedOrder(FifoOrder(), known)
     order.extend(len(sizes))
     return order
 
@@ -104,7 +104,7 @@ class PriorityOrderMachine(RuleBasedStateMachine):
         super().__init__()
         self.priorities = OffsetArray("B", 0)
         self.sizes = OffsetArray("I", 0)
-        self.order = MeasuredOrder(PriorityOrder(self.priorities, 3), self.sizes)
+        self.order = ByteCountedOrder(PriorityOrder(self.priorities, 3), self.sizes)
         self.known: list[int] = []
         self.ready: dict[int, bool] = {}
         self.unacked: set[int] = set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.queue_settings import QueueSettings
 from amqp_server.broker.rules import queue_rules
 from amqp_server.broker.rules.message_attributes import MessageAttributes
@@ -25,7 +25,7 @@ class FakeQueue:
     refuses_when_full = False
 
     def __init__(self, ready: int) -> None:
-        self.ready = PlainOrder()
+        self.ready = FifoOrder()
         self.ready.extend(ready)
         self.settlement = Settlement()
 

@@ -107,9 +107,9 @@ def test_what_counts_as_use(
         renewed: list[str] = []
 
         def watch() -> None:
-            lease = server.server.broker.vhosts["/"].queues["q"].lease
-            assert lease is not None
-            lease.renew = lambda: renewed.append("q")  # type: ignore[method-assign]
+            timer = server.server.broker.vhosts["/"].queues["q"].expiry_timer
+            assert timer is not None
+            timer.renew = lambda: renewed.append("q")  # type: ignore[method-assign]
 
         server.call(watch)
         use(client)
@@ -158,17 +158,19 @@ def test_after_a_restart_the_time_begins_anew(start_server: StartServer) -> None
         client.expect_channel_close(404)
 
 
-def test_a_stop_ends_the_leases_before_it_closes_the_definitions(tmp_path: Path) -> None:
+def test_a_stop_ends_the_timers_before_it_closes_the_definitions(tmp_path: Path) -> None:
     """A queue that expired in the last moments was half deleted, with an error in the log."""
     with ThreadedServer(tmp_path) as server:
         with connect(server.address) as client:
             client.open_channel()
             for number in range(50):
                 client.declare(f"q{number}", arguments={"x-expires": SOON_MS})
-        leases = server.call(
-            lambda: [queue.lease for queue in server.server.broker.vhosts["/"].queues.values()]
+        timers = server.call(
+            lambda: [
+                queue.expiry_timer for queue in server.server.broker.vhosts["/"].queues.values()
+            ]
         )
         server.stop()
-    for lease in leases:
-        assert lease is not None
-        assert lease.is_over
+    for timer in timers:
+        assert timer is not None
+        assert timer.is_over

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.delivered import Delivered
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.storing.message_run import Messages
-    from offsets.traffic import Traffic
+    from offsets.delivery_counters import DeliveryCounters
 
 
 class Source(Protocol):
@@ -25,7 +25,7 @@ class Source(Protocol):
         """What they may be given, and which goes next."""
 
     @property
-    def traffic(self) -> Traffic:
+    def counters(self) -> DeliveryCounters:
         """Where deliveries, and acks to them, are counted."""
 
     @property

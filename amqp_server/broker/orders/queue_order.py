@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.orders.measured_order import MeasuredOrder
-from amqp_server.broker.orders.no_order import NoOrder
-from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.byte_counted_order import ByteCountedOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.orders.priority_order import PriorityOrder
+from amqp_server.broker.orders.stream_order import StreamOrder
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.rules.length_limit import LengthLimit
 
@@ -22,13 +22,13 @@ def queue_order(
 ) -> tuple[ReadyOrder, LengthLimit | None]:
     """Return the order that the settings ask for, with nothing ready, and its limit if any."""
     if settings.type is QueueType.STREAM:
-        return NoOrder(cursor), None
-    order: ReadyOrder = PlainOrder(cursor)
+        return StreamOrder(cursor), None
+    order: ReadyOrder = FifoOrder(cursor)
     if settings.max_priority is not None and attributes.priorities is not None:
         order = PriorityOrder(attributes.priorities, settings.max_priority, cursor)
     measured = None
     if attributes.sizes is not None:
-        order = measured = MeasuredOrder(order, attributes.sizes)
+        order = measured = ByteCountedOrder(order, attributes.sizes)
     if settings.max_length is None and measured is None:
         return order, None
     return order, LengthLimit(settings, order, measured)

@@ -9,7 +9,7 @@ from amqp_server.broker.rules.message_attributes import body_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amqp_server.broker.orders.measured_order import MeasuredOrder
+    from amqp_server.broker.orders.byte_counted_order import ByteCountedOrder
     from amqp_server.broker.orders.ready_order import ReadyOrder
     from amqp_server.broker.queue_settings import QueueSettings
 
@@ -24,7 +24,7 @@ class LengthLimit:
     """
 
     def __init__(
-        self, settings: QueueSettings, order: ReadyOrder, measured: MeasuredOrder | None
+        self, settings: QueueSettings, order: ReadyOrder, measured: ByteCountedOrder | None
     ) -> None:
         """Watch an order."""
         self._max_length = settings.max_length

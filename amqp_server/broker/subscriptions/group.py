@@ -16,7 +16,7 @@ from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_a
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
 from amqp_server.broker.subscriptions.start_position import first_offset, offset_range
 from offsets import GroupInUseError, GroupSnapshot
-from offsets.traffic import Traffic
+from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -88,7 +88,7 @@ class Group:
         offsets: See above.
         subscription: What its members are served from; another one after a seek.
         rejected_count: Messages that members did not want.
-        traffic: Counts what its members are given, as a part of what the stream's readers are.
+        counters: Counts what its members are given, as a part of what the stream's readers are.
         is_dirty: Whether the next checkpoint has to name it.
         placing: Done when the first place, or another one, that is being looked for is found.
     """
@@ -108,7 +108,7 @@ class Group:
         self.rejected_count = 0
         self.is_dirty = False
         self.placing: Future[None] | None = None
-        self.traffic = Traffic(queue.traffic)
+        self.counters = DeliveryCounters(queue.counters)
         self._turn = turn
         self._on_dirty = on_dirty
         self.subscription = GroupSubscription(self, turn, delivered_end, returns)
@@ -269,8 +269,8 @@ class Group:
             unacked=unacked,
             settled_above=offsets.settlement.settled_above_floor,
             oldest_unacked_seconds=self._oldest_unacked_seconds() if unacked else None,
-            delivered=self.traffic.delivered,
-            acked=self.traffic.acked,
+            delivered=self.counters.delivered,
+            acked=self.counters.acked,
             redelivered=offsets.redelivered,
             rejected=self.rejected_count,
             dropped_total=offsets.dropped_total,
@@ -310,7 +310,7 @@ class Group:
         subscription.marks.forget_below(settlement.ack_floor)
         position = settlement.ack_floor
         # What came back is ready: the oldest that a member has lies before, between or behind.
-        end = subscription.ready.cursor
+        end = subscription.ready.next_offset
         for low, high in [*subscription.ready.within(position, end), (end, end)]:
             with_members = settlement.unsettled_ranges(position, max(position, low))
             if with_members:

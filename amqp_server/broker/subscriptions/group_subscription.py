@@ -50,7 +50,7 @@ class GroupSubscription(Subscription):
         """Begin without a consumer."""
         super().__init__(group.queue, turn, delivered_end)
         self.group = group
-        self.traffic = group.traffic
+        self.counters = group.counters
         self.counts: DeliveryCounts | None = None
         self.marks = DeliveryMarks(delivered_end)
         counted = [run for run in returns if run[2]]

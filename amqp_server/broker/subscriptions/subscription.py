@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
 from amqp_server.broker.consuming.dispatch import dispatch
-from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.storing.stamped_run import StampedRun
 from amqp_server.broker.storing.store_reader import StoreReader
-from offsets.traffic import Traffic
+from offsets.delivery_counters import DeliveryCounters
 
 if TYPE_CHECKING:
     from amqp_server.broker.consuming.consumer import Consumer
@@ -39,7 +39,7 @@ class Subscription:
         queue: See above.
         consumers: Those that it serves.
         ready: What is still to be delivered, as far as it can be seen.
-        traffic: Counts what it delivers; the queue's, as far as it is counted at all.
+        counters: Counts what it delivers; the queue's, as far as it is counted at all.
         is_deleted: Whether it is over.
     """
 
@@ -49,8 +49,8 @@ class Subscription:
         """Begin at `start` without a consumer."""
         self.queue = queue
         self.consumers = ConsumerRotation()
-        self.ready = PlainOrder(start)
-        self.traffic = queue.traffic if self.is_counted else Traffic()
+        self.ready = FifoOrder(start)
+        self.counters = queue.counters if self.is_counted else DeliveryCounters()
         self.is_deleted = False
         self._turn = turn
         self._reader = StoreReader(queue.store, self.wake, self.lost)

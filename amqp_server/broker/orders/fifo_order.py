@@ -1,9 +1,9 @@
-"""The order of a plain queue: a cursor, and ranges that came back.
+"""First in, first out: one offset, and ranges that came back.
 
-A queue that nobody disturbs is one number: everything from the cursor on is ready. What is
-requeued returns to its own place as a range below the cursor, so the lowest range always
-goes first and the order of publishing is kept. What leaves from the middle (it expired) is a
-hole above the cursor, a bit in a bitmap, until the cursor has passed it.
+A queue that only publishes and takes needs one number: every message from `next_offset` on is
+ready. A requeued message returns to its own place as a range below `next_offset`. The lowest range
+goes first, so the order of publishing is kept. A message that leaves from the middle (it expired)
+is a hole above `next_offset`: a bit in a bitmap, until `next_offset` has passed it.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ _LOOK_AHEAD = 256
 """Offsets that `peek` looks at when there are holes: it need not know all that is ready."""
 
 
-class PlainOrder:
-    """The ready messages of one plain queue; see `ReadyOrder` for what its methods promise.
+class FifoOrder:
+    """The ready messages of a queue without priorities; `ReadyOrder` says what its methods promise.
 
     Args:
-        cursor: First offset that was never ready before (a recovered log's end offset).
+        next_offset: First offset that was never ready before (a recovered log's end offset).
     """
 
-    def __init__(self, cursor: int = 0) -> None:
+    def __init__(self, next_offset: int = 0) -> None:
         """Make an order with nothing ready."""
-        self.cursor = cursor
-        self.end = cursor
+        self.next_offset = next_offset
+        self.end = next_offset
         self._below = ReadyRanges()
-        # Its floor is the cursor, so the cursor is never in a hole.
+        # Its floor is the next_offset, so the next_offset is never in a hole.
         self._holes: Settlement | None = None
 
     def __len__(self) -> int:
         """Return how many messages are ready."""
-        count = self.end - self.cursor + len(self._below)
+        count = self.end - self.next_offset + len(self._below)
         return count if self._holes is None else count - self._holes.settled_above_floor
 
     @property
@@ -40,7 +40,7 @@ class PlainOrder:
         """All offsets that were ever delivered are below this one. O(ranges)."""
         # The lowest goes first, so what was never delivered is above all that was.
         undelivered = self._below.first_undelivered()
-        return self.cursor if undelivered is None else undelivered
+        return self.next_offset if undelivered is None else undelivered
 
     def marked(self) -> list[tuple[int, int]]:
         """Return nothing: all that was delivered is below `delivered_end`."""
@@ -48,8 +48,8 @@ class PlainOrder:
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
-        below = self._below.within(start, min(end, self.cursor))
-        return below + self._ready_above(max(start, self.cursor), min(end, self.end))
+        below = self._below.within(start, min(end, self.next_offset))
+        return below + self._ready_above(max(start, self.next_offset), min(end, self.end))
 
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
@@ -59,53 +59,54 @@ class PlainOrder:
         """Return the range that goes next, or None when nothing is ready. O(1)."""
         if self._below:
             return self._below.first()
-        if self.cursor == self.end:
+        if self.next_offset == self.end:
             return None
         end = self.end
         if self._holes is not None:
-            end = self._ready_above(self.cursor, min(end, self.cursor + _LOOK_AHEAD))[0][1]
-        return ReadyRange(self.cursor, end, redelivered=False)
+            look_end = min(end, self.next_offset + _LOOK_AHEAD)
+            _, end = self._ready_above(self.next_offset, look_end)[0]
+        return ReadyRange(self.next_offset, end, redelivered=False)
 
     def take(self, count: int) -> ReadyRange:
         """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
         if self._below:
             return self._below.take(count)
-        assert 0 < count <= self.end - self.cursor, "took more than is ready"
-        taken = ReadyRange(self.cursor, self.cursor + count, redelivered=False)
-        self._move_cursor(taken.end)
+        assert 0 < count <= self.end - self.next_offset, "took more than is ready"
+        taken = ReadyRange(self.next_offset, self.next_offset + count, redelivered=False)
+        self._move_next_offset(taken.end)
         return taken
 
     def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
-        """Return `[start, end)`, below the cursor, to its place."""
-        assert start < end <= self.cursor, "gave back what was never taken"
+        """Return `[start, end)`, below the next_offset, to its place."""
+        assert start < end <= self.next_offset, "gave back what was never taken"
         self._below.add(start, end, redelivered=redelivered)
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready, in order (a purge)."""
-        taken = self._below.take_all() + self._never_delivered(self.cursor, self.end)
+        taken = self._below.take_all() + self._never_delivered(self.next_offset, self.end)
         self._holes = None
-        self.cursor = self.end
+        self.next_offset = self.end
         return taken
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
         """Remove and return what is ready in `[start, end)`, in order."""
         taken = self._below.cut(start, end)
-        low, high = max(start, self.cursor), min(end, self.end)
+        low, high = max(start, self.next_offset), min(end, self.end)
         if low < high:
             taken += self._never_delivered(low, high)
-            if low == self.cursor:
-                self._move_cursor(high)
+            if low == self.next_offset:
+                self._move_next_offset(high)
             else:
-                self._holes = self._holes or Settlement(self.cursor)
+                self._holes = self._holes or Settlement(self.next_offset)
                 self._holes.settle(low, high)
         return taken
 
-    def _move_cursor(self, cursor: int) -> None:
-        """Move the cursor, and on over the holes that begin there."""
-        self.cursor = cursor
+    def _move_next_offset(self, next_offset: int) -> None:
+        """Move the next_offset, and on over the holes that begin there."""
+        self.next_offset = next_offset
         if self._holes is not None:
-            self._holes.settle(0, cursor)
-            self.cursor = self._holes.ack_floor
+            self._holes.settle(0, next_offset)
+            self.next_offset = self._holes.ack_floor
             if not self._holes.settled_above_floor:
                 self._holes = None
 
@@ -114,7 +115,7 @@ class PlainOrder:
         return [ReadyRange(low, high, redelivered=False) for low, high in ready]
 
     def _ready_above(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is ready of `[start, end)`, none of it below the cursor."""
+        """Return what is ready of `[start, end)`, none of it below the next_offset."""
         if start >= end:
             return []
         if self._holes is not None:

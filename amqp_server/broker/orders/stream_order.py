@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
-class NoOrder:
+class StreamOrder:
     """No ready messages at all; see `ReadyOrder` for what the methods promise.
 
     Args:

@@ -31,7 +31,9 @@ class _NoFiles(FileSystem):
         return False
 
 
-def make_stand_in(virtual_host: VirtualHost, storage: QueueStorage, turn: Turn, name: str) -> Queue:
+def make_placeholder(
+    virtual_host: VirtualHost, storage: QueueStorage, turn: Turn, name: str
+) -> Queue:
     """Return what refuses the messages of a queue that could not be brought back.
 
     Args:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class QueueLease:
+class ExpiryTimer:
     """How long one queue may stay unused. The event loop owns it.
 
     Args:

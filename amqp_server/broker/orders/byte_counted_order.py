@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
-class MeasuredOrder:
+class ByteCountedOrder:
     """Wraps another order; see `ReadyOrder` for what its methods promise.
 
     Args:

@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 
 from amqp_server.broker.queue import Queue
-from amqp_server.broker.rules import queue_lease
-from amqp_server.broker.rules.queue_lease import QueueLease
+from amqp_server.broker.rules import expiry_timer
+from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.broker.turn import Turn
 from amqp_server.broker.virtual_host import VirtualHost
 
@@ -57,7 +57,7 @@ class LeasedQueue:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(queue_lease, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(expiry_timer, "monotonic", lambda: clock.now)
     return clock
 
 
@@ -67,13 +67,13 @@ def queue() -> LeasedQueue:
 
 
 @pytest.fixture
-def lease(clock: Clock, queue: LeasedQueue) -> QueueLease:
+def lease(clock: Clock, queue: LeasedQueue) -> ExpiryTimer:
     def delete(_queue: Queue) -> None:
         assert not queue.is_deleted, "deleted twice"
         queue.is_deleted = True
 
     turn = Turn(lambda callback: callback(), clock.call_later)
-    return QueueLease(cast("Queue", queue), 10.0, turn, delete)
+    return ExpiryTimer(cast("Queue", queue), 10.0, turn, delete)
 
 
 @pytest.mark.usefixtures("lease")
@@ -86,7 +86,7 @@ def test_an_unused_queue_goes_when_its_time_is_over(clock: Clock, queue: LeasedQ
 
 
 def test_using_it_begins_the_time_anew_with_one_timer(
-    clock: Clock, queue: LeasedQueue, lease: QueueLease
+    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
 ) -> None:
     for _ in range(5):
         clock.pass_seconds(9.0)
@@ -100,7 +100,7 @@ def test_using_it_begins_the_time_anew_with_one_timer(
 
 
 def test_a_consumer_keeps_it_and_the_last_one_to_leave_begins_the_time_anew(
-    clock: Clock, queue: LeasedQueue, lease: QueueLease
+    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
 ) -> None:
     queue.consumers.append("c")
     clock.pass_seconds(1_000.0)
@@ -115,7 +115,7 @@ def test_a_consumer_keeps_it_and_the_last_one_to_leave_begins_the_time_anew(
 
 
 def test_a_queue_deleted_otherwise_leaves_no_timer_behind(
-    clock: Clock, queue: LeasedQueue, lease: QueueLease
+    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
 ) -> None:
     queue.is_deleted = True
     lease.cancel()
@@ -124,7 +124,7 @@ def test_a_queue_deleted_otherwise_leaves_no_timer_behind(
 
 
 def test_nothing_expires_any_more_when_the_server_stops(
-    clock: Clock, queue: LeasedQueue, lease: QueueLease
+    clock: Clock, queue: LeasedQueue, lease: ExpiryTimer
 ) -> None:
     """A client that is cut off at the end cancelled its consumer, and the time began anew."""
     lease.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Traffic:
+class DeliveryCounters:
     """Counts of deliveries and of acks to them. They begin with the process, at 0.
 
     Attributes:
@@ -15,7 +15,7 @@ class Traffic:
 
     __slots__ = ("_whole", "acked", "delivered", "redelivered")
 
-    def __init__(self, whole: Traffic | None = None) -> None:
+    def __init__(self, whole: DeliveryCounters | None = None) -> None:
         """Begin at 0.
 
         Args:

@@ -4,28 +4,28 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.orders.plain_order import PlainOrder
+from amqp_server.broker.orders.fifo_order import FifoOrder
 from amqp_server.broker.orders.ready_ranges import ReadyRange
 
 
-def test_an_order_begins_empty_at_its_cursor() -> None:
-    order = PlainOrder(7)
+def test_an_order_begins_empty_at_its_next_offset() -> None:
+    order = FifoOrder(7)
 
-    assert (order.cursor, order.end, len(order), order.peek()) == (7, 7, 0, None)
+    assert (order.next_offset, order.end, len(order), order.peek()) == (7, 7, 0, None)
     assert order.take_all() == []
 
 
 def test_new_messages_go_in_the_order_of_publishing() -> None:
-    order = PlainOrder()
+    order = FifoOrder()
     order.extend(5)
 
     assert order.take(2) == ReadyRange(0, 2, redelivered=False)
     assert order.peek() == ReadyRange(2, 5, redelivered=False)
-    assert (order.cursor, len(order)) == (2, 3)
+    assert (order.next_offset, len(order)) == (2, 3)
 
 
 def test_what_comes_back_goes_first_lowest_first() -> None:
-    order = PlainOrder()
+    order = FifoOrder()
     order.extend(10)
     order.take(10)
     order.give_back(7, 8)
@@ -38,7 +38,7 @@ def test_what_comes_back_goes_first_lowest_first() -> None:
 
 
 def test_neighbours_that_come_back_are_one_range_again() -> None:
-    order = PlainOrder()
+    order = FifoOrder()
     order.extend(6)
     order.take(6)
     for offset in (0, 2, 4, 3, 1, 5):
@@ -49,7 +49,7 @@ def test_neighbours_that_come_back_are_one_range_again() -> None:
 
 
 def test_ranges_that_differ_in_redelivery_stay_apart() -> None:
-    order = PlainOrder(10)
+    order = FifoOrder(10)
     order.give_back(5, 10, redelivered=False)
     order.give_back(0, 5, redelivered=True)
 
@@ -58,7 +58,7 @@ def test_ranges_that_differ_in_redelivery_stay_apart() -> None:
 
 
 def test_a_part_of_a_range_can_be_taken() -> None:
-    order = PlainOrder(10)
+    order = FifoOrder(10)
     order.give_back(0, 10)
 
     assert order.take(3) == ReadyRange(0, 3, redelivered=True)
@@ -67,7 +67,7 @@ def test_a_part_of_a_range_can_be_taken() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(0, 4), (3, 5), (2, 3), (0, 10)])
 def test_giving_back_what_is_ready_already_is_a_mistake(start: int, end: int) -> None:
-    order = PlainOrder(10)
+    order = FifoOrder(10)
     order.give_back(2, 4)
 
     with pytest.raises(AssertionError, match="ready already"):
@@ -75,7 +75,7 @@ def test_giving_back_what_is_ready_already_is_a_mistake(start: int, end: int) ->
 
 
 def test_giving_back_what_was_never_taken_is_a_mistake() -> None:
-    order = PlainOrder()
+    order = FifoOrder()
     order.extend(10)
     order.take(5)
 
@@ -85,7 +85,7 @@ def test_giving_back_what_was_never_taken_is_a_mistake() -> None:
 
 @pytest.mark.parametrize("count", [0, 4])
 def test_taking_more_than_the_first_range_is_a_mistake(count: int) -> None:
-    order = PlainOrder(10)
+    order = FifoOrder(10)
     order.give_back(0, 3)
     order.extend(20)
 
@@ -94,16 +94,16 @@ def test_taking_more_than_the_first_range_is_a_mistake(count: int) -> None:
 
 
 def test_a_purge_takes_everything_in_order() -> None:
-    order = PlainOrder(10)
+    order = FifoOrder(10)
     order.give_back(0, 3)
     order.extend(20)
 
     assert order.take_all() == [ReadyRange(0, 3, True), ReadyRange(10, 20, False)]
-    assert (len(order), order.cursor, order.peek()) == (0, 20, None)
+    assert (len(order), order.next_offset, order.peek()) == (0, 20, None)
 
 
 def test_a_range_that_is_lost_leaves_what_is_around_it() -> None:
-    order = PlainOrder(10)
+    order = FifoOrder(10)
     order.give_back(0, 6)
     order.give_back(8, 9)
     order.extend(20)
@@ -131,7 +131,7 @@ class PlainOrderMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.order = PlainOrder()
+        self.order = FifoOrder()
         self.ready: dict[int, bool] = {}
         self.unacked: set[int] = set()
         self.delivered: set[int] = set()
@@ -199,8 +199,8 @@ class PlainOrderMachine(RuleBasedStateMachine):
         assert first is not None
         start = end = min(self.ready)
         redelivered = self.ready[start]
-        while self.ready.get(end) == redelivered and (end >= self.order.cursor) == (
-            start >= self.order.cursor
+        while self.ready.get(end) == redelivered and (end >= self.order.next_offset) == (
+            start >= self.order.next_offset
         ):
             end += 1
         assert first == ReadyRange(start, end, redelivered)
