@@ -221,7 +221,7 @@ class Checkpointer:
                     self._to_checkpoint.update(queue for queue, _ in dirty)
                     unchanged, dirty = [*unchanged, *dirty], []
         except BaseException:
-            groups.give_back()
+            groups.carry_over()
             for queue in settled:
                 queue.is_checkpoint_due = True
             self._to_checkpoint.update(queues)

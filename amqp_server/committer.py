@@ -162,7 +162,7 @@ class Committer:
                 await asyncio.to_thread(self._journal.write, number, records)
             except RedoFailedError as error:
                 logger.error("commit failed error=%s", error)  # noqa: TRY400 - one line
-                await asyncio.to_thread(self._reserve.give_up_for, error)
+                await asyncio.to_thread(self._reserve.release_for, error)
                 self._refuse(batch, error)
             except Exception as error:
                 logger.exception("commit failed")
@@ -196,7 +196,7 @@ class Committer:
         # The next round needs a new file, whatever became of this one.
         self._is_file_open = False
         for waiting in batch:
-            waiting.commit.give_up()
+            waiting.commit.abort()
             waiting.done.set_exception(error)
 
     def _file_number(self) -> int:

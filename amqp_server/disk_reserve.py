@@ -65,7 +65,7 @@ class DiskReserve:
         if self._filesystem.exists(self._path):
             self._is_there = self._filesystem.file_size(self._path) >= RESERVE_BYTES
         if self._is_there and self._filesystem.free_bytes(self._path) < RESERVE_BYTES:
-            self.give_up("no room to recover in")
+            self.release("no room to recover in")
 
     def run(self, write: Callable[..., ResultT], *arguments: object) -> ResultT:
         """Write something, once more with the room of the reserve if there was none.
@@ -77,19 +77,19 @@ class DiskReserve:
         try:
             return write(*arguments)
         except Exception as error:
-            if not self.give_up_for(error):
+            if not self.release_for(error):
                 raise
         return write(*arguments)
 
-    def give_up_for(self, error: Exception) -> bool:
+    def release_for(self, error: Exception) -> bool:
         """Give the reserve up if a write failed for want of room; return whether that made some.
 
         Args:
             error: An OSError, or something with one as its `cause`.
         """
-        return is_for_want_of_room(getattr(error, "cause", error)) and self.give_up(error)
+        return is_for_want_of_room(getattr(error, "cause", error)) and self.release(error)
 
-    def give_up(self, reason: object) -> bool:
+    def release(self, reason: object) -> bool:
         """Remove the file; return whether that made room."""
         with self._lock:
             if not self._is_there:

@@ -52,7 +52,7 @@ class GroupRounds:
                 self.states.append(group.snapshot())
             await share.breathe()
 
-    def give_back(self) -> None:
+    def carry_over(self) -> None:
         """Let the next round say all this: it was not written."""
         for groups, taken in self._taken:
-            groups.give_back(taken)
+            groups.carry_over(taken)

@@ -194,7 +194,7 @@ class ParkedPublishes:
             logger.info("connection unblocked peer=%s", self._publisher.name)
             if self._publisher.capability("connection.blocked"):
                 self._publisher.write(method_frame(0, ConnectionUnblocked()))
-        self._let_go(list(self._events))
+        self._release(list(self._events))
 
     def _stop_refusing(self) -> None:
         for channel in self._publisher.channels.values():
@@ -274,7 +274,7 @@ class ParkedPublishes:
                 channel = self._publisher.channels.get(number)
                 if channel is not None and channel.publishing.confirms is not None:
                     channel.publishing.is_refusing = True
-                    self._let_go([number])
+                    self._release([number])
         if self._is_full:
             self._publisher.pause_reading(_FULL)
 
@@ -288,15 +288,15 @@ class ParkedPublishes:
         channel = self._publisher.channels.get(number)
         if channel is not None:
             self._leaving.add(channel)
-        self._let_go([number])
+        self._release([number])
 
     def take_in(self) -> None:
         """Handle everything that is parked: the connection is about to end."""
         self._is_leaving = True
         self.is_watching = False
-        self._let_go(list(self._events))
+        self._release(list(self._events))
 
-    def _let_go(self, numbers: list[int]) -> None:
+    def _release(self, numbers: list[int]) -> None:
         """Have the parked events of some channels handled; those of channel 0 come last."""
         events: list[Event] = []
         for number in sorted(numbers, key=lambda number: number == 0):

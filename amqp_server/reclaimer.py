@@ -149,7 +149,7 @@ class Reclaimer:
         """
         failure = queue.store.failure
         if failure is not None and is_for_want_of_room(failure.cause):
-            await asyncio.to_thread(self._reserve.give_up_for, failure)
+            await asyncio.to_thread(self._reserve.release_for, failure)
             queue.store.reopen()
 
     def _forced_end(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> int:

@@ -99,7 +99,7 @@ class Server:
             memory_bytes_max=memory_bytes_max,
             disk_free_bytes_min=config.disk_free_limit_bytes,
             changed=self._alarms_changed,
-            relieve_memory=lambda: self._storage.give_up_memory(),
+            relieve_memory=lambda: self._storage.release_memory(),
             use_disk=self._use_disk,
         )
         self.parked_budget = ParkedBudget(config.limits.parked_bytes_max)

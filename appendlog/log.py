@@ -196,7 +196,7 @@ class Log:
         headers = state.writer.check(chunks, end_offset)
         state.append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
         if sync:
-            state.writer.let_go_of_pages(settled_floor)
+            state.writer.evict_pages(settled_floor)
 
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.

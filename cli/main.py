@@ -324,18 +324,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return EXIT_NO_READER
         raise
     except BrokenPipeError:
-        _let_go_of_output()
+        _detach_output()
         return EXIT_NO_READER
     except OSError as error:
         # A file that cannot be written is named in it; standard output has no name.
         if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
             raise
-        _let_go_of_output()
+        _detach_output()
         return _refuse(f"standard output: {error.strerror}", EXIT_OUTPUT_FAILED)
     return outcome if isinstance(outcome, int) else 0
 
 
-def _let_go_of_output() -> None:
+def _detach_output() -> None:
     """Point standard output at nothing: the interpreter's last flush would complain again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

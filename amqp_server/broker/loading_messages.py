@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.orders.recovered import give_back_recovered
+from amqp_server.broker.orders.recovered import requeue_recovered
 from amqp_server.broker.storing.cold_reads import wake
 from offsets.settlement import Settlement
 
@@ -76,7 +76,7 @@ class LoadingMessages:
             end = min(start + count, stop)
             if end < stop:
                 self._ranges.appendleft((end, stop))
-            give_back_recovered(self._queue.ready, start, end, self._delivered)
+            requeue_recovered(self._queue.ready, start, end, self._delivered)
             self.count -= end - start
             count -= end - start
         return bool(self._ranges)

@@ -284,7 +284,7 @@ class Queue:
             if is_over:
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
-                self.ready.give_back(low, high)
+                self.ready.requeue(low, high)
         counts.prune(self.settlement)
         if not self.is_checkpoint_due:
             self._note_dirty()

@@ -39,7 +39,7 @@ class Borrowed:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._descriptors.give_back(self)
+        self._descriptors.release(self)
 
 
 class Descriptors:
@@ -86,7 +86,7 @@ class Descriptors:
                 self._drop(next(iter(self._open)))
             return entry
 
-    def give_back(self, entry: Borrowed) -> None:
+    def release(self, entry: Borrowed) -> None:
         """End one use; called by `Borrowed`."""
         with self._lock:
             entry.users -= 1

@@ -204,7 +204,7 @@ class Mappings:
             self._note_unmapped()
             count = self._count
             for key in list(self._kept)[: (len(self._kept) + 1) // 2]:
-                self._let_go(key)
+                self._unmap(key)
             self._note_unmapped()
             return count - self._count
         finally:
@@ -273,14 +273,14 @@ class Mappings:
         for key in list(self._kept):
             if self._has_room(size):
                 break
-            self._let_go(key)
+            self._unmap(key)
             self._note_unmapped()
         return self._has_room(size)
 
     def _has_room(self, size: int) -> bool:
         return self._count < self.count_max and self._mapped_bytes + size <= self._bytes_max
 
-    def _let_go(self, key: _Key) -> None:
+    def _unmap(self, key: _Key) -> None:
         """Unmap what nobody uses; what is in use is kept, as what was asked for last."""
         mapping = self._kept.pop(key)
         used = weakref.ref(mapping.buffer)

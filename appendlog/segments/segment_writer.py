@@ -204,7 +204,7 @@ class SegmentWriter:
             segment.summary if segment.is_whole and not segment.is_sealed else None,
         )
 
-    def let_go_of_pages(self, settled_floor: int) -> None:
+    def evict_pages(self, settled_floor: int) -> None:
         """Advise the kernel to drop what is on the disk and below an offset; see `WrittenPages`.
 
         Behind a sync: for this, pages that are not on the disk yet would be written. A kernel or

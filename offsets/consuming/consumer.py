@@ -211,7 +211,7 @@ class Consumer:
         """
         return self.ack_range(batch.log, batch.start, batch.end)
 
-    def give_back(self, batch: ConsumedBatch) -> None:
+    def requeue(self, batch: ConsumedBatch) -> None:
         """Read a batch, and what follows it, once more: what of it is not acked comes again.
 
         Of a log that is gone nothing does.

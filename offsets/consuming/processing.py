@@ -187,7 +187,7 @@ class Process:
                     break
         finally:
             if done < len(units):
-                self._consumer.give_back(units[done])
+                self._consumer.requeue(units[done])
         return done == len(units)
 
     def _units(self, batch: ConsumedBatch) -> Sequence[ConsumedBatch]:

@@ -154,9 +154,9 @@ def test_one_owner_that_fills_the_budget_leaves_the_others_their_share() -> None
         budget.take("greedy", 1)
     with pytest.raises(ResourceError, match="hold 51 bytes"):
         budget.take("modest", 1)
-    budget.give_back("greedy", 100)
+    budget.release("greedy", 100)
     budget.take("modest", 50)
-    budget.give_back("modest", 100)
+    budget.release("modest", 100)
 
     assert budget.held_bytes == 0
     budget.take("greedy", 100)

@@ -149,7 +149,7 @@ class DeadlinesMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.held)
     @rule(share=st.floats(0, 1))
-    def give_back(self, share: float) -> None:
+    def requeue(self, share: float) -> None:
         offset = sorted(self.held)[int(share * (len(self.held) - 1))]
         self.held.remove(offset)
         self.waiting.add(offset)

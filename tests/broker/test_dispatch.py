@@ -203,7 +203,7 @@ def test_what_came_back_goes_before_what_is_new_and_is_marked() -> None:
     queue = ready_queue(6, consumer)
     queue.ready.take(6)
     for offset in (1, 3, 5):
-        queue.ready.give_back(offset, offset + 1)
+        queue.ready.requeue(offset, offset + 1)
     queue.ready.extend(8)
 
     while queue.dispatch():
@@ -255,7 +255,7 @@ def test_every_message_goes_once_in_order_as_far_as_credit_reaches(
     consumers = [TakingConsumer(credit) for credit in allowances]
     queue = ReadyQueue(FifoOrder(20), at_hand_max=at_hand_max)
     for offset in requeued:
-        queue.ready.give_back(offset, offset + 1)
+        queue.ready.requeue(offset, offset + 1)
     queue.ready.extend(20 + count)
     queue.serve(*consumers)
 
@@ -282,7 +282,7 @@ class FailingConsumer(TakingConsumer):
 def test_what_could_not_be_sent_is_ready_as_it_was() -> None:
     queue = ready_queue(10, FailingConsumer(credit=4))
     queue.ready.take(2)
-    queue.ready.give_back(0, 2)
+    queue.ready.requeue(0, 2)
     with pytest.raises(LookupError):
         queue.dispatch()
     ready = [(part.start, part.end, part.redelivered) for part in queue.ready.take_all()]
@@ -292,7 +292,7 @@ def test_what_could_not_be_sent_is_ready_as_it_was() -> None:
 def test_what_could_not_be_made_ready_for_sending_stays() -> None:
     queue = ready_queue(10, TakingConsumer(credit=4))
     queue.ready.take(2)
-    queue.ready.give_back(0, 2)
+    queue.ready.requeue(0, 2)
 
     def fail(start: int, messages: list[bytes], *, redelivered: bool) -> list[bytes]:
         raise LookupError("a mistake")

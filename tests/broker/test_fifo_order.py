@@ -28,8 +28,8 @@ def test_what_comes_back_goes_first_lowest_first() -> None:
     order = FifoOrder()
     order.extend(10)
     order.take(10)
-    order.give_back(7, 8)
-    order.give_back(2, 4)
+    order.requeue(7, 8)
+    order.requeue(2, 4)
     order.extend(12)
 
     taken = [order.take(len(ready)) for ready in iter(order.peek, None)]
@@ -42,7 +42,7 @@ def test_neighbours_that_come_back_are_one_range_again() -> None:
     order.extend(6)
     order.take(6)
     for offset in (0, 2, 4, 3, 1, 5):
-        order.give_back(offset, offset + 1)
+        order.requeue(offset, offset + 1)
 
     assert order.peek() == ReadyRange(0, 6, redelivered=True)
     assert len(order) == 6
@@ -50,8 +50,8 @@ def test_neighbours_that_come_back_are_one_range_again() -> None:
 
 def test_ranges_that_differ_in_redelivery_stay_apart() -> None:
     order = FifoOrder(10)
-    order.give_back(5, 10, redelivered=False)
-    order.give_back(0, 5, redelivered=True)
+    order.requeue(5, 10, redelivered=False)
+    order.requeue(0, 5, redelivered=True)
 
     assert order.take(5) == ReadyRange(0, 5, redelivered=True)
     assert order.take(5) == ReadyRange(5, 10, redelivered=False)
@@ -59,7 +59,7 @@ def test_ranges_that_differ_in_redelivery_stay_apart() -> None:
 
 def test_a_part_of_a_range_can_be_taken() -> None:
     order = FifoOrder(10)
-    order.give_back(0, 10)
+    order.requeue(0, 10)
 
     assert order.take(3) == ReadyRange(0, 3, redelivered=True)
     assert order.peek() == ReadyRange(3, 10, redelivered=True)
@@ -68,10 +68,10 @@ def test_a_part_of_a_range_can_be_taken() -> None:
 @pytest.mark.parametrize(("start", "end"), [(0, 4), (3, 5), (2, 3), (0, 10)])
 def test_giving_back_what_is_ready_already_is_a_mistake(start: int, end: int) -> None:
     order = FifoOrder(10)
-    order.give_back(2, 4)
+    order.requeue(2, 4)
 
     with pytest.raises(AssertionError, match="ready already"):
-        order.give_back(start, end)
+        order.requeue(start, end)
 
 
 def test_giving_back_what_was_never_taken_is_a_mistake() -> None:
@@ -80,13 +80,13 @@ def test_giving_back_what_was_never_taken_is_a_mistake() -> None:
     order.take(5)
 
     with pytest.raises(AssertionError, match="never taken"):
-        order.give_back(4, 6)
+        order.requeue(4, 6)
 
 
 @pytest.mark.parametrize("count", [0, 4])
 def test_taking_more_than_the_first_range_is_a_mistake(count: int) -> None:
     order = FifoOrder(10)
-    order.give_back(0, 3)
+    order.requeue(0, 3)
     order.extend(20)
 
     with pytest.raises(AssertionError, match="took more"):
@@ -95,7 +95,7 @@ def test_taking_more_than_the_first_range_is_a_mistake(count: int) -> None:
 
 def test_a_purge_takes_everything_in_order() -> None:
     order = FifoOrder(10)
-    order.give_back(0, 3)
+    order.requeue(0, 3)
     order.extend(20)
 
     assert order.take_all() == [ReadyRange(0, 3, True), ReadyRange(10, 20, False)]
@@ -104,8 +104,8 @@ def test_a_purge_takes_everything_in_order() -> None:
 
 def test_a_range_that_is_lost_leaves_what_is_around_it() -> None:
     order = FifoOrder(10)
-    order.give_back(0, 6)
-    order.give_back(8, 9)
+    order.requeue(0, 6)
+    order.requeue(8, 9)
     order.extend(20)
 
     assert order.take_range(2, 4) == [ReadyRange(2, 4, True)]
@@ -166,7 +166,7 @@ class PlainOrderMachine(RuleBasedStateMachine):
             self.unacked.remove(end)
             self.ready[end] = redelivered
             end += 1
-        self.order.give_back(start, end, redelivered=redelivered)
+        self.order.requeue(start, end, redelivered=redelivered)
 
     @precondition(lambda self: self.unacked)
     @rule(share=shares)

@@ -29,7 +29,7 @@ def queues(draw: st.DrawFn) -> tuple[Any, list[MessageState]]:
         # Delivered and back again: below the cursor now, if something behind it was taken.
         if states[at] is MessageState.READY and at < order.next_offset:
             order.take_range(at, at + 1)
-            order.give_back(at, at + 1)
+            order.requeue(at, at + 1)
     for at in taken:
         if states[at] is MessageState.SETTLED:
             settlement.settle(at, at + 1)

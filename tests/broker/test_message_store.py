@@ -284,7 +284,7 @@ def test_a_durable_queue_gives_up_what_the_log_has(bench: MakeBench) -> None:
     queue.settle_down()
     queue.publish(50)
 
-    queue.store.give_up_memory()
+    queue.store.release_memory()
 
     assert (queue.ring.window_start, queue.store.cursor) == (100, 150)
     queue.assert_all_readable()
@@ -293,9 +293,9 @@ def test_a_durable_queue_gives_up_what_the_log_has(bench: MakeBench) -> None:
 def test_a_transient_queue_that_must_give_up_memory_writes_it_out(bench: MakeBench) -> None:
     queue = bench(is_durable=False)
     queue.publish(200)
-    queue.store.give_up_memory()
+    queue.store.release_memory()
     queue.settle_down()
-    queue.store.give_up_memory()
+    queue.store.release_memory()
 
     assert queue.ring.window_start == queue.store.written_end == 200
     assert queue.pool.held_bytes == 0
@@ -306,7 +306,7 @@ def test_a_journal_that_is_held_is_not_written_for_memory_either(bench: MakeBenc
     queue = bench(is_durable=True)
     queue.store.awaits_definition = True
     queue.publish(100)
-    queue.store.give_up_memory()
+    queue.store.release_memory()
     queue.settle_down()
 
     assert (queue.store.written_end, queue.ring.window_start) == (0, 0)

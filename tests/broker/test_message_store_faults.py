@@ -203,7 +203,7 @@ def test_a_disk_that_fails_makes_the_store_fail_and_keeps_what_is_in_memory(
     # Nothing is tried again on a disk that has failed.
     operations = len(filesystem.operations)
     queue.store.request_sync()
-    queue.store.give_up_memory()
+    queue.store.release_memory()
     queue.settle_down()
     assert len(filesystem.operations) == operations
     assert not queue.store.is_flushing

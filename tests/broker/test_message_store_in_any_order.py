@@ -108,8 +108,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.filesystem.sync_gate.clear()
 
     @rule()
-    def give_up_memory(self) -> None:
-        self.queue.store.give_up_memory()
+    def release_memory(self) -> None:
+        self.queue.store.release_memory()
 
     @rule()
     def sync(self) -> None:

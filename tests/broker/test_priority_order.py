@@ -44,7 +44,7 @@ def test_what_comes_back_is_before_its_equals_and_behind_its_betters() -> None:
     order = prioritised(1, 1, 2)
     order.take(1)
     order.take(1)
-    order.give_back(0, 1)
+    order.requeue(0, 1)
 
     assert order.take(1) == ReadyRange(0, 1, redelivered=True)
 
@@ -62,7 +62,7 @@ def test_octets_follow_what_is_ready() -> None:
     assert order.ready_bytes == 60
     order.take(2)
     assert order.ready_bytes == 30
-    order.give_back(1, 2)
+    order.requeue(1, 2)
     assert order.ready_bytes == 50
     assert order.take_range(2, 3) == [ReadyRange(2, 3, redelivered=False)]
     assert order.ready_bytes == 20
@@ -135,7 +135,7 @@ class PriorityOrderMachine(RuleBasedStateMachine):
         offset = sorted(self.unacked)[int(share * (len(self.unacked) - 1))]
         self.unacked.remove(offset)
         self.ready[offset] = True
-        self.order.give_back(offset, offset + 1)
+        self.order.requeue(offset, offset + 1)
 
     @rule(low=shares, count=st.integers(1, 9))
     def leave_from_anywhere(self, low: float, count: int) -> None:

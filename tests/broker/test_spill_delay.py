@@ -190,7 +190,7 @@ def test_nobody_is_waited_for_while_all_rings_together_hold_too_much(bench: Make
 
 def test_memory_that_is_needed_is_not_waited_for(bench: MakeBench) -> None:
     queue = full_queue(bench)
-    queue.store.give_up_memory()
+    queue.store.release_memory()
     assert not queue.store.throttles_publishers
     assert queue.store.is_flushing
     queue.settle_down()

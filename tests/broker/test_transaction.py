@@ -64,7 +64,7 @@ def test_memory_is_bounded_for_a_channel_and_for_all_and_is_given_back() -> None
     two.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
     held_bytes = two.begin_next()
     assert shared.held_bytes == held_bytes > 9_000, "given back when the commit is done"
-    shared.give_back(held_bytes)
+    shared.release(held_bytes)
     assert shared.held_bytes == 0
 
 
@@ -117,7 +117,7 @@ class OutstandingMachine(RuleBasedStateMachine):
         self.transaction.begin_next()
         assert {tag for held in answers for tag in tags(held.runs)} == self.held
         for held in answers:
-            self.unacked.let_go(held.runs)
+            self.unacked.release(held.runs)
         self.held.clear()
 
     @rule()

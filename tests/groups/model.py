@@ -53,7 +53,7 @@ class ModelGroup:
         """Return all that is done, what it never asked for too."""
         return set(range(self.start)) | self.settled
 
-    def give_back(self, offset: int) -> None:
+    def requeue(self, offset: int) -> None:
         """Take note that a delivery was not acked; what is settled meanwhile stays so."""
         if offset in self.outstanding:
             self.outstanding.discard(offset)

@@ -330,7 +330,7 @@ class GroupMachine(RuleBasedStateMachine):
         elif is_done:
             group.settle(offset)
         else:
-            group.give_back(offset)
+            group.requeue(offset)
 
     def _forget(self, member: Member) -> None:
         """Take note that a member is gone, and gives back what it has."""

@@ -280,7 +280,7 @@ def test_what_was_compacted_away_is_a_gap(tmp_path: Path) -> None:
         do_rounds(server, 12)
         assert queue.store.log.reclaim.compacted_segments > 0
         # The ring would still have all of them.
-        server.call(queue.store.give_up_memory)
+        server.call(queue.store.release_memory)
         client.consume("q", arguments=BROWSE, channel=2)
         found = [seen(client.expect_delivery(2))]
         while found[-1][0] < 60:

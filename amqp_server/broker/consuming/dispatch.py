@@ -84,7 +84,7 @@ def _deliver_run(source: Source, consumer: Consumer, count: int) -> bool:
             consumer.deliver(taken.start, delivered, redelivered=taken.redelivered)
         except Exception:
             # It did not begin. A mistake of ours must not keep them from being anywhere (I8).
-            source.ready.give_back(taken.start, taken.end, redelivered=taken.redelivered)
+            source.ready.requeue(taken.start, taken.end, redelivered=taken.redelivered)
             raise
         if len(messages) < len(ready):
             return True

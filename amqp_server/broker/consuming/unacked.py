@@ -122,11 +122,11 @@ class UnackedRuns:
         """Count runs that were taken on: they were answered, but that is not committed."""
         self.count += sum(each.count for each in runs)
 
-    def let_go(self, runs: list[UnackedRun]) -> None:
+    def release(self, runs: list[UnackedRun]) -> None:
         """Count runs that are held no more."""
         self.count -= sum(each.count for each in runs)
 
-    def give_back(self, runs: list[UnackedRun]) -> None:
+    def restore(self, runs: list[UnackedRun]) -> None:
         """Put runs that are held back to where they were, outstanding as before."""
         self._runs = sorted([*self._runs, *runs], key=lambda run: run.first_tag)
 

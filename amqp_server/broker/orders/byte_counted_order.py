@@ -66,10 +66,10 @@ class ByteCountedOrder:
         """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
         return self._taken([self._order.take(count)])[0]
 
-    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+    def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)`, taken before, to its place."""
         self.ready_bytes += self._bytes(start, end)
-        self._order.give_back(start, end, redelivered=redelivered)
+        self._order.requeue(start, end, redelivered=redelivered)
 
     def take_all(self) -> list[ReadyRange]:
         """Remove and return everything that is ready."""

@@ -76,7 +76,7 @@ class FifoOrder:
         self._move_next_offset(taken.end)
         return taken
 
-    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+    def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)`, below the next_offset, to its place."""
         assert start < end <= self.next_offset, "gave back what was never taken"
         self._below.add(start, end, redelivered=redelivered)

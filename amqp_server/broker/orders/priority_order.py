@@ -76,7 +76,7 @@ class PriorityOrder:
                 return level.take(count)
         raise AssertionError("took more than is ready")
 
-    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+    def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)` to its places."""
         self._add(start, end, redelivered=redelivered)
 

@@ -43,7 +43,7 @@ class ReadyOrder(Protocol):
     def take(self, count: int) -> ReadyRange:
         """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
 
-    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+    def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)`, taken before, to its place."""
 
     def take_all(self) -> list[ReadyRange]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from offsets.settlement import Settlement
 
 
-def give_back_recovered(order: ReadyOrder, start: int, end: int, delivered: Settlement) -> None:
+def requeue_recovered(order: ReadyOrder, start: int, end: int, delivered: Settlement) -> None:
     """Make recovered messages ready, those that were delivered before marked redelivered.
 
     Args:
@@ -21,8 +21,8 @@ def give_back_recovered(order: ReadyOrder, start: int, end: int, delivered: Sett
     position = start
     for low, high in delivered.unsettled_ranges(start, end):
         if position < low:
-            order.give_back(position, low)
-        order.give_back(low, high, redelivered=False)
+            order.requeue(position, low)
+        order.requeue(low, high, redelivered=False)
         position = high
     if position < end:
-        order.give_back(position, end)
+        order.requeue(position, end)

@@ -49,7 +49,7 @@ class StreamOrder:
         """Never called: `peek` has nothing."""
         raise AssertionError(f"took {count} messages of a stream")
 
-    def give_back(self, start: int, end: int, *, redelivered: bool = True) -> None:
+    def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Keep nothing: what a start found in the log is there for every subscription."""
 
     def take_all(self) -> list[ReadyRange]:

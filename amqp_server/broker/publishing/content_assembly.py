@@ -69,7 +69,7 @@ class AssemblyBudget:
         self.held_bytes += count
         self._held_bytes_by_owner[owner] = held_bytes
 
-    def give_back(self, owner: object, count: int) -> None:
+    def release(self, owner: object, count: int) -> None:
         """Count fewer bytes of a connection."""
         self.held_bytes -= count
         left = self._held_bytes_by_owner.get(owner, 0) - count
@@ -190,7 +190,7 @@ class ContentAssembly:
 
     def release(self) -> None:
         """Give back what the body took of the budget; it is finished or given up."""
-        self._budget.give_back(self._owner, len(self._body))
+        self._budget.release(self._owner, len(self._body))
 
 
 def _message_flags(payload: bytes, flags: int) -> int:

@@ -255,7 +255,7 @@ class Publishing:
         self.wait_for_room(queues)
         replied = reply_keys and self._virtual_host.replies.deliver(reply_keys, messages)
         if target.mandatory and not queues and not replied:
-            self.give_back(messages)
+            self.basic_return(messages)
         if self.confirms is not None:
             self._await_barriers(len(messages), barriers, refused=bool(refusing))
 
@@ -282,7 +282,7 @@ class Publishing:
             for count, barriers in barriers_of(groups, together, row.flags):
                 self._await_barriers(count, barriers)
 
-    def give_back(self, messages: list[bytes]) -> None:
+    def basic_return(self, messages: list[bytes]) -> None:
         """Return mandatory messages that no queue takes."""
         text = b"NO_ROUTE"
         head = _RETURN_HEAD + ReplyCode.NO_ROUTE.to_bytes(2, "big") + bytes([len(text)]) + text

@@ -251,7 +251,7 @@ class MessageStore:
         self.ring.release(self.ring.cursor)
         self._spilling.spill_delay.end()
 
-    def give_up_memory(self) -> None:
+    def release_memory(self) -> None:
         """Let go of all messages that the log has; start writing out what it has not."""
         self.ring.release(self.gating_sequence)
         self.windows.clear()

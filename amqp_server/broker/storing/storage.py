@@ -268,11 +268,11 @@ class QueueStorage:
         if self.pool.is_over:
             self._turn.mark(self)
 
-    def give_up_memory(self) -> None:
+    def release_memory(self) -> None:
         """Make all rings let go of what their logs have: the server is low on memory."""
         for store in self._stores.values():
             if store.ring.held_bytes:
-                store.give_up_memory()
+                store.release_memory()
 
     def run_turn(self) -> None:
         """Make the fullest rings let go of what their logs have."""
@@ -283,7 +283,7 @@ class QueueStorage:
         for store in fullest:
             if self.pool.held_bytes <= enough_bytes or store.ring.held_bytes == 0:
                 return
-            store.give_up_memory()
+            store.release_memory()
 
 
 def _nothing() -> None:

@@ -58,7 +58,7 @@ class GroupSubscription(Subscription):
             self.counts = DeliveryCounts(None, counted)
         settlement = group.offsets.settlement
         for start, end in settlement.unsettled_ranges(settlement.ack_floor, delivered_end):
-            self.ready.give_back(start, end)
+            self.ready.requeue(start, end)
         self._take_settled()
 
     def see(self) -> None:
@@ -105,7 +105,7 @@ class GroupSubscription(Subscription):
             if self.counts is None:
                 self.counts = DeliveryCounts(None)
             self.counts.add(low, high)
-            self.ready.give_back(low, high)
+            self.ready.requeue(low, high)
         if self.counts is not None:
             self.counts.prune(settlement)
         self.group.note_dirty()

@@ -234,7 +234,7 @@ class Groups:
             group.is_dirty = group.offsets.changed = False
         return GroupsRound([group for group in groups if group.offsets.start is not None], removed)
 
-    def give_back(self, taken: GroupsRound) -> None:
+    def carry_over(self, taken: GroupsRound) -> None:
         """Let the next round say what this one could not: it was not written."""
         self._removed.update(dict.fromkeys(taken.removed))
         for group in taken.groups:

@@ -142,20 +142,20 @@ class Commit:
             if not self._channel.is_closed:
                 self._channel.publishing.wait_for_room(queues)
                 if held.target.mandatory and not queues and not replied:
-                    self._channel.publishing.give_back(held.messages)
+                    self._channel.publishing.basic_return(held.messages)
         for answer in self._answers:
-            self._channel.unacked.let_go(answer.runs)
+            self._channel.unacked.release(answer.runs)
             self._channel.carry_out(answer.outcome, answer.runs)
-        self._channel.broker.transaction_budget.give_back(self.held_bytes)
+        self._channel.broker.transaction_budget.release(self.held_bytes)
         if not self._channel.is_closed:
             self._channel.send(TxCommitOk())
         return reached
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Do nothing of it: the deliveries go back to their queues, as if the channel closed."""
-        self._channel.broker.transaction_budget.give_back(self.held_bytes)
+        self._channel.broker.transaction_budget.release(self.held_bytes)
         for answer in self._answers:
-            self._channel.unacked.let_go(answer.runs)
+            self._channel.unacked.release(answer.runs)
             self._channel.requeue(answer.runs)
 
     def _journaled_publishes(self) -> Iterator[tuple[HeldPublish, list[Queue]]]:

@@ -87,7 +87,7 @@ class TransactionBudget:
             )
         self.held_bytes += count
 
-    def give_back(self, count: int) -> None:
+    def release(self, count: int) -> None:
         """Count fewer bytes."""
         self.held_bytes -= count
 
@@ -137,7 +137,7 @@ class Transaction:
 
         Returns:
             Bytes that the publishes hold; the commit gives them back when it is done with
-            them, and the answers to `UnackedRuns.let_go`.
+            them, and the answers to `UnackedRuns.release`.
         """
         held_bytes, self._held_bytes = self._held_bytes, 0
         self.publishes = []
@@ -147,5 +147,5 @@ class Transaction:
     def roll_back(self) -> None:
         """Drop the publishes; what was answered is outstanding again, and is not redelivered."""
         for answer in self.answers:
-            self._unacked.give_back(answer.runs)
-        self._budget.give_back(self.begin_next())
+            self._unacked.restore(answer.runs)
+        self._budget.release(self.begin_next())
