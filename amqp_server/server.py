@@ -13,6 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from amqp_server.accepted_loss import accept_loss
 from amqp_server.alarms import Alarms
 from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
@@ -30,7 +31,6 @@ from amqp_server.directory_upgrade import DirectoryUpgrade
 from amqp_server.disk_reserve import DiskReserve, ReservedDocumentFiles
 from amqp_server.errors import StartupError
 from amqp_server.first_round import first_round
-from amqp_server.giving_up import give_up
 from amqp_server.group_recovery import RecoveredGroups
 from amqp_server.handshakes import Handshakes
 from amqp_server.heartbeats import HeartbeatWheel
@@ -266,8 +266,8 @@ class Server:
         started = time.perf_counter()
         report, checkpoints, was_clean = await self._read_directory()
         groups = RecoveredGroups(self._checkpoints.take_groups(), was_clean=was_clean)
-        given_up = await asyncio.to_thread(
-            give_up,
+        accepted_loss = await asyncio.to_thread(
+            accept_loss,
             self.config.storage_path,
             self._filesystem,
             accepted,
@@ -287,7 +287,7 @@ class Server:
             is_earlier_format=read_format(self.config.storage_path).has_unsigned_documents,
         )
         start_report = StartReport()
-        start_report.given_up = given_up.parts
+        start_report.accepted_loss = accepted_loss.parts
         start_report.note_files(
             report, self._checkpoints.recovery, self.journal.recovery, was_clean=was_clean
         )
@@ -309,7 +309,7 @@ class Server:
         left = remaining(transactions, lambda each: not knows_all and each not in known)
         await self._revoke_clean_stop(first, left)
         start_report.note_queues(
-            recovered.reports + given_up.logs,
+            recovered.reports + accepted_loss.logs,
             recovered.malformed,
             redo_left=len(left),
             cleaning=cleaning,

@@ -149,7 +149,7 @@ class StartReport:
         strangers: What lies among the logs and is none; it was left alone.
         seconds: How long it took.
         is_dry_run: Nothing was changed.
-        given_up: Parts of the directory that were missing, and that an operator has given up.
+        accepted_loss: Parts of the directory that were missing, and that an operator has given up.
     """
 
     was_clean: bool = True
@@ -167,7 +167,7 @@ class StartReport:
     strangers: list[Path] = field(default_factory=list)
     seconds: float = 0.0
     is_dry_run: bool = False
-    given_up: Sequence[MissingPart] = ()
+    accepted_loss: Sequence[MissingPart] = ()
 
     def note_files(
         self,
@@ -233,7 +233,7 @@ class StartReport:
             return Outcome.UNOPENED
         checkpoint = self.checkpoint
         damaged_files = self.redo_damaged + (checkpoint.damaged_files if checkpoint else [])
-        if Outcome.DAMAGED in found or damaged_files or self.given_up:
+        if Outcome.DAMAGED in found or damaged_files or self.accepted_loss:
             return Outcome.DAMAGED
         torn_bytes = self.redo_torn_bytes + (checkpoint.torn_bytes if checkpoint else 0)
         return Outcome.TORN if Outcome.TORN in found or torn_bytes else Outcome.CLEAN
@@ -281,7 +281,7 @@ class StartReport:
             "removed_logs": self.removed_logs,
             "given_up": [
                 {"part": each.part.value, "path": _text(str(each.path)), "text": _text(each.text)}
-                for each in self.given_up
+                for each in self.accepted_loss
             ],
             "quarantined": [_text(str(path)) for path in self.quarantined[:FILES_MAX]],
             "quarantined_count": len(self.quarantined),

@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.orders.recovered import requeue_recovered
-from amqp_server.broker.storing.cold_reads import wake
+from amqp_server.broker.storing.window_reader import wake
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:

@@ -215,7 +215,7 @@ class Process:
             else:
                 self._done(batch)
                 return True
-        return self._give_up(batch, failure)
+        return self._stop_at(batch, failure)
 
     def _done(self, batch: ConsumedBatch) -> None:
         statistics = self._statistics
@@ -227,7 +227,7 @@ class Process:
         if self._options.on_batch is not None:
             self._options.on_batch(batch)
 
-    def _give_up(self, batch: ConsumedBatch, error: Exception) -> bool:
+    def _stop_at(self, batch: ConsumedBatch, error: Exception) -> bool:
         on_error = self._options.on_error
         decision = on_error if isinstance(on_error, OnError) else on_error(batch, error)
         if decision is OnError.STOP:

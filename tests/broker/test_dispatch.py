@@ -35,20 +35,20 @@ class TakingConsumer:
 
 @dataclass(eq=False)
 class ReadyQueue:
-    """A queue whose message N says N; below `cold_end` nothing is at hand."""
+    """A queue whose message N says N; below `log_end` nothing is at hand."""
 
     ready: FifoOrder = field(default_factory=FifoOrder)
     consumers: ConsumerRotation = field(default_factory=ConsumerRotation)
     message_bytes: int = 8
     at_hand_max: int = 1 << 30
-    cold_end: int = 0
+    log_end: int = 0
 
     @property
     def store(self) -> "ReadyQueue":
         return self
 
     def read_run(self, start: int, end: int) -> list[bytes]:
-        if start < self.cold_end:
+        if start < self.log_end:
             return []
         end = min(end, start + self.at_hand_max)
         return [b"%d" % offset + b"." * self.message_bytes for offset in range(start, end)]
@@ -216,7 +216,7 @@ def test_what_must_be_read_first_stops_the_turn() -> None:
     """The queue is marked again when the messages have been read."""
     consumer = TakingConsumer(credit=100)
     queue = ready_queue(6, consumer)
-    queue.cold_end = 6
+    queue.log_end = 6
 
     assert queue.dispatch() is False
     assert (consumer.taken, len(queue.ready)) == ([], 6)

@@ -17,13 +17,13 @@ class Store:
     is_failed = False
     is_stalled = False
 
-    def cold_reads(self) -> None:
+    def window_reader(self) -> None:
         """Give nothing: no message has left the memory."""
 
     def __init__(self) -> None:
         self.messages = [b"message"] * 1000
 
-    def read(self, start: int, end: int, cold: object) -> list[bytes]:
+    def read(self, start: int, end: int, reader: object) -> list[bytes]:
         return self.messages[start:end]
 
 
@@ -151,7 +151,7 @@ def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
     assert source.settled_count == 10
 
 
-class Cold:
+class RecordedReader:
     """Knows whether it was closed."""
 
     is_closed = False
@@ -160,36 +160,36 @@ class Cold:
         self.is_closed = True
 
 
-class ColdStore(Store):
+class StoreInLog(Store):
     """Gives out its windows on the log, and has nothing at hand until the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: list[Cold] = []
+        self.given: list[RecordedReader] = []
         self.is_at_hand = False
 
-    def cold_reads(self) -> Cold:  # type: ignore[override]
-        self.given.append(Cold())
+    def window_reader(self) -> RecordedReader:  # type: ignore[override]
+        self.given.append(RecordedReader())
         return self.given[-1]
 
-    def read(self, start: int, end: int, cold: object) -> list[bytes]:
-        return super().read(start, end, cold) if self.is_at_hand else []
+    def read(self, start: int, end: int, reader: object) -> list[bytes]:
+        return super().read(start, end, reader) if self.is_at_hand else []
 
 
 def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_any_more() -> None:
     """It kept removed files mapped until the server stopped."""
     source = FakeQueue()
-    store = source.store = ColdStore()
+    store = source.store = StoreInLog()
     forwarder = Forwarder(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", None))
     forwarder.add(0, 10, "rejected")
     forwarder.run_turn()
-    assert [cold.is_closed for cold in store.given] == [False]
+    assert [reader.is_closed for reader in store.given] == [False]
     store.is_at_hand = True
     forwarder.run_turn()
-    assert [cold.is_closed for cold in store.given] == [True]
+    assert [reader.is_closed for reader in store.given] == [True]
 
     store.is_at_hand = False
     forwarder.add(10, 20, "rejected")
     forwarder.run_turn()
     forwarder.stop()
-    assert [cold.is_closed for cold in store.given] == [True, True]
+    assert [reader.is_closed for reader in store.given] == [True, True]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp_server.broker.storing import window
-from amqp_server.broker.storing.cold_windows import ColdWindows
+from amqp_server.broker.storing import log_window
 from amqp_server.broker.storing.shared_windows import READS_MAX, SharedWindows
+from amqp_server.broker.storing.window_budget import WindowBudget
 from appendlog import Descriptors, Log, LogOptions, ReadResult, encode_chunk
 from appendlog.files.mappings import Mappings
 from tests.appendlog.builders import IDENTITY, message
@@ -66,9 +66,9 @@ class Reader:
 class Readings:
     """The windows of one log, and the worker that reads them."""
 
-    def __init__(self, log: Log, held: ColdWindows | None = None) -> None:
+    def __init__(self, log: Log, held: WindowBudget | None = None) -> None:
         self.worker = Worker()
-        self.held = ColdWindows() if held is None else held
+        self.held = WindowBudget() if held is None else held
         self.windows = SharedWindows(log, self.worker, self.held)
 
     def reader(self, offset: int | None = None) -> Reader:
@@ -235,7 +235,7 @@ def test_a_place_is_read_ahead_only_while_nobody_waits_and_there_is_room(log: Lo
     readings.worker.run_all()
     assert readings.windows.at(9 * SEGMENT) is None
 
-    full = Readings(log, ColdWindows(bytes_max=3 * readings.held.held_bytes // READS_MAX))
+    full = Readings(log, WindowBudget(bytes_max=3 * readings.held.held_bytes // READS_MAX))
     for at in range(5):
         full.windows.ask_ahead(at * SEGMENT)
         full.worker.run_all()
@@ -269,7 +269,7 @@ def test_a_window_that_was_kept_for_long_is_read_again(
 ) -> None:
     readings.reader(0)
     readings.worker.run()
-    monkeypatch.setattr(window, "WINDOW_SECONDS", -1.0)
+    monkeypatch.setattr(log_window, "WINDOW_SECONDS", -1.0)
     assert readings.windows.at(0) is None
     assert len(readings.windows) == readings.held.held_bytes == 0
     monkeypatch.undo()
@@ -285,7 +285,7 @@ def test_all_logs_together_hold_no_more_than_is_allowed(log: Log) -> None:
     one_bytes = readings.held.held_bytes
     assert 0 < one_bytes < 100_000, "places only: the messages are mapped"
 
-    held = ColdWindows(bytes_max=3 * one_bytes)
+    held = WindowBudget(bytes_max=3 * one_bytes)
     logs = [Readings(log, held) for _ in range(5)]
     for offset in range(0, COUNT, SEGMENT):
         for each in logs:
@@ -304,7 +304,7 @@ def test_windows_are_small_where_many_share_the_memory(log: Log) -> None:
     readings.reader(0)
     readings.worker.run()
     one_bytes = readings.held.held_bytes
-    crowded = Readings(log, ColdWindows(bytes_max=3 * one_bytes // 2))
+    crowded = Readings(log, WindowBudget(bytes_max=3 * one_bytes // 2))
     lengths = []
     for at in range(3):
         crowded.reader(at * SEGMENT)
@@ -323,7 +323,7 @@ def test_what_is_used_stays_and_what_is_not_used_goes_first(log: Log) -> None:
     for offset in (0, 4_000):
         readings.reader(offset)
     readings.worker.run_all()
-    small = Readings(log, ColdWindows(bytes_max=readings.held.held_bytes + 100))
+    small = Readings(log, WindowBudget(bytes_max=readings.held.held_bytes + 100))
     for offset in (0, 4_000):
         small.reader(offset)
     small.worker.run_all()
@@ -338,7 +338,7 @@ def test_what_is_used_stays_and_what_is_not_used_goes_first(log: Log) -> None:
 def test_whoever_asks_is_told_whatever_else_happens(log: Log, seed: int) -> None:
     """Reads that end in any order or fail, windows that are too old, readers that leave."""
     chance = random.Random(seed)
-    readings = Readings(log, ColdWindows(bytes_max=chance.choice([1, 60_000, 1 << 20])))
+    readings = Readings(log, WindowBudget(bytes_max=chance.choice([1, 60_000, 1 << 20])))
     windows, worker = readings.windows, readings.worker
     waiting: dict[Reader, int] = {}
     for _ in range(150):

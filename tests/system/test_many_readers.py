@@ -5,7 +5,7 @@ from typing import Any
 
 from pamqp.commands import Basic
 
-from amqp_server.broker.storing.cold_windows import HELD_BYTES_MAX
+from amqp_server.broker.storing.window_budget import HELD_BYTES_MAX
 from amqp_server.control.client import ask
 from tests.amqp_client import PERSISTENT, AmqpClient, AnyPublish, connect
 from tests.conftest import StartServer

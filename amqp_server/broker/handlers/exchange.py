@@ -134,8 +134,8 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None]
     if binding is None:
         identity = binding_identity(source, destination, method.routing_key, method.arguments)
         if identity.document_name in vhost.damaged.damaged_bindings:
-            given_up = channel.broker.remove_damaged_binding(vhost, identity.document_name)
-            return answer(channel, reply, given_up)
+            unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
+            return answer(channel, reply, unbound)
         return answer(channel, reply)
     return answer(channel, reply, channel.broker.remove_bindings(vhost, [binding]))
 

@@ -151,8 +151,8 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
     identity = binding_identity(exchange, queue, key, method.arguments)
     if identity not in exchange.bindings:
         if identity.document_name in vhost.damaged.damaged_bindings:
-            given_up = channel.broker.remove_damaged_binding(vhost, identity.document_name)
-            return answer(channel, QueueUnbindOk(), given_up)
+            unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
+            return answer(channel, QueueUnbindOk(), unbound)
         pending = channel.broker.definitions.pending_binding(vhost.name, identity)
         return answer(channel, QueueUnbindOk(), pending)
     check_not_locked(channel, queue)

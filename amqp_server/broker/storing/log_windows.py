@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.cold_reads import ColdReads
-from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.shared_windows import SharedWindows
+from amqp_server.broker.storing.window_budget import WindowBudget
+from amqp_server.broker.storing.window_reader import WindowReader
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.cold_reads import ReadInWorker
+    from amqp_server.broker.storing.window_reader import ReadInWorker
     from appendlog import Log
 
 
@@ -27,12 +27,12 @@ class LogWindows:
     """
 
     def __init__(
-        self, log: Log, read_in_worker: ReadInWorker, held: ColdWindows | None = None
+        self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget | None = None
     ) -> None:
         """Begin with nothing at hand."""
         self._log = log
         self._read_in_worker = read_in_worker
-        self.held = ColdWindows() if held is None else held
+        self.held = WindowBudget() if held is None else held
         self._shared: SharedWindows | None = None
         self.of_consumers = self.make_own()
 
@@ -65,9 +65,9 @@ class LogWindows:
         failed = 0 if self._shared is None else self._shared.failed_reads
         return self.of_consumers.failed_reads + failed
 
-    def make_own(self) -> ColdReads:
+    def make_own(self) -> WindowReader:
         """Return those of one more reader that goes its own way alone; it closes them."""
-        return ColdReads(self._log, self._read_in_worker, self.held)
+        return WindowReader(self._log, self._read_in_worker, self.held)
 
     def clear(self) -> None:
         """Let go of all of them."""

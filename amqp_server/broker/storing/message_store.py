@@ -22,23 +22,23 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.cold_reads import wake
 from amqp_server.broker.storing.journal_requests import JournalRequests
 from amqp_server.broker.storing.log_windows import LogWindows
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.storing.overflow_buffer import OverflowBuffer
 from amqp_server.broker.storing.spilling import Spilling
+from amqp_server.broker.storing.window_reader import wake
 from amqp_server.config import Durability
 from appendlog import FlushRequest, ReopenRequest
 from appendlog.layout.format import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.cold_reads import ColdReads, ReadInWorker
-    from amqp_server.broker.storing.cold_windows import ColdWindows
     from amqp_server.broker.storing.message_run import Messages
     from amqp_server.broker.storing.spill_delay import ThrottledQueues
     from amqp_server.broker.storing.store_owner import StoreOwner
     from amqp_server.broker.storing.store_settings import StoreSettings
+    from amqp_server.broker.storing.window_budget import WindowBudget
+    from amqp_server.broker.storing.window_reader import ReadInWorker, WindowReader
     from appendlog import Flusher, FlushResult, Log, LogFailedError, ReadResult
     from offsets.settlement import Settlement
     from ring import Ring
@@ -59,7 +59,7 @@ class MessageStore:
         read_in_worker: Runs a function in a worker and calls back on the loop.
         owner: Hears of progress.
         throttled_queues: Those of all stores whose publishers are held.
-        cold_windows: Bounds what all stores hold of their logs; None bounds this one alone.
+        window_budget: Bounds what all stores hold of their logs; None bounds this one alone.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class MessageStore:
         read_in_worker: ReadInWorker,
         owner: StoreOwner,
         throttled_queues: ThrottledQueues,
-        cold_windows: ColdWindows | None = None,
+        window_budget: WindowBudget | None = None,
     ) -> None:
         """Take over an opened log and an empty ring."""
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
@@ -89,8 +89,8 @@ class MessageStore:
         self._overflow = OverflowBuffer()
         self._spilling = Spilling(ring, settlement, owner, throttled_queues)
         self._requests = JournalRequests(log, settings.flush_bytes)
-        self.windows = LogWindows(log, read_in_worker, cold_windows)
-        self._cold = self.windows.of_consumers
+        self.windows = LogWindows(log, read_in_worker, window_budget)
+        self._reader = self.windows.of_consumers
         self._flush_waiters: list[asyncio.Future[None]] = []
         self._is_discarded = self._is_sync_due = False
         self._reopening: ReopenRequest | None = None
@@ -165,11 +165,11 @@ class MessageStore:
         """Let the log say that `[start, end)`, just taken in, belong to a transaction."""
         self._requests.transactions.add(start, end, transaction_id)
 
-    def read(self, start: int, end: int, cold: ColdReads | None = None) -> list[bytes]:
+    def read(self, start: int, end: int, reader: WindowReader | None = None) -> list[bytes]:
         """Return what `read_run` does, as objects of their own."""
-        return messages_of(self.read_run(start, end, cold))
+        return messages_of(self.read_run(start, end, reader))
 
-    def read_run(self, start: int, end: int, cold: ColdReads | None = None) -> Messages:
+    def read_run(self, start: int, end: int, reader: WindowReader | None = None) -> Messages:
         """Return the messages from `start` on that are at hand, at most up to `end`.
 
         `[start, end)` must be unsettled. An empty list means that they are being read from
@@ -178,18 +178,18 @@ class MessageStore:
         Args:
             start: First offset.
             end: Exclusive.
-            cold: Of a reader that goes its own way through the log; None for consumers.
+            reader: Of a reader that goes its own way through the log; None for consumers.
         """
         if start >= self.ring.window_start:
-            if cold is None:
-                self._cold.clear()
+            if reader is None:
+                self._reader.clear()
             return self.read_memory(start, end)
-        cold = cold or self._cold
-        run = cold.get(start, min(end, self.ring.window_start))
+        reader = reader or self._reader
+        run = reader.get(start, min(end, self.ring.window_start))
         if run is None:
-            cold.begin(start, self._cold_arrived)
+            reader.begin(start, self._window_arrived)
             return []
-        cold.begin_ahead(self.ring.window_start, self._cold_arrived_ahead)
+        reader.begin_ahead(self.ring.window_start, self._window_arrived_ahead)
         return run
 
     def read_memory(self, start: int, end: int) -> list[bytes]:
@@ -204,7 +204,7 @@ class MessageStore:
             return self.ring.read(start, min(end, cursor))
         return self._overflow.read(start - cursor, end - cursor)
 
-    def cold_reads(self) -> ColdReads:
+    def window_reader(self) -> WindowReader:
         """Return the window on the log of one more reader, who closes it; for `read`."""
         return self.windows.make_own()
 
@@ -215,9 +215,9 @@ class MessageStore:
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
                 self._spilling.spill_delay.settled()
-        if ack_floor >= self._cold.end_offset:
+        if ack_floor >= self._reader.end_offset:
             # Nobody will ask for it again, and it may keep a removed segment on the disk.
-            self._cold.clear()
+            self._reader.clear()
         # In a durable queue only the flusher makes room.
         if self._overflow and not self._is_durable:
             if self.gating_sequence > self.ring.cursor:
@@ -228,7 +228,7 @@ class MessageStore:
 
     async def until_read(self) -> None:
         """Return when the read that is under way has arrived; at once if there is none."""
-        await self._cold.until_read()
+        await self._reader.until_read()
 
     async def make_durable(self) -> None:
         """Return when all that was taken in so far is on the disk, or cannot get there."""
@@ -415,11 +415,11 @@ class MessageStore:
         self._is_sync_due = self._is_sync_due and not request.sync
         self._flusher.submit(request)
 
-    def _cold_arrived_ahead(self) -> None:
+    def _window_arrived_ahead(self) -> None:
         if not self._is_discarded:
             self._owner.store_moved()
 
-    def _cold_arrived(self, start: int, result: ReadResult | Exception) -> None:
+    def _window_arrived(self, start: int, result: ReadResult | Exception) -> None:
         if self._is_discarded:
             return
         if isinstance(result, Exception):

@@ -12,11 +12,11 @@ import logging
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.broker.storing.window import READ_RECORDS, SMALL_WINDOW_BYTES, Window
+from amqp_server.broker.storing.log_window import READ_RECORDS, SMALL_WINDOW_BYTES, LogWindow
 
 if TYPE_CHECKING:
-    from amqp_server.broker.storing.cold_reads import ReadInWorker
-    from amqp_server.broker.storing.cold_windows import ColdWindows
+    from amqp_server.broker.storing.window_budget import WindowBudget
+    from amqp_server.broker.storing.window_reader import ReadInWorker
     from appendlog import Log, ReadResult
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class SharedWindows:
         failed_reads: How many could not be read; each is repeated while somebody waits for it.
     """
 
-    def __init__(self, log: Log, read_in_worker: ReadInWorker, held: ColdWindows) -> None:
+    def __init__(self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget) -> None:
         """Begin without windows."""
         self.reads = 0
         self.failed_reads = 0
@@ -70,7 +70,7 @@ class SharedWindows:
         """Memory that they need."""
         return sum(window.held_bytes for window in self._windows.values())
 
-    def at(self, offset: int) -> Window | None:
+    def at(self, offset: int) -> LogWindow | None:
         """Return a fresh window in which an offset lies, if there is one."""
         window = self._covering(offset)
         if window is not None:
@@ -218,7 +218,7 @@ class _Read:
         self.waiting: dict[WindowReader, int] = {}
 
 
-class _SharedWindow(Window):
+class _SharedWindow(LogWindow):
     """One of the windows of a log."""
 
     __slots__ = ("_owner",)

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.cold_windows import ColdWindows
 from amqp_server.broker.storing.failed_stores import FailedStores
 from amqp_server.broker.storing.log_mark import LogMark, QueueLogsMark
 from amqp_server.broker.storing.message_store import MessageStore
@@ -15,6 +14,7 @@ from amqp_server.broker.storing.queues_to_checkpoint import QueuesToCheckpoint
 from amqp_server.broker.storing.spill_delay import ThrottledQueues
 from amqp_server.broker.storing.storage_settings import storage_settings
 from amqp_server.broker.storing.store_settings import StoreSettings
+from amqp_server.broker.storing.window_budget import WindowBudget
 from appendlog import (
     CompactRequest,
     DeleteRequest,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.rules.message_attributes import MessageAttributes
     from amqp_server.broker.rules.unloaded_attributes import UnloadedAttributes
-    from amqp_server.broker.storing.cold_reads import ReadInWorker
     from amqp_server.broker.storing.storage_settings import StorageSettings
     from amqp_server.broker.storing.store_owner import StoreOwner
+    from amqp_server.broker.storing.window_reader import ReadInWorker
     from amqp_server.broker.turn import Turn
     from amqp_server.config import ServerConfig
     from amqp_server.protocol.tables import Table
@@ -110,7 +110,7 @@ class QueueStorage:
         self.more_input = False
         self._config = config
         self._read_in_worker = read_in_worker
-        self._cold_windows = ColdWindows(turn=turn)
+        self._window_budget = WindowBudget(turn=turn)
         self.throttled_queues = ThrottledQueues(turn.mark_after)
         self._turn = turn
         self._filesystem = filesystem
@@ -219,7 +219,7 @@ class QueueStorage:
             read_in_worker=self._read_in_worker,
             owner=owner,
             throttled_queues=self.throttled_queues,
-            cold_windows=self._cold_windows,
+            window_budget=self._window_budget,
         )
         self._stores[log] = store
         return store

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
-from amqp_server.broker.storing.cold_reads import ColdReads, wake
+from amqp_server.broker.storing.window_reader import WindowReader, wake
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -92,7 +92,7 @@ class Forwarder:
         self._under_way: deque[_UnderWay] = deque()
         self._confirms = PublisherConfirms()
         self._stalled: set[Queue] = set()
-        self._cold: ColdReads | None = None
+        self._reader: WindowReader | None = None
         # Of those that wait, so many at the front are in the order of the log.
         self._sweep_count = 0
         self._is_stopped = False
@@ -160,7 +160,7 @@ class Forwarder:
     def stop(self) -> None:
         """Let nothing more leave; what is under way arrives."""
         self._is_stopped = True
-        self._close_cold()
+        self._close_reader()
         wake(self._sent_waiters)
 
     async def until_settled(self) -> None:
@@ -233,7 +233,7 @@ class Forwarder:
             room -= len(messages)
             self._send(transfer._replace(end=end), messages)
         if not self._waiting:
-            self._close_cold()
+            self._close_reader()
         elif not self._stalled:
             self._queue.wake()
 
@@ -249,14 +249,14 @@ class Forwarder:
         return True
 
     def _read(self, start: int, end: int) -> list[bytes]:
-        if self._cold is None:
-            self._cold = self._queue.store.cold_reads()
-        return self._queue.store.read(start, end, self._cold)
+        if self._reader is None:
+            self._reader = self._queue.store.window_reader()
+        return self._queue.store.read(start, end, self._reader)
 
-    def _close_cold(self) -> None:
-        if self._cold is not None:
-            self._cold.close()
-            self._cold = None
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _send(self, transfer: _Transfer, messages: list[bytes]) -> None:
         """Let messages that wait no more be under way, kept or settled, whatever happens (I8)."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from amqp_server.broker.publishing.confirms import PublisherConfirms
 from amqp_server.broker.publishing.enqueue import enqueue
 from amqp_server.broker.rules.overflow import has_room_for
-from amqp_server.broker.storing.cold_reads import wake
+from amqp_server.broker.storing.window_reader import wake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

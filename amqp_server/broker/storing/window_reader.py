@@ -10,13 +10,13 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.storing.window import READ_RECORDS, Window
+from amqp_server.broker.storing.log_window import READ_RECORDS, LogWindow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from amqp_server.broker.storing.cold_windows import ColdWindows
     from amqp_server.broker.storing.message_run import MessageRun
+    from amqp_server.broker.storing.window_budget import WindowBudget
     from appendlog import Log, ReadResult
 
     ReadInWorker = Callable[
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     """Runs a read in a worker and calls back on the loop; after a failure with a pause."""
 
 
-class ColdReads:
+class WindowReader:
     """The messages that were last read from one log. The event loop owns it.
 
     Args:
@@ -38,14 +38,14 @@ class ColdReads:
         failed_reads: How many could not be read; who needs them asks again.
     """
 
-    def __init__(self, log: Log, read_in_worker: ReadInWorker, windows: ColdWindows) -> None:
+    def __init__(self, log: Log, read_in_worker: ReadInWorker, windows: WindowBudget) -> None:
         """Begin with nothing at hand."""
         self.reads = 0
         self.failed_reads = 0
         self._log = log
         self._read_in_worker = read_in_worker
         self._all = windows
-        self._at_hand: deque[Window] = deque()
+        self._at_hand: deque[LogWindow] = deque()
         self._is_reading = False
         self._is_closed = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -151,7 +151,7 @@ class ColdReads:
 
     def _take(self, start: int, result: ReadResult) -> None:
         if result.parts and not self._is_closed:
-            self._at_hand.append(Window(start, result))
+            self._at_hand.append(LogWindow(start, result))
         self._note_held()
 
     def _note_held(self) -> None:

@@ -26,7 +26,7 @@ _OBJECTS_BYTES = 1024
 _NO_TIMES = array("q")
 
 
-class Window:
+class LogWindow:
     """Some neighbouring messages of a log: where they lie, no object for each.
 
     Args:

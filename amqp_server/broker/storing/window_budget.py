@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Protocol
 
-from amqp_server.broker.storing.window import WINDOW_SECONDS
+from amqp_server.broker.storing.log_window import WINDOW_SECONDS
 
 if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
@@ -26,7 +26,7 @@ class Holder(Protocol):
         """Let go of them, and note it."""
 
 
-class ColdWindows:
+class WindowBudget:
     """What all readers of a server hold together, what was used last at the end.
 
     Args:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from amqp_server.broker.storing import window
-from amqp_server.broker.storing.cold_reads import ColdReads
-from amqp_server.broker.storing.cold_windows import ColdWindows
+from amqp_server.broker.storing import log_window
 from amqp_server.broker.storing.message_run import MessageRun, find_run, messages_of
+from amqp_server.broker.storing.window_budget import WindowBudget
+from amqp_server.broker.storing.window_reader import WindowReader
 from amqp_server.protocol.framing import encode_deliveries
 from appendlog import Descriptors, Log, LogOptions, ReadResult, Records, encode_chunk
 from appendlog.files.mappings import Mappings
@@ -44,17 +44,19 @@ class Worker:
 class Reader:
     """A reader of a log, and what it was told."""
 
-    def __init__(self, log: Log, windows: ColdWindows | None = None) -> None:
+    def __init__(self, log: Log, windows: WindowBudget | None = None) -> None:
         self.worker = Worker()
-        self.cold = ColdReads(log, self.worker, ColdWindows() if windows is None else windows)
+        self.windows = WindowReader(
+            log, self.worker, WindowBudget() if windows is None else windows
+        )
         self.arrived: list[int] = []
         self.ahead = 0
 
     def begin(self, start: int) -> None:
-        self.cold.begin(start, lambda start, _: self.arrived.append(start))
+        self.windows.begin(start, lambda start, _: self.arrived.append(start))
 
     def begin_ahead(self, until: int = COUNT) -> None:
-        self.cold.begin_ahead(until, self._arrived_ahead)
+        self.windows.begin_ahead(until, self._arrived_ahead)
 
     def _arrived_ahead(self) -> None:
         self.ahead += 1
@@ -62,7 +64,7 @@ class Reader:
     def read(self, start: int) -> MessageRun:
         self.begin(start)
         self.worker.run()
-        run = self.cold.get(start, COUNT)
+        run = self.windows.get(start, COUNT)
         assert run is not None
         return run
 
@@ -70,7 +72,7 @@ class Reader:
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
     options = LogOptions(segment_bytes=1 << 20, descriptors=Descriptors(4), mappings=Mappings())
-    directory: Path = tmp_path_factory.mktemp("cold") / "log"
+    directory: Path = tmp_path_factory.mktemp("windows") / "log"
     log, _ = Log.open(directory, IDENTITY, options)
     for start in range(0, COUNT, 100):
         chunk_end = start + 100
@@ -102,20 +104,20 @@ def test_the_next_window_is_read_while_this_one_is_used_and_nothing_is_read_twic
     end = len(reader.read(0))
     reader.begin_ahead()
     reader.begin_ahead()
-    assert reader.cold.get(0, 3) is not None
+    assert reader.windows.get(0, 3) is not None
     reader.worker.run()
     assert reader.ahead == 1
 
-    run = reader.cold.get(end, COUNT)
+    run = reader.windows.get(end, COUNT)
 
     assert run is not None
     assert run.messages()[0] == message(end, 300)
     assert reader.worker.waiting == []
     # The window before is gone, a third one is not read before there is room.
-    assert reader.cold.get(0, 3) is None
+    assert reader.windows.get(0, 3) is None
     reader.begin_ahead()
     assert len(reader.worker.waiting) == 1
-    assert reader.cold.end_offset == end + len(run)
+    assert reader.windows.end_offset == end + len(run)
 
 
 def test_nothing_is_read_ahead_behind_the_given_end(log: Log) -> None:
@@ -131,8 +133,8 @@ def test_a_failed_read_ahead_is_told_and_forgotten(log: Log) -> None:
     reader.begin_ahead()
     reader.worker.run(OSError(5, "broken"))
     assert reader.ahead == 1
-    assert reader.cold.get(0, 1) is not None
-    assert reader.cold.get(end, COUNT) is None
+    assert reader.windows.get(0, 1) is not None
+    assert reader.windows.get(end, COUNT) is None
     assert reader.read(end).messages()[0] == message(end, 300)
 
 
@@ -140,10 +142,10 @@ def test_what_was_read_ahead_of_a_place_that_was_left_is_not_used(log: Log) -> N
     reader = Reader(log)
     reader.read(0)
     reader.begin_ahead()
-    reader.cold.clear()
+    reader.windows.clear()
     reader.worker.run()
     assert reader.ahead == 1
-    assert reader.cold.end_offset == 0
+    assert reader.windows.end_offset == 0
 
 
 def test_a_window_that_was_kept_for_long_is_read_again(
@@ -151,35 +153,35 @@ def test_a_window_that_was_kept_for_long_is_read_again(
 ) -> None:
     reader = Reader(log)
     reader.read(0)
-    monkeypatch.setattr(window, "WINDOW_SECONDS", -1.0)
-    assert reader.cold.get(0, 3) is None
-    assert reader.cold.end_offset == 0
+    monkeypatch.setattr(log_window, "WINDOW_SECONDS", -1.0)
+    assert reader.windows.get(0, 3) is None
+    assert reader.windows.end_offset == 0
 
 
 def test_all_readers_together_hold_no_more_than_is_allowed(log: Log) -> None:
-    windows = ColdWindows()
+    windows = WindowBudget()
     Reader(log, windows).read(0)
     one_bytes = windows.held_bytes
     assert 0 < one_bytes < 100_000, "places only: the messages are mapped"
 
-    windows = ColdWindows(bytes_max=3 * one_bytes)
+    windows = WindowBudget(bytes_max=3 * one_bytes)
     readers = [Reader(log, windows) for _ in range(10)]
     for reader in readers:
         reader.read(0)
         assert windows.held_bytes <= 3 * one_bytes
-    at_hand = [reader.cold.get(0, 3) is not None for reader in readers]
+    at_hand = [reader.windows.get(0, 3) is not None for reader in readers]
     assert at_hand == [False] * 7 + [True] * 3
     for reader in readers:
-        reader.cold.clear()
+        reader.windows.clear()
     assert windows.held_bytes == len(windows) == 0
 
 
 def test_a_reader_that_is_closed_holds_nothing_whatever_still_arrives(log: Log) -> None:
-    windows = ColdWindows()
+    windows = WindowBudget()
     reader = Reader(log, windows)
     reader.read(0)
     reader.begin_ahead()
-    reader.cold.close()
+    reader.windows.close()
     assert len(windows) == windows.held_bytes == 0
     reader.worker.run()
     assert reader.ahead == 1
@@ -187,7 +189,7 @@ def test_a_reader_that_is_closed_holds_nothing_whatever_still_arrives(log: Log) 
 
 
 def test_one_reader_always_gets_its_window(log: Log) -> None:
-    reader = Reader(log, ColdWindows(bytes_max=1))
+    reader = Reader(log, WindowBudget(bytes_max=1))
     assert reader.read(0).messages()[0] == message(0, 300)
 
 
@@ -251,7 +253,7 @@ def test_a_segment_that_grows_is_read_by_copy(tmp_path: Path) -> None:
     reader = Reader(log)
     reader.begin(0)
     reader.worker.run()
-    run = reader.cold.get(0, 10)
+    run = reader.windows.get(0, 10)
     assert run is not None
     assert run.messages() == messages(0, 10)
     assert isinstance(run._records.buffer, bytes), "a segment that grows is not mapped"

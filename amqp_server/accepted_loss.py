@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
+class AcceptedLoss:
     """What was missing, and is given up.
 
     Attributes:
@@ -44,7 +44,7 @@ class GivenUp:
         return any(each.part is Part.DEFINITIONS for each in self.parts)
 
 
-def give_up(
+def accept_loss(
     storage_path: Path,
     filesystem: FileSystem,
     accepted: Collection[Part],
@@ -53,7 +53,7 @@ def give_up(
     groups: RecoveredGroups,
     *,
     has_checkpoints: bool,
-) -> GivenUp:
+) -> AcceptedLoss:
     """Look for parts that are missing, and go on without those that are accepted. Blocks.
 
     What recovery itself writes makes it final: the logs go on behind what is lost, `/` has its
@@ -78,12 +78,12 @@ def give_up(
         raise StartupError(refusal(storage_path, refused))
     for each in missing:
         logger.error("given up part=%s: %s", each.part, each.text)
-    given_up = GivenUp(missing)
-    if given_up.has_definitions:
+    accepted_loss = AcceptedLoss(missing)
+    if accepted_loss.has_definitions:
         try:
-            given_up.logs.extend(set_logs_aside(storage_path, filesystem, checkpoints))
+            accepted_loss.logs.extend(set_logs_aside(storage_path, filesystem, checkpoints))
         except OSError as error:
             raise StartupError(
                 f"cannot move the logs of {storage_path} to quarantine: {error}"
             ) from error
-    return given_up
+    return accepted_loss

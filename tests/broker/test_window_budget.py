@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable
 
-from amqp_server.broker.storing.cold_windows import ColdWindows
-from amqp_server.broker.storing.window import WINDOW_SECONDS
+from amqp_server.broker.storing.log_window import WINDOW_SECONDS
+from amqp_server.broker.storing.window_budget import WindowBudget
 from amqp_server.broker.turn import Turn
 
 
 class Holder:
     """Something that holds as much as it is told to."""
 
-    def __init__(self, held: ColdWindows, held_bytes: int) -> None:
+    def __init__(self, held: WindowBudget, held_bytes: int) -> None:
         self.held = held
         self.read_at_seconds = time.monotonic()
         held.note(self, held_bytes)
@@ -37,7 +37,7 @@ class Clock:
 
 
 def test_above_the_bound_what_was_used_last_stays() -> None:
-    held = ColdWindows(bytes_max=100)
+    held = WindowBudget(bytes_max=100)
     first, second, third = (Holder(held, 40) for _ in range(3))
     assert held.held_bytes == 80
     held.use(second)
@@ -50,14 +50,14 @@ def test_above_the_bound_what_was_used_last_stays() -> None:
 
 
 def test_one_is_held_however_large_it_is() -> None:
-    held = ColdWindows(bytes_max=100)
+    held = WindowBudget(bytes_max=100)
     Holder(held, 40)
     Holder(held, 1_000)
     assert (len(held), held.held_bytes) == (1, 1_000)
 
 
 def test_there_is_room_for_what_nobody_waits_for_in_one_half() -> None:
-    held = ColdWindows(bytes_max=100)
+    held = WindowBudget(bytes_max=100)
     Holder(held, 49)
     assert held.has_room_ahead
     Holder(held, 1)
@@ -66,7 +66,7 @@ def test_there_is_room_for_what_nobody_waits_for_in_one_half() -> None:
 
 def test_what_is_too_old_is_let_go_of_though_nobody_asks() -> None:
     clock = Clock()
-    held = ColdWindows(turn=clock.turn)
+    held = WindowBudget(turn=clock.turn)
     old, new = Holder(held, 10), Holder(held, 20)
     assert len(clock.timers) == 1, "one timer for all of them"
     old.read_at_seconds -= 2 * WINDOW_SECONDS
