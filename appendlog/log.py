@@ -8,7 +8,7 @@ from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.compression import ChunkCompressor
-from appendlog.layout.format import ADVANCE_SKIPPED
+from appendlog.layout.format import GAP_SKIPPED
 from appendlog.layout.summary import SegmentSummary
 from appendlog.log_state import LogState
 from appendlog.opening import open_state, reopen_state
@@ -177,7 +177,7 @@ class Log:
             chunks: Of `encode_chunk` with this log's salt, base offsets increasing from
                 `log_end_offset` on. Not kept.
             end_offset: At least the end of the last chunk; what is between is skipped for
-                ever (an advance chunk is written).
+                ever (a gap marker is written).
             sync: See above.
             settled_floor: Nobody will soon read an offset below it: of these, what a sync has
                 put on the disk need not stay in the page cache.
@@ -194,7 +194,7 @@ class Log:
             compressor = ChunkCompressor(state.options.compression_bytes_min)
             chunks = [compressor.compress(chunk) for chunk in chunks]
         headers = state.writer.check(chunks, end_offset)
-        state.append(chunks, headers, end_offset, sync, ADVANCE_SKIPPED)
+        state.append(chunks, headers, end_offset, sync, GAP_SKIPPED)
         if sync:
             state.writer.evict_pages(settled_floor)
 

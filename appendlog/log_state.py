@@ -10,7 +10,7 @@ from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader
-from appendlog.layout.format import ADVANCE_LOST
+from appendlog.layout.format import GAP_LOST
 from appendlog.options import LogOptions
 from appendlog.reclaim.log_reclaim import LogReclaim
 from appendlog.recovery.log_recovery import RecoveredLog
@@ -155,9 +155,9 @@ class LogState:
         writer.mark_unsynced()
         if recovered.segments and recovered.segments[-1].is_sealed:
             writer.active = recovered.segments[-1]
-            self.append([], [], recovered.end_offset, True, ADVANCE_LOST)
+            self.append([], [], recovered.end_offset, True, GAP_LOST)
             writer.active = None
-        self.append([], [], recovered.lost_end_offset, True, ADVANCE_LOST)
+        self.append([], [], recovered.lost_end_offset, True, GAP_LOST)
 
     def forget_files(self, segments: Sequence[Segment]) -> None:
         """Store nothing any more, and let go of what is open or mapped of these segments."""

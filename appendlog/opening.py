@@ -6,7 +6,7 @@ from pathlib import Path
 from appendlog.errors import LogFailedError
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.format import ADVANCE_LOST
+from appendlog.layout.format import GAP_LOST
 from appendlog.log_state import LogState
 from appendlog.options import LogOptions
 from appendlog.recovery.log_recovery import RecoveredLog, recover
@@ -74,5 +74,5 @@ def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:
     anew, report = open_state(state.directory, state.identity, options, state.filesystem)
     if anew.log_end_offset < state.log_end_offset:
         report.add_lost(anew.log_end_offset, state.log_end_offset)
-        anew.append([], [], state.log_end_offset, True, ADVANCE_LOST)
+        anew.append([], [], state.log_end_offset, True, GAP_LOST)
     return anew, report

@@ -15,11 +15,11 @@ from appendlog import FileSystem, LogError, LogReader, OffsetOutOfRangeError
 from appendlog.checking.segment_walk import FoundFault, walk_segment
 from appendlog.files.descriptors import Descriptors
 from appendlog.layout.format import (
-    ADVANCE,
-    ADVANCE_BYTES,
     CHUNK_HEADER_BYTES,
-    CONTROL_ADVANCE,
+    CONTROL_GAP,
     FLAG_TRANSACTION,
+    GAP_MARKER,
+    GAP_MARKER_BYTES,
     INDEX_ENTRY,
     INDEX_ENTRY_BYTES,
     INDEX_HEADER,
@@ -183,9 +183,9 @@ def _control_row(header: ChunkHeader, payload: bytes) -> dict[str, Any]:
     footer = decode_footer(payload)
     if footer is not None:
         return {"control": "footer", "sums": summary_view(footer)}
-    if len(payload) == ADVANCE_BYTES:
-        control, _, reason, start = ADVANCE.unpack(payload)
-        if control == CONTROL_ADVANCE:
+    if len(payload) == GAP_MARKER_BYTES:
+        control, _, reason, start = GAP_MARKER.unpack(payload)
+        if control == CONTROL_GAP:
             missing = [start, header.base_offset]
             return {"control": "advance", "reason": reason, "not_in_the_log": missing}
     return {"control": "unknown"}

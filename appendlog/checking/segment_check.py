@@ -12,10 +12,10 @@ from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.format import (
-    ADVANCE,
-    ADVANCE_BYTES,
     CHUNK_HEADER_BYTES,
-    CONTROL_ADVANCE,
+    CONTROL_GAP,
+    GAP_MARKER,
+    GAP_MARKER_BYTES,
 )
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
@@ -38,7 +38,7 @@ class SegmentFacts:
         footer: The sums that its footer says; None when it has none.
         chunks: Chunks of both kinds.
         gaps: Offsets `[start, end)` inside it that no chunk has, in order.
-        explained: Of these, those that a footer or an advance chunk tells of.
+        explained: Of these, those that a footer or a gap marker tells of.
         index_entries: In its index file.
     """
 
@@ -276,9 +276,9 @@ def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
         return [], False
     if decode_footer(payload) is not None:
         return decode_removed(payload)[0], True
-    if len(payload) == ADVANCE_BYTES:
-        control, _, _, start = ADVANCE.unpack(payload)
-        if control == CONTROL_ADVANCE:
+    if len(payload) == GAP_MARKER_BYTES:
+        control, _, _, start = GAP_MARKER.unpack(payload)
+        if control == CONTROL_GAP:
             return [(start, found.header.base_offset)], False
     return [], False
 

@@ -1,4 +1,4 @@
-"""Chunk headers, and the two control chunks: footer and advance.
+"""Chunk headers, and the two control chunks: footer and gap marker.
 
 Source: docs/log-format.md, sections 3 and 6.
 """
@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
-    ADVANCE,
     CHUNK_BYTES_MAX,
     CHUNK_CRC_START,
     CHUNK_HEADER,
     CHUNK_HEADER_BYTES,
     CHUNK_MAGIC,
     CHUNK_PREFIX_BYTES,
-    CONTROL_ADVANCE,
+    CONTROL_GAP,
     FLAG_COMPRESSED,
     FLAGS_KNOWN,
     FORMAT_VERSION,
+    GAP_MARKER,
     KIND_CONTROL,
     OFFSET_MAX,
 )
@@ -112,15 +112,15 @@ def encode_control(payload: bytes, base_offset: int, timestamp_ns: int, salt: in
     return pack(crc32c(payload, crc32c(pack(0)[CHUNK_CRC_START:]))) + payload
 
 
-def encode_advance(start: int, end: int, reason: int, timestamp_ns: int, salt: int) -> bytes:
+def encode_gap_marker(start: int, end: int, reason: int, timestamp_ns: int, salt: int) -> bytes:
     """Return the control chunk that says: `[start, end)` is not in the log.
 
     Args:
         start: Log end offset so far.
         end: Offset at which the log goes on.
-        reason: `ADVANCE_SKIPPED` or `ADVANCE_LOST`.
+        reason: `GAP_SKIPPED` or `GAP_LOST`.
         timestamp_ns: Last append time of the log.
         salt: Of the log.
     """
-    payload = ADVANCE.pack(CONTROL_ADVANCE, 0, reason, start)
+    payload = GAP_MARKER.pack(CONTROL_GAP, 0, reason, start)
     return encode_control(payload, end, timestamp_ns, salt)

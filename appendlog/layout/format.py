@@ -60,9 +60,9 @@ are empty; the last message may have 128 MiB more.
 """
 
 CONTROL_FOOTER: Final = 1
-CONTROL_ADVANCE: Final = 2
-ADVANCE_SKIPPED: Final = 0
-ADVANCE_LOST: Final = 1
+CONTROL_GAP: Final = 2
+GAP_SKIPPED: Final = 0
+GAP_LOST: Final = 1
 
 # control_type, version, chunk_count, first_offset, end_offset, record_count,
 # transient_count, body_bytes, first_timestamp_ns, last_timestamp_ns, min_expiry_ns,
@@ -80,8 +80,8 @@ REMOVED_RANGES_MAX: Final = 4096
 FOOTER_TRAILER: Final = Struct("<II")  # footer_bytes, magic
 FOOTER_TRAILER_BYTES: Final = 8
 
-ADVANCE: Final = Struct("<HHIQ")  # control_type, version, reason, start
-ADVANCE_BYTES: Final = 16
+GAP_MARKER: Final = Struct("<HHIQ")  # control_type, version, reason, start
+GAP_MARKER_BYTES: Final = 16
 
 INDEX_HEADER: Final = Struct("<IIQ")  # magic, salt, base_offset
 INDEX_ENTRY: Final = Struct("<IIq")  # relative_offset, position, max_timestamp_ns
@@ -111,7 +111,7 @@ assert RECORD_HEADER.size == RECORD_HEADER_BYTES
 assert FOOTER.size == FOOTER_BYTES
 assert REMOVED_RANGE.size == REMOVED_RANGE_BYTES
 assert FOOTER_TRAILER.size == FOOTER_TRAILER_BYTES
-assert ADVANCE.size == ADVANCE_BYTES
+assert GAP_MARKER.size == GAP_MARKER_BYTES
 assert INDEX_HEADER.size == INDEX_ENTRY.size == INDEX_ENTRY_BYTES
 assert END_SLOT.size == END_SLOT_BYTES
 assert END_SUMS.size == END_SUMS_BYTES

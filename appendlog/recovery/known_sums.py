@@ -9,7 +9,7 @@ Damage further below is met by reads and by `verify`, as in a sealed segment.
 from typing import Final
 
 from appendlog.files.filesystem import FileSystem
-from appendlog.layout.format import ADVANCE_BYTES, CHUNK_HEADER_BYTES
+from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_MARKER_BYTES
 from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.durable_end import DurableEnd
 from appendlog.segments.index import ActiveIndex, IndexEntry, map_index
@@ -18,7 +18,7 @@ from appendlog.segments.segment import Segment
 
 VERIFIED_BYTES: Final = 64 << 10
 """So much before the durable end is read at each start: a disk that lied loses its last writes."""
-_ADVANCE_CHUNK_BYTES: Final = CHUNK_HEADER_BYTES + ADVANCE_BYTES
+_GAP_CHUNK_BYTES: Final = CHUNK_HEADER_BYTES + GAP_MARKER_BYTES
 
 
 def index_at_durable_end(
@@ -70,7 +70,7 @@ def _checked_end(
     sums = SegmentSummary(minimum, minimum, max_timestamp_ns)
     while position < end:
         chunk = scan.chunk_at(position, sums.end_offset)
-        if chunk is None or (chunk.is_control and chunk.chunk_bytes != _ADVANCE_CHUNK_BYTES):
+        if chunk is None or (chunk.is_control and chunk.chunk_bytes != _GAP_CHUNK_BYTES):
             # Damage; or a footer, behind which nothing may be appended.
             return None
         if not chunk.is_control:

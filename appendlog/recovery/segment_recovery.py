@@ -23,7 +23,7 @@ from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
 from appendlog.layout.chunk import ChunkHeader
-from appendlog.layout.format import ADVANCE, ADVANCE_BYTES, ADVANCE_LOST, CONTROL_ADVANCE
+from appendlog.layout.format import CONTROL_GAP, GAP_LOST, GAP_MARKER, GAP_MARKER_BYTES
 from appendlog.layout.records import SUM_BASE_OFFSET, SUM_FIRST_TIMESTAMP, SUMS
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
@@ -241,9 +241,9 @@ class SegmentRecovery:
                 segment.is_sealed = True
                 segment.data_bytes = position
                 segment.summary.steps_back = footer.steps_back
-            elif len(payload) == ADVANCE_BYTES:
-                control, _, reason, start = ADVANCE.unpack(payload)
-                if control == CONTROL_ADVANCE and reason == ADVANCE_LOST:
+            elif len(payload) == GAP_MARKER_BYTES:
+                control, _, reason, start = GAP_MARKER.unpack(payload)
+                if control == CONTROL_GAP and reason == GAP_LOST:
                     segment.is_whole = False
                     self._context.report.add_noted(start, chunk.base_offset)
         else:

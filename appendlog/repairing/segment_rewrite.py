@@ -23,8 +23,8 @@ from appendlog.checking.segment_walk import FoundChunk, walk_segment
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import decode_chunk_header, encode_advance
-from appendlog.layout.format import ADVANCE_LOST, CHUNK_HEADER_BYTES, REMOVED_RANGES_MAX
+from appendlog.layout.chunk import decode_chunk_header, encode_gap_marker
+from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_LOST, REMOVED_RANGES_MAX
 from appendlog.layout.segment_header import (
     SEGMENT_HEADER_BYTES_MAX,
     SegmentHeader,
@@ -235,11 +235,11 @@ class _Writer:
     def _lose(self, end: int) -> None:
         summary = self._summary
         self._gaps.append((summary.end_offset, end))
-        advance = encode_advance(
-            summary.end_offset, end, ADVANCE_LOST, summary.last_timestamp_ns, self._salt
+        marker = encode_gap_marker(
+            summary.end_offset, end, GAP_LOST, summary.last_timestamp_ns, self._salt
         )
-        self._write(advance)
-        summary.add(decode_chunk_header(advance))
+        self._write(marker)
+        summary.add(decode_chunk_header(marker))
 
     def _write(self, data: bytes) -> None:
         self._position = self._filesystem.write_all(

@@ -21,8 +21,8 @@ from typing import Final
 from appendlog.files.durable_directories import DurableDirectories, existing_root
 from appendlog.files.filesystem import FileSystem
 from appendlog.identity import LogIdentity
-from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_advance, is_plausible
-from appendlog.layout.format import ADVANCE_SKIPPED, CHUNK_HEADER_BYTES, U32_MAX
+from appendlog.layout.chunk import ChunkHeader, decode_chunk_header, encode_gap_marker, is_plausible
+from appendlog.layout.format import CHUNK_HEADER_BYTES, GAP_SKIPPED, U32_MAX
 from appendlog.layout.segment_header import SegmentHeader, encode_segment_header
 from appendlog.layout.summary import SegmentSummary, encode_footer
 from appendlog.options import LogOptions
@@ -126,17 +126,17 @@ class SegmentWriter:
         headers: Sequence[ChunkHeader],
         end_offset: int,
         sync: bool,
-        gap_reason: int = ADVANCE_SKIPPED,
+        gap_reason: int = GAP_SKIPPED,
     ) -> None:
         """Write chunks, rolling where needed; with `sync` put all so far on the disk.
 
         Args:
             chunks: Checked by `check`; may be empty.
             headers: What `check` returned.
-            end_offset: Log end offset afterwards. Behind the last chunk: an advance chunk
+            end_offset: Log end offset afterwards. Behind the last chunk: an marker chunk
                 says so, because the `end` file alone would not survive a power cut.
             sync: See above.
-            gap_reason: Of that advance chunk.
+            gap_reason: Of that marker chunk.
 
         Raises:
             OSError: A file operation failed; `path` says which file. The log is in an
@@ -147,11 +147,11 @@ class SegmentWriter:
             self._add(chunk, header)
         last = headers[-1].end_offset if headers else self.end_offset
         if last < end_offset:
-            advance = encode_advance(
+            marker = encode_gap_marker(
                 last, end_offset, gap_reason, self.last_timestamp_ns, self._identity.salt
             )
-            self._add(advance, decode_chunk_header(advance))
-            if self.active is not None and gap_reason != ADVANCE_SKIPPED:
+            self._add(marker, decode_chunk_header(marker))
+            if self.active is not None and gap_reason != GAP_SKIPPED:
                 # A start has to report it again: sums would hide it.
                 self.active.is_whole = False
         self._write(sync)

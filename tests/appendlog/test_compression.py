@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from appendlog import Compression, Log, LogOptions, LogReader, RecoveryReport, encode_chunk
 from appendlog.files.descriptors import Descriptors
-from appendlog.layout.chunk import decode_chunk_header, encode_advance
+from appendlog.layout.chunk import decode_chunk_header, encode_gap_marker
 from appendlog.layout.compression import ChunkCompressor, expand_chunk
 from appendlog.layout.format import CHUNK_HEADER_BYTES, COMPRESSED_HEADER_BYTES
 from appendlog.layout.message import PERSISTENT
@@ -159,8 +159,8 @@ def test_records_that_do_not_expand_are_damage_although_the_crc_is_right(
 def test_small_chunks_control_chunks_and_what_does_not_shrink_stay_as_they_are() -> None:
     small = chunk(0, 3)
     assert ChunkCompressor(10_000).compress(small) is small
-    advance = encode_advance(0, 7, 0, 1, SALT)
-    assert ChunkCompressor(0).compress(advance) is advance
+    marker = encode_gap_marker(0, 7, 0, 1, SALT)
+    assert ChunkCompressor(0).compress(marker) is marker
     noise = message(1, body_bytes=8) + hashlib.sha512(b"noise").digest()
     lone = encode_chunk([noise], 0, None, 1, None, SALT)
     assert ChunkCompressor(0).compress(lone) is lone

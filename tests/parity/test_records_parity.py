@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appendlog.layout import _encoding_c, _encoding_py, _walking_c, _walking_py
-from appendlog.layout.chunk import decode_chunk_header, encode_advance
+from appendlog.layout.chunk import decode_chunk_header, encode_gap_marker
 from appendlog.layout.format import RECORD_BYTES_MIN
 from appendlog.layout.message import HAS_EXPIRATION, HAS_PRIORITY, encode_message
 from appendlog.layout.records import SUMS, WALK_END, ReadableBuffer, load_kernels
@@ -198,7 +198,7 @@ def test_sums_of_many_chunks_are_those_of_their_headers(
 def test_sums_end_before_a_control_chunk_and_where_they_are_told_to(kernel: RecordsKernel) -> None:
     message = encode_message(1, b"", b"q", b"\0\0", b"x")
     first, second = (kernel.encode_chunk([message], at, None, 5, None, SALT) for at in (0, 1))
-    data = first + second + encode_advance(2, 9, 0, 5, SALT)
+    data = first + second + encode_gap_marker(2, 9, 0, 5, SALT)
     size = len(first)
     assert summed(kernel, data, 0, len(data), len(data), SALT, 0)[0] == 2 * size
     assert summed(kernel, data, 0, len(data), size, SALT, 0)[0] == size

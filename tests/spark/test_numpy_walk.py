@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from appendlog.layout import _walking_py, crc
-from appendlog.layout.chunk import encode_advance
+from appendlog.layout.chunk import encode_gap_marker
 from appendlog.layout.compression import ChunkCompressor
 from appendlog.layout.message import encode_message
 from appendlog.layout.records import ReadableBuffer, encode_chunk
@@ -49,7 +49,7 @@ def chunks_of(groups: list[list[bytes]], chance: random.Random) -> tuple[list[by
         end = base + (len(batch) - 1) * step + 1
         base = end + chance.choice([0, 0, 0, 3])
         if base > end or chance.random() < 0.1:
-            chunks.append(encode_advance(end, base, 0, 5, SALT))
+            chunks.append(encode_gap_marker(end, base, 0, 5, SALT))
     return chunks, base
 
 
@@ -102,7 +102,7 @@ def test_records_that_contradict_their_header(batch: list[bytes], data: st.DataO
     at = data.draw(st.sampled_from([12, 14, 20, 32, 88]) | st.integers(88, len(chunk) - 1))
     chunk[at] = data.draw(st.integers(0, 255))
     chunk[4:8] = crc.crc32c(bytes(chunk[8:])).to_bytes(4, "little")
-    control = encode_advance(15, 20, 0, 0, SALT)
+    control = encode_gap_marker(15, 20, 0, 0, SALT)
     for octets in (bytes(chunk), good + bytes(chunk), good + control + bytes(chunk)):
         limits = (0, len(octets), SALT, *ALL)
         assert walked(numpy_walk, octets, *limits) == walked(_walking_py, octets, *limits)
