@@ -40,11 +40,11 @@ from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.read_result import ReadResult, Records
 
 if TYPE_CHECKING:
-    from appendlog.embedding.follower import LogFollower
-    from appendlog.embedding.log_writer import LogWriter
-    from appendlog.embedding.options import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
-    from appendlog.embedding.records import AppendedRange, Record, StoredRecord
-    from appendlog.embedding.writer_statistics import WriterStatistics
+    from appendlog.embedded.follower import LogFollower
+    from appendlog.embedded.log_writer import LogWriter
+    from appendlog.embedded.options import DURABLE, EDGE, STORAGE, THROUGHPUT, EmbeddedOptions
+    from appendlog.embedded.records import AppendedRange, Record, StoredRecord
+    from appendlog.embedded.writer_statistics import WriterStatistics
     from appendlog.reader import LogReader
     from appendlog.split_reader import Split, SplitReader
 
@@ -102,20 +102,20 @@ __all__ = [
 ]
 
 _LATE: Final = {
-    "AppendedRange": "appendlog.embedding.records",
-    "DURABLE": "appendlog.embedding.options",
-    "EDGE": "appendlog.embedding.options",
-    "EmbeddedOptions": "appendlog.embedding.options",
-    "LogFollower": "appendlog.embedding.follower",
+    "AppendedRange": "appendlog.embedded.records",
+    "DURABLE": "appendlog.embedded.options",
+    "EDGE": "appendlog.embedded.options",
+    "EmbeddedOptions": "appendlog.embedded.options",
+    "LogFollower": "appendlog.embedded.follower",
     "LogReader": "appendlog.reader",
-    "LogWriter": "appendlog.embedding.log_writer",
-    "Record": "appendlog.embedding.records",
-    "STORAGE": "appendlog.embedding.options",
+    "LogWriter": "appendlog.embedded.log_writer",
+    "Record": "appendlog.embedded.records",
+    "STORAGE": "appendlog.embedded.options",
     "Split": "appendlog.split_reader",
     "SplitReader": "appendlog.split_reader",
-    "StoredRecord": "appendlog.embedding.records",
-    "THROUGHPUT": "appendlog.embedding.options",
-    "WriterStatistics": "appendlog.embedding.writer_statistics",
+    "StoredRecord": "appendlog.embedded.records",
+    "THROUGHPUT": "appendlog.embedded.options",
+    "WriterStatistics": "appendlog.embedded.writer_statistics",
 }
 """Where what is for programs that embed or read logs is: a server does not import it."""
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.consumer import CONSUME_CHANNEL, ConsumeOrder, consume
-from bench.crew import Crew
 from bench.errors import BenchError
 from bench.publish_block import PublishBlock
 from bench.publisher import PUBLISH_CHANNEL, PublishOrder, publish
 from bench.stub_broker import StubBroker, encode_deliveries
 from bench.worker import Counters
+from bench.workers import Workers
 
 _QUEUE: Final = "bench"
 _CONSUMED_MESSAGES: Final = 300_000
@@ -42,11 +42,11 @@ def measure_publisher(seconds: float, body_bytes: int) -> Bound:
     Raises:
         BenchError: The sink swallowed other than was sent, or the publisher failed.
     """
-    with StubBroker() as sink, Crew(_look_nowhere) as crew:
+    with StubBroker() as sink, Workers(_look_nowhere) as workers:
         order = PublishOrder(sink.url, _QUEUE, body_bytes=body_bytes, seconds=seconds)
-        publisher = crew.start(publish, order, Counters())
+        publisher = workers.start(publish, order, Counters())
         publisher.go()
-        sent = crew.wait_for(publisher)
+        sent = workers.wait_for(publisher)
         sent_bytes = sent.published * order.encode_block(None).message_bytes
         if sink.swallowed_bytes != sent_bytes:
             raise BenchError(f"the sink swallowed {sink.swallowed_bytes} of {sent_bytes} bytes")
@@ -74,14 +74,14 @@ def measure_consumer(runs: int, body_bytes: int) -> Bound:
         body_bytes=body_bytes,
     )
     bounds = []
-    with StubBroker(deliveries) as source, Crew(_look_nowhere) as crew:
+    with StubBroker(deliveries) as source, Workers(_look_nowhere) as workers:
         for _ in range(runs):
             counters = Counters()
             counters.expected.value = _CONSUMED_MESSAGES
             order = ConsumeOrder(source.url, _QUEUE, block_messages)
-            consumer = crew.start(consume, order, counters)
+            consumer = workers.start(consume, order, counters)
             consumer.go()
-            seen = crew.wait_for(consumer)
+            seen = workers.wait_for(consumer)
             if seen.received != _CONSUMED_MESSAGES:
                 raise BenchError(f"counted {seen.received} of {_CONSUMED_MESSAGES} deliveries")
             elapsed_seconds = (seen.end_ns - seen.start_ns) / 1e9

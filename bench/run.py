@@ -6,7 +6,6 @@ from typing import Final
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.consumer import ConsumeOrder, consume
-from bench.crew import Crew
 from bench.latency import LatencySummary
 from bench.measurement import Measurement
 from bench.process_stats import ServerProbe
@@ -16,6 +15,7 @@ from bench.publisher import PUBLISH_CHANNEL, PublishOrder, PublishResult, publis
 from bench.soak_consumer import SoakConsumeOrder, soak_consume
 from bench.soak_publisher import SoakPublishOrder, soak_publish
 from bench.worker import Counters
+from bench.workers import Workers
 from bench.workloads import Kind, Scale, Workload
 
 QUEUE: Final = "bench"
@@ -86,15 +86,15 @@ class _Run:
 
         publish_order = self._publish_order()
         consume_order = self._consume_order(publish_order)
-        with Crew(look_at_all) as crew:
-            consumer = crew.start(consume, consume_order, self._counters)
-            publisher = crew.start(publish, publish_order, self._counters)
+        with Workers(look_at_all) as workers:
+            consumer = workers.start(consume, consume_order, self._counters)
+            publisher = workers.start(publish, publish_order, self._counters)
             self._probe.start()
             consumer.go()
             publisher.go()
-            sent = crew.wait_for(publisher)
+            sent = workers.wait_for(publisher)
             self._counters.expected.value = sent.confirmed
-            seen = crew.wait_for(consumer)
+            seen = workers.wait_for(consumer)
         return self._measure(
             sent,
             received=seen.received,
@@ -109,16 +109,16 @@ class _Run:
     def backlog(self) -> Measurement:
         """Publish all, look at the memory, then consume all."""
         publish_order = self._publish_order()
-        with Crew(self._probe.sample) as crew:
-            publisher = crew.start(publish, publish_order, self._counters)
+        with Workers(self._probe.sample) as workers:
+            publisher = workers.start(publish, publish_order, self._counters)
             self._probe.start()
             publisher.go()
-            sent = crew.wait_for(publisher)
+            sent = workers.wait_for(publisher)
             rss_anon_bytes = self._probe.rss_anon_bytes()
             self._counters.expected.value = sent.confirmed
-            consumer = crew.start(consume, self._consume_order(publish_order), self._counters)
+            consumer = workers.start(consume, self._consume_order(publish_order), self._counters)
             consumer.go()
-            seen = crew.wait_for(consumer)
+            seen = workers.wait_for(consumer)
         return self._measure(
             sent,
             received=seen.received,
@@ -136,16 +136,16 @@ class _Run:
             self._probe.sample()
             watch.look()
 
-        with Crew(look) as crew:
-            consumer = crew.start(soak_consume, self._soak_consume_order(), self._counters)
-            publisher = crew.start(soak_publish, self._soak_publish_order(), self._counters)
+        with Workers(look) as workers:
+            consumer = workers.start(soak_consume, self._soak_consume_order(), self._counters)
+            publisher = workers.start(soak_publish, self._soak_publish_order(), self._counters)
             watch.start()
             self._probe.start()
             consumer.go()
             publisher.go()
-            sent = crew.wait_for(publisher)
+            sent = workers.wait_for(publisher)
             self._counters.expected.value = sent.confirmed
-            seen = crew.wait_for(consumer)
+            seen = workers.wait_for(consumer)
         return self._measure(
             sent,
             received=seen.received,

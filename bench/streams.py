@@ -21,12 +21,12 @@ from bench.amqp_frames import text_table
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.consumer import ConsumeOrder, ConsumeResult, consume
-from bench.crew import Crew
 from bench.errors import BenchError
 from bench.our_server import start_our_server
 from bench.process_stats import ServerProbe
 from bench.publisher import PUBLISH_CHANNEL, PublishOrder, publish
 from bench.worker import Counters, Worker
+from bench.workers import Workers
 
 QUEUE: Final = "drained"
 STREAM: Final = "read"
@@ -110,10 +110,10 @@ class StreamBench:
             connection.declare_queue(STREAM, True, text_table(x_queue_type="stream"))
             connection.close()
         for queue, order in self._orders.items():
-            with Crew(_look_at_nothing) as crew:
-                publisher = crew.start(publish, order, Counters())
+            with Workers(_look_at_nothing) as workers:
+                publisher = workers.start(publish, order, Counters())
                 publisher.go()
-                sent = crew.wait_for(publisher)
+                sent = workers.wait_for(publisher)
             if sent.confirmed != sent.published:
                 raise BenchError(f"{sent.published - sent.confirmed} messages not confirmed")
             self._counts[queue] = sent.confirmed
@@ -140,15 +140,15 @@ class StreamBench:
         )
         before = self._until_forgotten(queue)
         probe = ServerProbe(self._pid)
-        with Crew(probe.sample) as crew:
-            workers = []
+        with Workers(probe.sample) as workers:
+            reading = []
             for _ in range(consumers):
                 counters = Counters()
                 counters.expected.value = self._counts[queue]
-                workers.append(crew.start(consume, order, counters))
-            for worker in workers:
+                reading.append(workers.start(consume, order, counters))
+            for worker in reading:
                 worker.go()
-            results = [_result_of(worker, probe) for worker in workers]
+            results = [_result_of(worker, probe) for worker in reading]
         after = self._stats(queue)
         received = sum(result.received for result in results)
         start_ns = min(result.start_ns for result in results)
@@ -185,7 +185,7 @@ def _result_of(worker: Worker[ConsumeResult], probe: ServerProbe) -> ConsumeResu
 
 
 def _look_at_nothing() -> None:
-    """Stand in for what a crew looks at."""
+    """Stand in for what is looked at while workers run."""
 
 
 @click.command()

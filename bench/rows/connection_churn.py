@@ -18,7 +18,6 @@ from bench.amqp_frames import (
 )
 from bench.broker_url import BrokerUrl
 from bench.connection import STALL_SECONDS_MAX
-from bench.crew import Crew
 from bench.errors import BenchError, UnexpectedFrameError
 from bench.process_stats import ServerProbe
 from bench.rows.effort import Effort
@@ -26,6 +25,7 @@ from bench.rows.experiment import Experiment, Findings
 from bench.rows.row import Row
 from bench.startable_broker import StartableBroker
 from bench.worker import StartLine
+from bench.workers import Workers
 
 ROW: Final = Row(
     "connections",
@@ -164,11 +164,11 @@ def measure_churn(broker: StartableBroker, effort: Effort) -> Findings:
     running = broker.running()
     for seconds in (effort.warm_up_seconds, min(effort.seconds, _SECONDS_MAX)):
         probe = ServerProbe(running.pid)
-        with Crew(probe.sample) as crew:
-            client = crew.start(churn, running.url, seconds)
+        with Workers(probe.sample) as workers:
+            client = workers.start(churn, running.url, seconds)
             probe.start()
             client.go()
-            result = crew.wait_for(client)
+            result = workers.wait_for(client)
     return Findings(
         {ROW.key: result.closed / result.elapsed_seconds},
         result.opened - result.closed,

@@ -7,12 +7,12 @@ from typing import Generic, Protocol, TypeVar
 
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
-from bench.crew import Crew
 from bench.process_stats import ServerProbe
 from bench.publisher import PUBLISH_CHANNEL
 from bench.rows.counting import CountOrder, CountResult, count_deliveries
 from bench.running_broker import RunningBroker
 from bench.worker import Counters, StartLine
+from bench.workers import Workers
 
 
 class Sent(Protocol):
@@ -121,15 +121,15 @@ def run_flow(
     """
     counters = Counters()
     probe = ServerProbe(broker.pid)
-    with Crew(probe.sample) as crew:
-        consumer = crew.start(count_deliveries, count_order, counters)
-        publisher = crew.start(publish, publish_order, counters)
+    with Workers(probe.sample) as workers:
+        consumer = workers.start(count_deliveries, count_order, counters)
+        publisher = workers.start(publish, publish_order, counters)
         probe.start()
         consumer.go()
         publisher.go()
-        sent = crew.wait_for(publisher)
+        sent = workers.wait_for(publisher)
         counters.expected.value = expected = sent.published * copies
-        seen = crew.wait_for(consumer)
+        seen = workers.wait_for(consumer)
     server_cpu_seconds = probe.cpu_seconds()
     others_cores = probe.others_cores(sent.cpu_seconds + seen.cpu_seconds)
     ready = sum(declaring.count_ready(queue) for queue in count_order.queues)

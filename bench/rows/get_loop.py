@@ -15,7 +15,6 @@ from bench.amqp_frames import (
 from bench.broker_url import BrokerUrl
 from bench.connection import Connection
 from bench.consumer import CONSUME_CHANNEL
-from bench.crew import Crew
 from bench.errors import BrokenRhythmError, UnexpectedFrameError
 from bench.message_body import FIELDS
 from bench.process_stats import ServerProbe
@@ -27,6 +26,7 @@ from bench.rows.row import Row
 from bench.running_broker import RunningBroker
 from bench.startable_broker import StartableBroker
 from bench.worker import StartLine
+from bench.workers import Workers
 
 NO_ACK: Final = Row(
     "get", "basic.get in a loop, one at a time, no acks, 128 B", "gets/s", bar=10_000, ratio_bar=1.5
@@ -190,17 +190,17 @@ def _run(
     broker: RunningBroker, seconds: float, *, is_acknowledged: bool
 ) -> tuple[GetResult, int, float | None]:
     probe = ServerProbe(broker.pid)
-    with clean_queues(broker.url, [_QUEUE]) as filling, Crew(probe.sample) as crew:
+    with clean_queues(broker.url, [_QUEUE]) as filling, Workers(probe.sample) as workers:
         block = PublishBlock(filling.channel, _QUEUE, body_bytes=_BODY_BYTES)
         blocks = -(-round(seconds * _GETS_PER_SECOND_MAX) // block.block_messages)
         for number in range(blocks):
             filling.send(block.encode(number, 0))
         filling.count_ready(_QUEUE)  # its answer comes when all publishes are handled
         order = GetOrder(broker.url, _QUEUE, block.block_messages, seconds, is_acknowledged)
-        client = crew.start(get_messages, order)
+        client = workers.start(get_messages, order)
         probe.start()
         client.go()
-        result = crew.wait_for(client)
+        result = workers.wait_for(client)
         others_cores = probe.others_cores(result.cpu_seconds)
         left = filling.count_ready(_QUEUE)
         return result, abs(blocks * block.block_messages - result.received - left), others_cores

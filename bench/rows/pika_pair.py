@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from bench.broker_url import BrokerUrl
 from bench.consumer import IDLE_SECONDS_MAX
-from bench.crew import Crew
 from bench.errors import BrokenRhythmError
 from bench.process_stats import ServerProbe
 from bench.rows.effort import Effort
@@ -15,6 +14,7 @@ from bench.rows.flow import clean_queues
 from bench.rows.row import Row
 from bench.startable_broker import StartableBroker
 from bench.worker import UNKNOWN, Counters, StartLine
+from bench.workers import Workers
 
 if TYPE_CHECKING:
     import pika
@@ -149,15 +149,15 @@ def measure_pika(broker: StartableBroker, effort: Effort) -> Findings:
     counters = Counters()
     with clean_queues(running.url, [_QUEUE]) as declaring:
         probe = ServerProbe(running.pid)
-        with Crew(probe.sample) as crew:
-            consumer = crew.start(pika_consume, running.url, counters)
-            publisher = crew.start(pika_publish, running.url, min(effort.seconds, _SECONDS_MAX))
+        with Workers(probe.sample) as workers:
+            consumer = workers.start(pika_consume, running.url, counters)
+            publisher = workers.start(pika_publish, running.url, min(effort.seconds, _SECONDS_MAX))
             probe.start()
             consumer.go()
             publisher.go()
-            sent = crew.wait_for(publisher)
+            sent = workers.wait_for(publisher)
             counters.expected.value = sent.messages
-            seen = crew.wait_for(consumer)
+            seen = workers.wait_for(consumer)
         others_cores = probe.others_cores(sent.cpu_seconds + seen.cpu_seconds)
         lost = abs(sent.messages - seen.messages) + declaring.count_ready(_QUEUE)
     rate = seen.messages * 1e9 / max(1, seen.end_ns - sent.start_ns)

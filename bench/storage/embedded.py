@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from appendlog import EmbeddedOptions, LogIdentity, LogWriter, encode_chunk
-from appendlog.embedding.records import message_prefix
+from appendlog.embedded.records import message_prefix
 from bench.storage.comparison import Comparison, seconds_of
 
 RATIO_MIN: Final = 0.5

@@ -4,7 +4,7 @@ It publishes the flights that left New York in 2013, consumes them, kills the br
 middle of that, and lets Spark count what the queue's log holds in the end.
 
     command         options, exit codes
-    story           the steps, in order, and what each prints
+    walkthrough           the steps, in order, and what each prints
     flights         the data
     ledger          what was published, and what came back
     client          what publisher and consumer share: a connection by pika

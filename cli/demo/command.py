@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from cli.demo.flights import FLIGHTS_MAX
-from cli.demo.story import EXIT_DONE, DemoSettings, Story
+from cli.demo.walkthrough import EXIT_DONE, DemoSettings, Walkthrough
 
 FLIGHTS_MIN: Final = 10
 
@@ -56,7 +56,7 @@ def demo(flights: int, storage_path: Path | None, out: Path | None, keep: bool) 
             storage_path=(storage_path or directory / "data").absolute(),
             out=(out or directory / "export").absolute(),
         )
-        exit_code = Story(settings).tell()
+        exit_code = Walkthrough(settings).tell()
         if exit_code != EXIT_DONE:
             click.echo(f"kept for a look: {directory}")
             return exit_code

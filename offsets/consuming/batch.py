@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from appendlog import StoredRecord
-from appendlog.embedding.records import payloads_of
+from appendlog.embedded.records import payloads_of
 
 
 @dataclass(frozen=True, slots=True)

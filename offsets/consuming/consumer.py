@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from appendlog import FileSystem, LogClosedError
-from appendlog.embedding.forks import abandon_in_children
+from appendlog.embedded.forks import abandon_in_children
 from offsets.consuming.batch import ConsumedBatch
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog, LogPlace
 from offsets.consuming.claims import Claim, GroupClaim

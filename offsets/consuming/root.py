@@ -30,9 +30,9 @@ from appendlog import (
     LogError,
     LogWriter,
 )
-from appendlog.embedding.forks import abandon_in_children
-from appendlog.embedding.periodic import Periodic, sync_all
-from appendlog.embedding.records import Headers
+from appendlog.embedded.forks import abandon_in_children
+from appendlog.embedded.periodic import Periodic, sync_all
+from appendlog.embedded.records import Headers
 from appendlog.reclaim.leases import Leases
 from offsets.consuming.catalog import DEFAULT_VHOST, LogCatalog
 from offsets.consuming.claims import Claim, last_seen_ns, remove_log_locks

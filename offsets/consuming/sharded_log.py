@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from appendlog.embedding.records import Headers
+from appendlog.embedded.records import Headers
 from appendlog.sharding import SHARDS_MAX, pick_shard
 from offsets.consuming.root import LogRoot
 

@@ -12,8 +12,8 @@ from crc32c import crc32c
 from amqp_server.config import BOUNDS
 from appendlog import FileSystem, encode_chunk
 from appendlog.checking.log_check import check_log
-from appendlog.embedding.log_writer import MESSAGE_BYTES_MAX
-from appendlog.embedding.options import BATCH_BYTES_MAX
+from appendlog.embedded.log_writer import MESSAGE_BYTES_MAX
+from appendlog.embedded.options import BATCH_BYTES_MAX
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header
 from appendlog.layout.compression import ChunkCompressor, expand_chunk
 from appendlog.layout.format import (

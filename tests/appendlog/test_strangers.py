@@ -10,7 +10,7 @@ import pytest
 
 from appendlog import FileSystem, Log, LogIdentity, LogOptions, LogReader, encode_chunk
 from appendlog.checking.log_check import LogCheck, check_log
-from appendlog.embedding.follower import LogFollower
+from appendlog.embedded.follower import LogFollower
 from appendlog.errors import MisplacedSegmentError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.dry_run import DryRunFileSystem

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from bench.crew import Crew
 from bench.errors import BenchError
 from bench.worker import Counters, StartLine, Worker
+from bench.workers import Workers
 
 
 def add(start_line: StartLine, counters: Counters, number: int) -> tuple[int, int]:
@@ -36,11 +36,11 @@ def wait_for_ever(start_line: StartLine) -> None:
 
 def test_a_worker_runs_in_a_process_of_its_own_and_shares_counters() -> None:
     counters = Counters()
-    with Crew(lambda: None) as crew:
-        worker = crew.start(add, counters, 5)
+    with Workers(lambda: None) as workers:
+        worker = workers.start(add, counters, 5)
         counters.received.value = 37
         worker.go()
-        pid, total = crew.wait_for(worker)
+        pid, total = workers.wait_for(worker)
 
     assert pid != os.getpid()
     assert total == counters.received.value == 42
@@ -57,10 +57,10 @@ def test_a_worker_that_vanishes_is_noticed() -> None:
 
 
 def test_the_failure_of_another_worker_ends_the_wait() -> None:
-    with Crew(lambda: None) as crew:
-        waiting = crew.start(wait_for_ever)
-        failing = crew.start(fail_while_working)
+    with Workers(lambda: None) as workers:
+        waiting = workers.start(wait_for_ever)
+        failing = workers.start(fail_while_working)
         waiting.go()
         failing.go()
         with pytest.raises(BenchError, match="the broker went away"):
-            crew.wait_for(waiting)
+            workers.wait_for(waiting)

@@ -12,7 +12,7 @@ from cli.main import main
 from offsets import Consumer, LogRoot
 from tests.amqp_client import connect
 from tests.data_directories import damage, fill, segments_of
-from tests.embedding.logs import BY_HAND
+from tests.embedded.logs import BY_HAND
 from tests.threaded_server import ThreadedServer
 
 

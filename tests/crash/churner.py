@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pamqp.commands import Channel, Queue
 
 from tests.amqp_client import AmqpClient
-from tests.crash.crew import Worker
 from tests.crash.ledger import Ledger
+from tests.crash.workers import Worker
 
 QUEUE = "brief"
 MESSAGES_MAX = 30
@@ -61,7 +61,7 @@ class Churner(Worker):
             self._empty(client)
 
     def check(self, client: AmqpClient) -> None:
-        """Take everything, hold it against the books, and give it back."""
+        """Take everything, hold it against the history, and give it back."""
         churn = self.churn
         client.open_channel(2)
         found = []

@@ -1,4 +1,4 @@
-"""What was sent, what was promised and what came: the books of a kill loop.
+"""What was sent, what was promised and what came: the history of a kill loop.
 
 A message is known by its publisher and its sequence number, and its body can be told from them.
 Every publisher's messages go to every queue; each queue's deliveries are kept apart.
@@ -44,7 +44,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the books say of one queue; the first four must be empty.
+    """What the history say of one queue; the first four must be empty.
 
     Attributes:
         lost: Confirmed, and never delivered.
@@ -83,7 +83,7 @@ class Verdict:
 
 
 class Ledger:
-    """The books of all publishers and queues. Any thread may write.
+    """The history of all publishers and queues. Any thread may write.
 
     Args:
         queues: Names of the queues that every message goes to.
@@ -143,8 +143,8 @@ class Ledger:
             done = self._changed.wait_for(lambda: len(self._confirmed) >= count, seconds_max)
         assert done, f"{self.confirmed_count} confirmed, waited for {count}"
 
-    def judge(self, queue: str) -> Verdict:
-        """Close the books of one queue."""
+    def check(self, queue: str) -> Verdict:
+        """Close the history of one queue."""
         assert not self._refused, f"nacks on a good disk: {self._refused[:10]}"
         deliveries = self._deliveries[queue]
         received = {delivery.message_id for delivery in deliveries}

@@ -16,9 +16,9 @@ from pamqp.commands import Exchange, Queue
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
 from tests.crash.churner import Churn, Churner
-from tests.crash.crew import Consumer, Pinner, Publisher, Worker
 from tests.crash.ledger import Ledger
 from tests.crash.messages import stop_cleanly
+from tests.crash.workers import Consumer, Pinner, Publisher, Worker
 from tests.servers import RunningServer
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "20"))
@@ -94,14 +94,14 @@ def test_no_confirmed_message_is_lost_over_many_kills(
     assert churn.rounds, "nothing was purged or deleted"
     assert churn.checks >= ROUNDS
     assert len(compacted) >= ROUNDS // 4, "almost nothing was compacted"
-    verdicts = {queue: ledger.judge(queue) for queue in QUEUES}
+    verdicts = {queue: ledger.check(queue) for queue in QUEUES}
     for queue, verdict in verdicts.items():
         print(f"kill loop rounds={ROUNDS} seed={SEED} queue={queue} {verdict}")
     print(f"kill loop rounds={ROUNDS} seed={SEED} compacted={len(compacted)}")
     for verdict in verdicts.values():
         assert verdict.is_good, str(verdict)
         assert verdict.redelivered, "no kill left anything to be delivered again"
-    late = ledger.judge(LATE)
+    late = ledger.check(LATE)
     print(f"kill loop rounds={ROUNDS} seed={SEED} queue={LATE} {late}")
     assert not late.lost, str(late)
     assert not late.unexpected, str(late)
@@ -138,7 +138,7 @@ def work_until_killed(
     seeds = iter(lambda: chance.randrange(1 << 30), -1)
     wanted = ledger.confirmed_count + chance.randrange(1, CONFIRMS_MAX)
     churner = Churner(server.address, ledger, next(seeds), churn)
-    crew: list[Worker] = [
+    workers: list[Worker] = [
         *(Publisher(server.address, ledger, next(seeds), n, EXCHANGE) for n in range(PUBLISHERS)),
         *(Consumer(server.address, ledger, next(seeds), queue) for queue in CONSUMERS),
         Pinner(server.address, ledger, next(seeds), PINNED),
@@ -148,7 +148,7 @@ def work_until_killed(
     ledger.wait_until_confirmed(wanted, ROUND_SECONDS_MAX)
     pass_time(chance.uniform(0, 0.03))
     server.kill()
-    for worker in crew:
+    for worker in workers:
         worker.join()
 
 

@@ -13,7 +13,7 @@ from appendlog import LogReader
 from tests.amqp_client import connect
 from tests.crash.messages import channel_to, drain, publish_confirmed
 from tests.crash.power import Power
-from tests.faults.judge import Warnings, check_nothing_is_missing
+from tests.faults.checker import Warnings, check_nothing_is_missing
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 

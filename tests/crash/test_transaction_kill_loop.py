@@ -17,9 +17,9 @@ from pamqp.commands import Basic, Exchange, Queue, Tx
 
 from tests.amqp_client import AmqpClient, connect
 from tests.conftest import StartServer
-from tests.crash.crew import Worker
 from tests.crash.ledger import Ledger, MessageId
 from tests.crash.test_kill_loop import kill_in_its_start, pass_time, server_options
+from tests.crash.workers import Worker
 from tests.servers import RunningServer
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "6"))
@@ -121,10 +121,10 @@ def test_every_transaction_is_whole_or_is_not_over_many_kills(start_server: Star
         f"in_each_queue={found['left'].total()}"
     )
     found["moved"] += found.pop(SOURCE)
-    judge(found, sent)
+    check(found, sent)
 
 
-def judge(found: dict[str, Counter[bytes]], sent: list[Sent]) -> None:
+def check(found: dict[str, Counter[bytes]], sent: list[Sent]) -> None:
     """Check that every queue has the same, once, and that it is whole transactions."""
     present = found["left"].keys()
     for queue, counts in found.items():
@@ -159,7 +159,7 @@ def work_until_killed(
     """Put the server under load, and kill it at a random moment after a random amount of work."""
     seeds = iter(lambda: chance.randrange(1 << 30), -1)
     wanted = ledger.confirmed_count + chance.randrange(1, CONFIRMS_MAX)
-    crew: list[Worker] = [
+    workers: list[Worker] = [
         *(
             TransactionalPublisher(server.address, ledger, next(seeds), number, sent)
             for number in range(PUBLISHERS)
@@ -169,7 +169,7 @@ def work_until_killed(
     ledger.wait_until_confirmed(wanted, ROUND_SECONDS_MAX)
     pass_time(chance.uniform(0, 0.03))
     server.kill()
-    for worker in crew:
+    for worker in workers:
         worker.join()
 
 

@@ -1,92 +1,94 @@
-"""The story of a server whose disk fails: it uses all that is durable.
+"""The scenario of a server whose disk fails: it uses all that is durable.
 
 On a good disk it is the same each time, operation by operation.
 """
 
-from tests.faults.story import EXPIRING, TRANSIENT, Story
+from tests.faults.scenario import EXPIRING, TRANSIENT, Scenario
 
 FORCE_SECONDS = 30
 """Age at which segments of one queue go by force."""
 
 
-def tell(story: Story) -> bool:
-    """Go through the whole story; return whether the server stopped cleanly at its end."""
-    if not story.start():
+def tell(scenario: Scenario) -> bool:
+    """Go through the whole scenario; return whether the server stopped cleanly at its end."""
+    if not scenario.start():
         return False
-    _begin(story)
-    story.note_offsets()
-    _work(story)
-    _reclaim(story)
-    story.note_offsets()
-    story.stop()
-    if not story.start():
+    _begin(scenario)
+    scenario.note_offsets()
+    _work(scenario)
+    _reclaim(scenario)
+    scenario.note_offsets()
+    scenario.stop()
+    if not scenario.start():
         return False
-    _go_on(story)
-    story.note_offsets()
-    return story.stop()
+    _go_on(scenario)
+    scenario.note_offsets()
+    return scenario.stop()
 
 
-def _begin(story: Story) -> None:
-    story.declare("plain")
-    story.declare("dead", **{"x-compression": "zstd"})
-    story.declare("mortal", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
-    story.declare_exchange("direct")
-    story.bind("direct", "plain", "plain")
-    story.bind("direct", "mortal", "mortal")
-    story.publish(6, "plain", "mortal", exchange="direct")
-    story.publish(2, "plain", properties=TRANSIENT)
+def _begin(scenario: Scenario) -> None:
+    scenario.declare("plain")
+    scenario.declare("dead", **{"x-compression": "zstd"})
+    scenario.declare(
+        "mortal", **{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    )
+    scenario.declare_exchange("direct")
+    scenario.bind("direct", "plain", "plain")
+    scenario.bind("direct", "mortal", "mortal")
+    scenario.publish(6, "plain", "mortal", exchange="direct")
+    scenario.publish(2, "plain", properties=TRANSIENT)
 
 
-def _work(story: Story) -> None:
-    taken = story.get("plain", 4)
-    story.ack([taken[at] for at in (2, 0) if at < len(taken)])
-    story.checkpoint()
-    story.publish(10, "plain", "mortal")
-    story.requeue(taken[1:2])
-    story.reject(story.get("mortal", 2), "dead")
-    story.commit("plain", "plain", "mortal")
-    story.checkpoint()
-    story.note_offsets()
-    story.ack(story.get("plain", 7))
-    story.checkpoint_meanwhile(7, "plain", "mortal")
-    story.expire(story.publish(2, "mortal", properties=EXPIRING), "dead")
-    story.declare("brief")
-    story.publish(3, "brief")
-    story.purge("brief")
-    story.publish(2, "brief")
-    story.delete("brief")
-    story.declare("brief")
-    story.publish(3, "brief")
-    story.ack(story.get("brief", 1))
-    story.get("plain", 2)
+def _work(scenario: Scenario) -> None:
+    taken = scenario.get("plain", 4)
+    scenario.ack([taken[at] for at in (2, 0) if at < len(taken)])
+    scenario.checkpoint()
+    scenario.publish(10, "plain", "mortal")
+    scenario.requeue(taken[1:2])
+    scenario.reject(scenario.get("mortal", 2), "dead")
+    scenario.commit("plain", "plain", "mortal")
+    scenario.checkpoint()
+    scenario.note_offsets()
+    scenario.ack(scenario.get("plain", 7))
+    scenario.checkpoint_meanwhile(7, "plain", "mortal")
+    scenario.expire(scenario.publish(2, "mortal", properties=EXPIRING), "dead")
+    scenario.declare("brief")
+    scenario.publish(3, "brief")
+    scenario.purge("brief")
+    scenario.publish(2, "brief")
+    scenario.delete("brief")
+    scenario.declare("brief")
+    scenario.publish(3, "brief")
+    scenario.ack(scenario.get("brief", 1))
+    scenario.get("plain", 2)
 
 
-def _reclaim(story: Story) -> None:
+def _reclaim(scenario: Scenario) -> None:
     """Let segments be written anew, be kept, and be removed with what is in them."""
-    story.declare("pinned")
-    story.declare("kept", **{"x-retain-bytes": 2500})
-    story.declare("forced", **{"x-force-remove-after": FORCE_SECONDS * 1000})
-    story.publish(39, "pinned", "kept", "forced")
-    pinned = story.get("pinned", 13)
-    story.ack([held for at, held in enumerate(pinned) if at % 5])
-    story.ack(story.get("kept", 12))
-    lease = story.lease("pinned")
-    story.checkpoint()
-    story.note_reclaimed("pinned")
+    scenario.declare("pinned")
+    scenario.declare("kept", **{"x-retain-bytes": 2500})
+    scenario.declare("forced", **{"x-force-remove-after": FORCE_SECONDS * 1000})
+    scenario.publish(39, "pinned", "kept", "forced")
+    pinned = scenario.get("pinned", 13)
+    scenario.ack([held for at, held in enumerate(pinned) if at % 5])
+    scenario.ack(scenario.get("kept", 12))
+    lease = scenario.lease("pinned")
+    scenario.checkpoint()
+    scenario.note_reclaimed("pinned")
     if lease is not None:
-        assert not story.reclaimed["pinned"], "what is leased was written anew"
+        assert not scenario.reclaimed["pinned"], "what is leased was written anew"
         lease.end()
     for _ in range(3):
-        story.checkpoint()
-    story.requeue(pinned[5:6])
-    story.force("forced", FORCE_SECONDS)
-    story.note_reclaimed("pinned", "kept", "forced")
+        scenario.checkpoint()
+    scenario.requeue(pinned[5:6])
+    scenario.force("forced", FORCE_SECONDS)
+    scenario.note_reclaimed("pinned", "kept", "forced")
 
 
-def _go_on(story: Story) -> None:
-    story.publish(3, "plain", "brief")
-    story.commit("mortal", "dead", "plain", "brief", count=6)
-    story.purge("mortal")
-    story.ack(story.get("plain", 3))
-    story.checkpoint()
-    story.publish(4, "plain", "dead")
+def _go_on(scenario: Scenario) -> None:
+    scenario.publish(3, "plain", "brief")
+    scenario.commit("mortal", "dead", "plain", "brief", count=6)
+    scenario.purge("mortal")
+    scenario.ack(scenario.get("plain", 3))
+    scenario.checkpoint()
+    scenario.publish(4, "plain", "dead")

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from amqp_server.errors import StartupError
-from tests.faults.books import Books
+from tests.faults.checker import Content, Found, Warnings, look
 from tests.faults.disk import Disk, Survivors
+from tests.faults.history import History
 from tests.faults.inline_server import InlineServer
-from tests.faults.judge import Content, Found, Warnings, look
 from tests.faults.power_cuts import leave, own_root
 from tests.faults.test_every_operation import told
 
@@ -42,7 +42,7 @@ class Sample:
         work: Where copies of it are made.
         survivors: Its files, for `leave`.
         files: Its files.
-        books: Of the clients.
+        history: Of the clients.
         found: What a server finds in it.
     """
 
@@ -50,7 +50,7 @@ class Sample:
     work: Path
     survivors: Survivors
     files: Files
-    books: Books
+    history: History
     found: Found
     count: int = 0
 
@@ -68,7 +68,7 @@ class Sample:
                 server = stack.enter_context(InlineServer(root / "data"))
             except StartupError:
                 return None, warnings.lines
-            found = look(server, self.books)
+            found = look(server, self.history)
             # What the clients of this test do, their logins included, says nothing of the files.
             of_clients = ("channel", "conn", "guest")
             told = [line for line in warnings.lines if not line.startswith(of_clients)]
@@ -79,7 +79,7 @@ class Sample:
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     """Return a directory as a process leaves it that ends behind a commit: it has all files."""
     root = tmp_path_factory.mktemp("rot")
-    story, changes = told(root / "told", 0)
+    scenario, changes = told(root / "told", 0)
     disk = Disk()
     best: Survivors = {}
     for change in changes:
@@ -93,7 +93,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
         if content is not None and path.name != "FORMAT"
     }
     (root / "work").mkdir()
-    sample = Sample(root / "told", root / "work", best, files, story.books, Found())
+    sample = Sample(root / "told", root / "work", best, files, scenario.history, Found())
     found, _ = sample.start(lambda _: None)
     assert found is not None
     assert len(found.queues) == 7
@@ -168,7 +168,7 @@ def check(sample: Sample, found: Found, warnings: list[str], *paths: Path, must_
 def check_queue(sample: Sample, name: str, content: Content) -> None:
     """Check that everything in a queue was published to it: once, in order, bit for bit."""
     # Transient ones too: the start settles those that it finds, and damage may hide one.
-    published = [each.body for life in sample.books.named(name) for each in life.placed]
+    published = [each.body for life in sample.history.named(name) for each in life.placed]
     bodies = [body for body, _ in content]
     assert len(set(bodies)) == len(bodies), f"{name}: twice the same message"
     at = [published.index(body) for body in bodies]  # ValueError: a wrong message

@@ -20,9 +20,9 @@ from amqp_server.protocol.methods import QueueDeclare
 from metadata.errors import MetadataError
 from metadata.names import encode_name
 from tests.amqp_client import PERSISTENT
+from tests.faults.checker import Warnings
 from tests.faults.faulty_filesystem import Change, FaultyFileSystem
 from tests.faults.inline_server import InlineClient, InlineServer
-from tests.faults.judge import Warnings
 from tests.faults.power_cuts import crashes, leave, own_root
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]

@@ -1,42 +1,42 @@
-"""The whole server on a disk that fails, or loses power, at operation 0, 1, 2, ... of a story."""
+"""The whole server on a disk that fails, or loses power, at each operation of a scenario."""
 
 import errno
 from pathlib import Path
 
 import pytest
 
+from tests.faults.checker import check
 from tests.faults.faulty_filesystem import Change, FaultyFileSystem
-from tests.faults.judge import judge
 from tests.faults.power_cuts import OUTCOMES, STRIDE, crashes, leave, own_root
-from tests.faults.story import Story
+from tests.faults.scenario import Scenario
 from tests.faults.telling import tell
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300 * OUTCOMES + 3000 // STRIDE)]
 
 
-def told(root: Path, seed: int) -> tuple[Story, list[Change]]:
-    """Tell the story on a good disk; return what the disk was asked for."""
+def told(root: Path, seed: int) -> tuple[Scenario, list[Change]]:
+    """Tell the scenario on a good disk; return what the disk was asked for."""
     root.mkdir()
     filesystem = FaultyFileSystem(root)
     filesystem.keep_changes()
-    story = Story(root / "data", filesystem, seed)
-    assert tell(story), "a clean stop on a good disk"
+    scenario = Scenario(root / "data", filesystem, seed)
+    assert tell(scenario), "a clean stop on a good disk"
     assert filesystem.changes
-    return story, filesystem.changes
+    return scenario, filesystem.changes
 
 
 @pytest.mark.parametrize("seed", range(max(1, OUTCOMES // 2)))
 def test_a_power_cut_in_any_operation_breaks_no_promise(tmp_path: Path, seed: int) -> None:
-    story, changes = told(tmp_path / "told", seed)
+    scenario, changes = told(tmp_path / "told", seed)
     count = 0
     for number, outcome, survivors in crashes(changes, seed):
         with own_root(tmp_path / f"{number} {count}") as root:
             leave(survivors, tmp_path / "told", root)
             try:
-                judge(root / "data", story.books, number)
+                check(root / "data", scenario.history, number)
             except Exception as error:
                 error.add_note(
-                    f"seed={seed} operation={number} {story.filesystem.operations[number]} "
+                    f"seed={seed} operation={number} {scenario.filesystem.operations[number]} "
                     f"outcome={outcome} left in {root}"
                 )
                 raise
@@ -56,14 +56,14 @@ def test_an_error_at_any_operation_breaks_no_promise(
     for number in range(error % STRIDE, 100_000, STRIDE):
         with own_root(tmp_path / str(number)) as root:
             failing = FaultyFileSystem(root, number, error, failing_operations=failing_operations)
-            story = Story(root / "data", failing)
+            scenario = Scenario(root / "data", failing)
             try:
-                is_clean = tell(story)
+                is_clean = tell(scenario)
                 if number >= len(failing.operations):
                     assert is_clean
                     break
                 failing.end_process()
-                judge(root / "data", story.books, story.now(), may_be_marked=True)
+                check(root / "data", scenario.history, scenario.now(), may_be_marked=True)
             except Exception as failure:
                 names = failing.operations[number : number + 1]
                 failure.add_note(f"operation={number} {names} left in {root}")
@@ -80,9 +80,9 @@ def test_the_story_is_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_a_clean_stop_keeps_everything_exactly(tmp_path: Path) -> None:
-    story, _ = told(tmp_path / "told", 0)
+    scenario, _ = told(tmp_path / "told", 0)
     assert len(list((tmp_path / "told").rglob("*.log"))) > 8, "no segment was rolled"
-    assert story.reclaimed["pinned"] >= 2, "almost nothing was compacted"
-    assert story.reclaimed["kept"], "nothing that was kept had to go"
-    assert story.reclaimed["forced"], "nothing had to go by force"
-    judge(tmp_path / "told" / "data", story.books, story.now(), is_exact=True)
+    assert scenario.reclaimed["pinned"] >= 2, "almost nothing was compacted"
+    assert scenario.reclaimed["kept"], "nothing that was kept had to go"
+    assert scenario.reclaimed["forced"], "nothing had to go by force"
+    check(tmp_path / "told" / "data", scenario.history, scenario.now(), is_exact=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import appendlog
-from tests.embedding.waiting import until
+from tests.embedded.waiting import until
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
 from tests.spark.plain_reader import expected_rows, written_rows
 from tests.spark.standalone_cluster import Cluster, standalone_cluster

@@ -17,7 +17,7 @@ STILL_SECONDS = 0.06
 
 
 class Aftermath:
-    """The books at the moment of a crash, and what is found afterwards.
+    """The history at the moment of a crash, and what is found afterwards.
 
     Args:
         world: Its server was killed and runs again; the model still has all it had.

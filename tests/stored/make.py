@@ -12,8 +12,8 @@ from pathlib import Path
 
 from cli.main import main as amqp_server
 from tests.servers import RunningServer
-from tests.stored import streams_story
-from tests.stored.story import VHOST, fill
+from tests.stored import streams_scenario
+from tests.stored.scenario import VHOST, fill
 
 ARCHIVES = Path(__file__).parent
 NOT_KEPT = {"LOCK", "control.sock", "reserve"}
@@ -26,7 +26,7 @@ def make(version: int, *, is_clean: bool, has_streams: bool) -> Path:
         with RunningServer(storage, "--offset-checkpoint-interval", "100ms") as server:
             server.start()
             if has_streams:
-                streams_story.fill(server.address, storage)
+                streams_scenario.fill(server.address, storage)
             else:
                 tell(server, storage, version)
             if version >= 1:
@@ -45,7 +45,7 @@ def make(version: int, *, is_clean: bool, has_streams: bool) -> Path:
 
 
 def tell(server: RunningServer, storage: Path, version: int) -> None:
-    """Tell the story of queues."""
+    """Tell the scenario of queues."""
     code = amqp_server(["vhosts", "add", VHOST, "--storage-path", str(storage)])
     assert code == 0, "no virtual host was added"
     fill(server.address, version)

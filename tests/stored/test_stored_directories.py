@@ -13,9 +13,9 @@ from cli.main import main
 from metadata.document import decode_document
 from tests.data_directories import snapshot
 from tests.servers import RunningServer
-from tests.stored import streams_story
+from tests.stored import streams_scenario
 from tests.stored.make import ARCHIVES
-from tests.stored.story import check
+from tests.stored.scenario import check
 
 LAST_OF_FORMAT_1 = "v1-2585fb2"
 
@@ -65,7 +65,7 @@ def test_streams_groups_and_shards_of_a_stored_directory_are_found(
     unpack(f"{archive}-{end}", storage)
 
     with RunningServer(storage) as server:
-        streams_story.check(server.start().address, was_clean=end == "clean")
+        streams_scenario.check(server.start().address, was_clean=end == "clean")
         assert server.faults == []
         assert server.terminate() == 0
     check_upgraded(storage)

@@ -16,7 +16,7 @@ from offsets.queue_checkpoint import decode_checkpoint
 from tests.amqp_client import AmqpClient, connect
 from tests.crash.messages import drain, flags, publish_confirmed
 from tests.crash.power import Power
-from tests.faults.judge import Warnings, check_nothing_is_missing
+from tests.faults.checker import Warnings, check_nothing_is_missing
 from tests.threaded_server import SECONDS_MAX, ThreadedServer
 
 

@@ -1,4 +1,4 @@
-"""The numbers of one queue, after a story that is known, wherever they are shown."""
+"""The numbers of one queue, after a scenario that is known, wherever they are shown."""
 
 import json
 from collections.abc import Callable
