@@ -70,7 +70,6 @@ class Alarms:
         relieve_memory: Callable[[], None],
         use_disk: Callable[[], None],
     ) -> None:
-        """Begin without an alarm, and without having looked."""
         self.memory_bytes_max = memory_bytes_max
         self.disk_free_bytes_min = disk_free_bytes_min
         self.is_memory_low = False

@@ -82,7 +82,6 @@ class Checkpointer:
         keep_lock: Callable[[], None],
         interval_seconds: float,
     ) -> None:
-        """Begin without having written."""
         self._broker = broker
         self._to_checkpoint = broker.storage.queues_to_checkpoint
         self._store = store

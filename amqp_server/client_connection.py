@@ -38,7 +38,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     """The protocol of one accepted socket."""
 
     def __init__(self, server: Server) -> None:
-        """Wait for the transport."""
         self.name = "?"
         self.is_writable = True
         self.heartbeat_seconds = 0

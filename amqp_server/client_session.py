@@ -74,7 +74,6 @@ class ClientSession:
     def __init__(
         self, server: Server, connection: ClientConnection, machine: ConnectionMachine
     ) -> None:
-        """Greet the client."""
         self.name = connection.name
         self.user = ""
         self.frame_max = server.config.limits.frame_bytes_min

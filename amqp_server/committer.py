@@ -78,7 +78,6 @@ class Committer:
         reserve: DiskReserve,
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        """Begin with a new file at the first commit."""
         self._broker = broker
         self._journal = journal
         self._reserve = reserve

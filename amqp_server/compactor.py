@@ -70,7 +70,6 @@ class Compactor:
     def __init__(
         self, flusher: Flusher, compact_below: float, free_bytes: Callable[[], int]
     ) -> None:
-        """Begin with nothing to do."""
         self._flusher = flusher
         self._compact_below = compact_below
         self._free_bytes = free_bytes

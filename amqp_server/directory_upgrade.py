@@ -31,7 +31,6 @@ class DirectoryUpgrade:
     """
 
     def __init__(self, lock: DirectoryLock) -> None:
-        """Write nothing yet."""
         self._lock = lock
         self._report: LoadReport | None = None
 

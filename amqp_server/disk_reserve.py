@@ -45,7 +45,6 @@ class DiskReserve:
     """
 
     def __init__(self, storage_path: Path, filesystem: FileSystem, free_bytes_min: int) -> None:
-        """Touch nothing; until `open` there is nothing to give up."""
         self._path = storage_path / RESERVE_NAME
         self._filesystem = filesystem
         self._free_bytes_min = free_bytes_min + 2 * RESERVE_BYTES
@@ -146,7 +145,6 @@ class ReservedDocumentFiles(DocumentFiles):
     """
 
     def __init__(self, filesystem: FileSystem, reserve: DiskReserve) -> None:
-        """Touch nothing."""
         super().__init__(filesystem)
         self._reserve = reserve
 

@@ -31,7 +31,6 @@ class RecoveredGroups:
     def __init__(
         self, checkpoints: Mapping[tuple[UUID, str], GroupCheckpoint], *, was_clean: bool
     ) -> None:
-        """Begin with nothing brought back."""
         self.was_clean = was_clean
         self._by_queue: dict[UUID, list[GroupCheckpoint]] = {}
         for checkpoint in checkpoints.values():

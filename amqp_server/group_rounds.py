@@ -22,7 +22,6 @@ class GroupRounds:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing to say."""
         self.states: list[GroupState] = []
         self.removed: list[tuple[UUID, str]] = []
         self._taken: list[tuple[Groups, GroupsRound]] = []

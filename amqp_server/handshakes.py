@@ -50,7 +50,6 @@ class PeerAuthenticator:
     """
 
     def __init__(self, server: Server, peer: str, warning: ProxyWarning) -> None:
-        """Stand before one connection."""
         self._server = server
         self._peer = peer
         self._warning = warning

@@ -30,7 +30,6 @@ class HeartbeatWheel:
     """Calls each connection every half interval; costs one timer for all of them."""
 
     def __init__(self) -> None:
-        """Make a wheel that does not turn yet."""
         self._slots: list[dict[Beating, int]] = [{} for _ in range(WHEEL_SLOTS)]
         self._silent: dict[Beating, int] = {}
         self._slot_of: dict[Beating, int] = {}

@@ -16,7 +16,6 @@ class LoopShare:
     """
 
     def __init__(self) -> None:
-        """Begin the first slice."""
         self._end_seconds = time.perf_counter() + SLICE_SECONDS
 
     async def breathe(self) -> None:

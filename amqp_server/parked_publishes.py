@@ -128,7 +128,6 @@ class ParkedBudget:
     """
 
     def __init__(self, bytes_max: int) -> None:
-        """Begin with none."""
         self.held_bytes = 0
         self.bytes_max = bytes_max
 
@@ -148,7 +147,6 @@ class ParkedPublishes:
     """
 
     def __init__(self, publisher: Publisher, bytes_max: int, budget: ParkedBudget) -> None:
-        """Begin with no alarm."""
         self.is_watching = False
         self.is_blocked = False
         self.held_bytes = 0

@@ -57,7 +57,6 @@ class Reclaimer:
         leases: Leases,
         reserve: DiskReserve,
     ) -> None:
-        """Begin before the first round."""
         self._broker = broker
         self._flusher = flusher
         self._committer = committer

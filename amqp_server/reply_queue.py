@@ -57,7 +57,6 @@ class ReplyQueue:
     """
 
     def __init__(self, moved: Callable[[], None]) -> None:
-        """Begin with nobody waiting."""
         self._moved = moved
         self._line: deque[_Reply] = deque()
         self._is_ended = False

@@ -36,7 +36,6 @@ class ResourceSensor:
     """
 
     def __init__(self, directory: Path, memory_bytes_max: int) -> None:
-        """Prepare; nothing is opened."""
         self._directory = directory
         self._memory_bytes_max = memory_bytes_max
         self._trim = _allocator_trim()

@@ -11,7 +11,6 @@ class Names(click.ParamType[list[str]]):
     name = "NAME,..."
 
     def __init__(self, known: Sequence[str]) -> None:
-        """Take names from this list only."""
         self._known = known
 
     def convert(

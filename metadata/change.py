@@ -64,7 +64,6 @@ class Change:
     )
 
     def __init__(self, path: Path, after: Iterable[Change] = ()) -> None:
-        """Wait for the changes of `after` that are not done yet."""
         self.path = path
         self.content: bytes | None = None
         self.is_note = self.is_dependent = self.sets_marks = False

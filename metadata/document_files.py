@@ -24,7 +24,6 @@ class DocumentFiles:
     """
 
     def __init__(self, filesystem: FileSystem | None = None) -> None:
-        """Touch nothing."""
         self._filesystem = FileSystem() if filesystem is None else filesystem
 
     def list_names(self, directory: Path) -> list[str]:

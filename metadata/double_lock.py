@@ -45,7 +45,6 @@ class DoubleLock:
     """
 
     def __init__(self, file: Path, directory: Path) -> None:
-        """Lock nothing."""
         self.file = file
         self.directory = directory
 
@@ -115,7 +114,6 @@ class _HeldDirectory:
     """
 
     def __init__(self, double: DoubleLock) -> None:
-        """Open nothing yet."""
         self._double = double
         self._descriptor = -1
 
@@ -163,7 +161,6 @@ class HeldLock:
     """
 
     def __init__(self, double: DoubleLock) -> None:
-        """Lock nothing yet."""
         self._double = double
         self._directory = _HeldDirectory(double)
         self._file = HeldFile(double.file)

@@ -21,7 +21,6 @@ class StorageLockedError(MetadataError):
     """
 
     def __init__(self, path: Path, pid: int | None) -> None:
-        """Keep the lock file's path and the holder's process id."""
         self.path = path
         self.pid = pid
         holder = "another process" if pid is None else f"process {pid}"
@@ -38,7 +37,6 @@ class StorageFormatError(MetadataError):
     """
 
     def __init__(self, path: Path, found: str | None, supported: str) -> None:
-        """Keep the file's path, what it says and what was expected."""
         self.path = path
         self.found = found
         self.supported = supported
@@ -55,7 +53,6 @@ class StorageUnavailableError(MetadataError):
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
-        """Keep the path and the operating system's error."""
         self.path = path
         self.cause = cause
         super().__init__(f"data directory is unusable at {path}: {cause.strerror or cause}")
@@ -70,7 +67,6 @@ class DocumentWriteError(MetadataError):
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
-        """Keep the document's path and the operating system's error."""
         self.path = path
         self.cause = cause
         super().__init__(f"metadata document {path} could not be written: {cause}")
@@ -86,7 +82,6 @@ class UnstorableDocumentError(MetadataError):
     """
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
-        """Keep the document's identity and what is wrong with it."""
         self.kind = kind
         self.name = name
         self.reason = reason
@@ -101,6 +96,5 @@ class DocumentFormatError(MetadataError):
     """
 
     def __init__(self, reason: str) -> None:
-        """Keep what is wrong."""
         self.reason = reason
         super().__init__(reason)

@@ -29,7 +29,6 @@ class FileWorkers:
     """
 
     def __init__(self) -> None:
-        """Start no thread before the first work."""
         self._threads = ThreadPoolExecutor(THREADS_MAX, "metadata")
 
     async def run(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:

@@ -39,7 +39,6 @@ class HeldFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Lock nothing yet."""
         self._path = path
         self._descriptor = -1
 

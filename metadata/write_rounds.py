@@ -30,7 +30,6 @@ class WriteRounds:
     """Applies changes in rounds, in one task that lives while there is work."""
 
     def __init__(self, root: Path, files: DocumentFiles, workers: FileWorkers) -> None:
-        """Prepare for changes below `root`; nothing is touched on the disk."""
         self._root = root
         self._files = files
         self._workers = workers

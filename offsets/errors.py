@@ -16,7 +16,6 @@ class CheckpointFailedError(OffsetsError):
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
-        """Keep the path and the operating system's error."""
         super().__init__(f"{path}: checkpoint failed: {cause}")
         self.path = path
         self.cause = cause
@@ -32,7 +31,6 @@ class UnsupportedCheckpointError(OffsetsError):
     """
 
     def __init__(self, path: Path, found: int, supported: int) -> None:
-        """Keep the path and both versions."""
         super().__init__(f"{path}: checkpoint version {found} found, {supported} supported")
         self.path = path
         self.found = found
@@ -48,7 +46,6 @@ class RedoFailedError(OffsetsError):
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
-        """Keep the path and the operating system's error."""
         super().__init__(f"{path}: redo journal failed: {cause}")
         self.path = path
         self.cause = cause
@@ -68,7 +65,6 @@ class UnsupportedRedoError(OffsetsError):
     """
 
     def __init__(self, path: Path, found: int, supported: int) -> None:
-        """Keep the path and both versions."""
         super().__init__(f"{path}: redo version {found} found, {supported} supported")
         self.path = path
         self.found = found
@@ -84,7 +80,6 @@ class InvalidGroupNameError(OffsetsError):
     """
 
     def __init__(self, group: str, reason: str) -> None:
-        """Keep the name and what is wrong with it."""
         super().__init__(
             f"group name {group[:64]!a} {reason}: "
             "1 to 255 bytes of UTF-8 without control characters are expected"
@@ -102,7 +97,6 @@ class UnknownGroupError(OffsetsError):
     """
 
     def __init__(self, group: str, log: str) -> None:
-        """Keep the name and the log."""
         super().__init__(f"no group '{group}' on {log}")
         self.group = group
         self.log = log
@@ -118,7 +112,6 @@ class GroupInUseError(OffsetsError):
     """
 
     def __init__(self, group: str, log: str, members: int) -> None:
-        """Keep the group and its number of members."""
         consumers = "1 consumer" if members == 1 else f"{members} consumers"
         super().__init__(f"group '{group}' on {log} is in use by {consumers}")
         self.group = group
@@ -136,7 +129,6 @@ class TooManyGroupsError(OffsetsError):
     """
 
     def __init__(self, group: str, log: str, groups_max: int) -> None:
-        """Keep the group, the log and the limit."""
         super().__init__(
             f"no room for group '{group}' on {log}: it has {groups_max} groups, "
             "as many as a log may have"
@@ -156,7 +148,6 @@ class RegressingCommitError(OffsetsError):
     """
 
     def __init__(self, group: str, current: int, attempted: int) -> None:
-        """Keep the group and both offsets."""
         super().__init__(
             f"group '{group}': a commit of offset {attempted} would go back from {current}; "
             f"{current} or higher is expected, and a seek goes back"
@@ -177,7 +168,6 @@ class GroupOffsetOutOfRangeError(OffsetsError):
     """
 
     def __init__(self, group: str, offset: int, log_start_offset: int, log_end_offset: int) -> None:
-        """Keep the group, the offset and the valid range."""
         super().__init__(
             f"group '{group}': offset {offset} is out of range; "
             f"{log_start_offset} to {log_end_offset} is expected"
@@ -197,7 +187,6 @@ class InvalidLogNameError(OffsetsError):
     """
 
     def __init__(self, name: str, reason: str) -> None:
-        """Keep the name and what is wrong with it."""
         super().__init__(f"log name {name!r} {reason}")
         self.name = name
         self.reason = reason
@@ -212,7 +201,6 @@ class LogNotFoundError(OffsetsError):
     """
 
     def __init__(self, name: str, root: Path) -> None:
-        """Keep the name and the place."""
         super().__init__(f"no log {name!r} in {root}")
         self.name = name
         self.root = root
@@ -228,7 +216,6 @@ class GroupLockedError(OffsetsError):
     """
 
     def __init__(self, group: str, log: str, pid: int | None) -> None:
-        """Keep the group, the log and the holder's process id."""
         holder = "another process" if pid is None else f"process {pid}"
         super().__init__(f"group {group!r} on log {log!r} is in use by {holder}")
         self.group = group

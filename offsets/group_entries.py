@@ -21,7 +21,6 @@ class GroupEntries:
     __slots__ = ("_queues", "total_bytes")
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._queues: dict[bytes, dict[bytes, bytes]] = {}
         self.total_bytes = 0
 

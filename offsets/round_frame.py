@@ -27,7 +27,6 @@ class UnknownVersionError(Exception):
     """
 
     def __init__(self, found: int) -> None:
-        """Keep the version found."""
         super().__init__(found)
         self.found = found
 

@@ -17,7 +17,6 @@ class SequenceNotHeldError(RingError):
     """
 
     def __init__(self, sequence: int, window_start: int, cursor: int) -> None:
-        """Say which sequence is missing and what is held."""
         super().__init__(f"sequence {sequence} is not in the window [{window_start}, {cursor})")
         self.sequence = sequence
         self.window_start = window_start

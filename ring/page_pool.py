@@ -24,7 +24,6 @@ class PagePool:
     """
 
     def __init__(self, bytes_max: int, spare_pages_max: int = 256) -> None:
-        """Begin with no page lent and none spare."""
         self.bytes_max = bytes_max
         self.spare_pages_max = spare_pages_max
         self.held_bytes = 0

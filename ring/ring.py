@@ -40,7 +40,6 @@ class Ring:
     def __init__(
         self, capacity: int, capacity_bytes: int, pool: PagePool, sequence: int = 0
     ) -> None:
-        """Make an empty ring that holds no page yet."""
         if capacity < PAGE_SLOTS or capacity % PAGE_SLOTS:
             raise ValueError(f"capacity {capacity} is not a positive multiple of {PAGE_SLOTS}")
         self.capacity = capacity

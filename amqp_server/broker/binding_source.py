@@ -26,7 +26,6 @@ class SourceSearch:
     """
 
     def __init__(self, tries_max: int = TRIES_MAX) -> None:
-        """Begin without a try."""
         self._tries_left = tries_max
 
     def source_of(self, encoded_name: str, body: object, exchanges: Collection[str]) -> str | None:

@@ -70,7 +70,6 @@ class Broker:
         turn: Turn,
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        """Begin with the virtual host `/` only."""
         self.config = config
         self.storage = storage
         self.definitions = definitions

@@ -44,7 +44,6 @@ class Channel:
     def __init__(
         self, number: int, client: Client, virtual_host: VirtualHost, broker: Broker
     ) -> None:
-        """Open the channel."""
         self.number = number
         self.client = client
         self.virtual_host = virtual_host

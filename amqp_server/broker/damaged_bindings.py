@@ -14,7 +14,6 @@ class DamagedBindings:
     """Names of the damaged documents of one virtual host, by the exchange that each leaves."""
 
     def __init__(self) -> None:
-        """Begin with no damage."""
         self._sources: dict[str, str | None] = {}
         self._by_source: dict[str | None, set[str]] = {}
 

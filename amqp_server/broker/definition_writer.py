@@ -32,7 +32,6 @@ class DefinitionWriter:
     def __init__(
         self, broker: Broker, spawn: Callable[[Coroutine[None, None, None]], None]
     ) -> None:
-        """Begin with nothing under way."""
         self._broker = broker
         self._spawn = spawn
         self._under_way: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}

@@ -36,7 +36,6 @@ class Exchange:
         internal: bool,
         arguments: Table,
     ) -> None:
-        """Make an exchange without bindings."""
         self.name = name
         self.type = kind
         self.durable = durable

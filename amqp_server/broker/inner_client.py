@@ -22,7 +22,6 @@ class InnerClient:
     """
 
     def __init__(self, name: str) -> None:
-        """Begin without channels."""
         self.name = name
         self.user = ""
         self.frame_max = 131_072

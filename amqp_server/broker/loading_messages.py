@@ -38,7 +38,6 @@ class LoadingMessages:
     """
 
     def __init__(self, queue: Queue, opened: OpenedLog, attributes: MessageAttributes) -> None:
-        """Make everything ready at once, unless something has to be read before."""
         self.unread: UnloadedAttributes | None = opened.unread
         self.delivered_end = opened.delivered_watermark
         self._queue = queue

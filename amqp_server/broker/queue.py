@@ -79,7 +79,6 @@ class Queue:
         opened: OpenedLog,
         turn: Turn,
     ) -> None:
-        """Make a queue whose ready messages are the unsettled ones of its log."""
         self.virtual_host = virtual_host
         self.name = name
         self.durable = durable

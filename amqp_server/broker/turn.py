@@ -53,7 +53,6 @@ class Turn:
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], Timer],
     ) -> None:
-        """Begin with nothing marked."""
         self._call_soon = call_soon
         self._call_later = call_later
         # A dict, for its order: first marked, first run.

@@ -65,7 +65,6 @@ class VhostChanges:
         spawn: Callable[[Coroutine[None, None, None]], None],
         disconnect: Callable[[str], None],
     ) -> None:
-        """Begin without changes."""
         self._broker = broker
         self._definitions = broker.definitions
         self._spawn = spawn

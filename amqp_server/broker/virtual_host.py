@@ -48,7 +48,6 @@ class VirtualHost:
     """
 
     def __init__(self, name: str) -> None:
-        """Make a virtual host with the predeclared exchanges only."""
         self.name = name
         self.exchanges: dict[str, Exchange] = {
             exchange: Exchange(

@@ -103,7 +103,6 @@ class OffsetsClient:
     """
 
     def __init__(self, storage_path: str | Path) -> None:
-        """Ask nothing yet."""
         self.storage_path = Path(storage_path)
 
     def list_groups(

@@ -82,7 +82,6 @@ class Imports:
     def __init__(
         self, config: ServerConfig, filesystem: FileSystem, is_alarmed: Callable[[], bool]
     ) -> None:
-        """Begin with none."""
         self._states = ImportStates(config.storage_path, filesystem)
         self._files = filesystem
         self._body_bytes_max = config.max_message_bytes

@@ -38,7 +38,6 @@ class Quarantine:
     """
 
     def __init__(self, storage_path: Path, filesystem: FileSystem) -> None:
-        """Choose a name that is free."""
         self._storage_path = storage_path
         self._filesystem = filesystem
         self._directories = DurableDirectories(storage_path)

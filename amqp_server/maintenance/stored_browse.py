@@ -32,7 +32,6 @@ class StoredBrowse:
     """
 
     def __init__(self, reader: LogReader, settlement: Settlement, *, is_stream: bool) -> None:
-        """Read nothing yet."""
         self._reader = reader
         self._settlement = settlement
         self._is_stream = is_stream

@@ -107,7 +107,6 @@ class FrameScanner:
     """
 
     def __init__(self, frame_max: int, body_bytes_max: int) -> None:
-        """Start with no remembered publish."""
         self.frame_max = frame_max
         self.body_bytes_max = min(body_bytes_max, frame_max - 8)
         self.group_prefix = b""

@@ -24,7 +24,6 @@ class IndexCheck:
     def __init__(
         self, filesystem: FileSystem, segment: Segment, salt: int, problems: Problems
     ) -> None:
-        """Read the index file."""
         self.entry_count = 0
         self._segment = segment
         self._problems = problems

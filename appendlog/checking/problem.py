@@ -45,7 +45,6 @@ class Problems:
     """The problems of one log, in the order they were met; bounded."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.kept: list[Problem] = []
         self.left_out = 0
 

@@ -20,7 +20,6 @@ class Periodic:
     """
 
     def __init__(self, action: Callable[[], object], interval_seconds: float, name: str) -> None:
-        """Start the thread."""
         self._action = action
         self._interval_seconds = interval_seconds
         self._is_closing = threading.Event()

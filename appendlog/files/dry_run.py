@@ -103,7 +103,6 @@ class DryRunFileSystem(FileSystem):
     has_dsync = True
 
     def __init__(self) -> None:
-        """Begin with the files as they are."""
         self._lock = threading.RLock()
         self._files: dict[Path, _File] = {}
         self._open: dict[int, _File] = {}

@@ -24,7 +24,6 @@ class DurableDirectories:
     """
 
     def __init__(self, root: Path) -> None:
-        """Begin with knowing of the root only: who made the others may have died before a sync."""
         self._root = root
         self._safe: set[Path] = set()
         self._deleted: set[Path] = set()

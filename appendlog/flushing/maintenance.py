@@ -26,7 +26,6 @@ class Maintenance:
     """
 
     def __init__(self, on_done: Callable[[FlushResult], None]) -> None:
-        """Begin with nothing to do."""
         self._on_done = on_done
         self._lock = threading.Lock()
         self._waiting: dict[Log, deque[MaintenanceRequest]] = {}

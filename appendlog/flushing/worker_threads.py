@@ -19,7 +19,6 @@ class WorkerThreads:
     """
 
     def __init__(self, name: str, count: int) -> None:
-        """Begin without a thread."""
         self._name = name
         self._count = count
         self._threads: list[threading.Thread] = []

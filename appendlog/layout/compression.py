@@ -48,7 +48,6 @@ class ChunkCompressor:
     """
 
     def __init__(self, bytes_min: int) -> None:
-        """Prepare the context that all chunks of a batch share."""
         self._bytes_min = bytes_min
         self._packer = FramePacker(COMPRESSION_LEVEL)
 

@@ -291,7 +291,6 @@ class Leases:
         filesystem: FileSystem,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin without having looked."""
         self._directory = storage_path / LEASES_FOLDER
         self._filesystem = filesystem
         self._clock = clock

@@ -45,7 +45,6 @@ class LogReclaim:
         segments: SegmentList,
         indexes: SegmentIndexes,
     ) -> None:
-        """Begin without having given anything back."""
         self.retention_bytes = 0
         self.compaction_bytes = 0
         self.compacted_segments = 0

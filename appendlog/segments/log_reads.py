@@ -29,7 +29,6 @@ class LogReads:
     """
 
     def __init__(self, segments: SegmentList) -> None:
-        """Begin without having read."""
         self.reader: SegmentReader
         self.indexes: SegmentIndexes
         self._segments = segments

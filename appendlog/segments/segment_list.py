@@ -20,7 +20,6 @@ class SegmentList:
     __slots__ = ("_changing", "_segments")
 
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
-        """Begin with what recovery found."""
         self._segments = tuple(segments)
         self._changing = threading.Lock()
 

@@ -69,7 +69,6 @@ class LogCatalog:
     def __init__(
         self, root: Path | str, vhost: str = DEFAULT_VHOST, filesystem: FileSystem | None = None
     ) -> None:
-        """Touch nothing."""
         self._root = Path(root)
         self._vhost = vhost
         self._filesystem = filesystem or FileSystem()

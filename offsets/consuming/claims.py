@@ -47,7 +47,6 @@ class Claim:
     """Something that is held until it is released."""
 
     def __init__(self) -> None:
-        """Hold nothing yet."""
         self._held: list[Releasable] = []
 
     def release(self) -> None:

@@ -63,7 +63,6 @@ class KnownGroups:
     """
 
     def __init__(self, root: Path, vhost: str, filesystem: FileSystem | None = None) -> None:
-        """Touch nothing."""
         self._root: Final = root
         self._metadata: Final = root / "metadata"
         self._vhost: Final = vhost

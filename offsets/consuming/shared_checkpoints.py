@@ -30,7 +30,6 @@ class SharedCheckpoints:
     """
 
     def __init__(self, root: Path, filesystem: FileSystem | None = None) -> None:
-        """Touch nothing."""
         self._directory: Final = root / "offsets"
         self._filesystem: Final = filesystem or FileSystem()
         self._store: CheckpointStore | None = None

@@ -15,7 +15,6 @@ class StopSignal:
     """
 
     def __init__(self) -> None:
-        """Nobody was told yet."""
         self._wakes: Final[SimpleQueue[None]] = SimpleQueue()
         self._is_told = False
 

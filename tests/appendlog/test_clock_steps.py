@@ -31,7 +31,6 @@ class Clock:
     """The wall clock of a test: it stands still, and is set by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Show `NOW_NS` to whoever asks."""
         self.now_ns = NOW_NS
         monkeypatch.setattr("time.time_ns", lambda: self.now_ns)
 
@@ -291,7 +290,6 @@ class CountingFileSystem(FileSystem):
     """Notes which segments are opened."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.opened: set[str] = set()
 
     def open(self, path: Path, flags: int, mode: int = 0o644) -> int:

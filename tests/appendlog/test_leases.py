@@ -30,7 +30,6 @@ class Clock:
     """A monotonic clock that is moved by hand."""
 
     def __init__(self) -> None:
-        """Begin at some moment."""
         self.seconds = 1_000.0
 
     def __call__(self) -> float:

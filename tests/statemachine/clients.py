@@ -114,7 +114,6 @@ class Clients:
     """All connections and channels of a run."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.peers: list[Peer] = []
         self.channels: list[ModelChannel] = []
 

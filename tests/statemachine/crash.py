@@ -24,7 +24,6 @@ class Aftermath:
     """
 
     def __init__(self, world: World) -> None:
-        """Take down what must be there."""
         self._world = world
         self._bodies = {message.body for _, message in world.model.all_messages()}
         self._bodies |= {m.body for queue in world.model.queues.values() for m in queue.returnable}

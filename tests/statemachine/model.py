@@ -136,7 +136,6 @@ class Model:
     """
 
     def __init__(self) -> None:
-        """Begin with exchanges only."""
         self.queues: dict[str, ModelQueue] = {}
         self.bindings: set[Binding] = set()
         self.exchanges = dict(EXCHANGES)

@@ -39,7 +39,6 @@ class Peer:
     """
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Connect and open the channel of round trips."""
         self.client = connect(address)
         self.events = Events()
         self.client.open_channel(ROUND_TRIP_CHANNEL)

@@ -14,7 +14,6 @@ class Servers:
     """The server that runs follow one another on; a run that failed leaves none."""
 
     def __init__(self) -> None:
-        """Begin without one."""
         self._stack = ExitStack()
         self._running: RunningServer | None = None
         self._numbers = count()

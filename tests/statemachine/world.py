@@ -30,7 +30,6 @@ class World:
     """
 
     def __init__(self, server: RunningServer, prefix: str) -> None:
-        """Connect an observer, who asks for counts and does nothing else."""
         self.server = server
         self.prefix = prefix
         self.model = Model()

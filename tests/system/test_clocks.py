@@ -22,7 +22,6 @@ class WallClock:
     """The machine's wall clock, which somebody sets. No other clock moves with it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Show the right time."""
         self.ahead_seconds = 0
         real_ns = time.time_ns
         monkeypatch.setattr(time, "time_ns", lambda: real_ns() + self.ahead_seconds * 10**9)

@@ -57,7 +57,6 @@ class Consumer:
         timeout_ms: int = 0,
         source: Source | None = None,
     ) -> None:
-        """Make a consumer that has been given nothing yet."""
         self.tag = tag
         self.tag_octets = tag.encode("utf-8", "surrogateescape")
         self.channel = channel

@@ -18,7 +18,6 @@ class ConsumerRotation:
     """
 
     def __init__(self) -> None:
-        """Begin without consumers."""
         # Dicts, for their order and for leaving at once from anywhere.
         self._consumers: dict[Consumer, None] = {}
         self._by_priority: dict[int, dict[Consumer, None]] = {}

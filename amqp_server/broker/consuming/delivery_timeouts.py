@@ -32,7 +32,6 @@ class DeliveryTimeouts:
     """
 
     def __init__(self, channel: Channel, turn: Turn) -> None:
-        """Begin without deliveries."""
         self._channel = channel
         self._turn = turn
         self._first_tags: list[int] = []

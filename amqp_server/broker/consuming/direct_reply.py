@@ -47,7 +47,6 @@ class ReplyConsumer:
     """
 
     def __init__(self, tag: str, channel: Channel, waiting_bytes_max: int) -> None:
-        """Draw a routing key."""
         self.tag = tag
         # Two parts as RabbitMQ's, where they are a process and a key: clients know the form.
         self.routing_key = f"{_PREFIX}{_random_part()}.{_random_part()}"
@@ -84,7 +83,6 @@ class DirectReplies:
     """The askers of one virtual host."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._consumers: dict[str, ReplyConsumer] = {}
 
     def add(self, consumer: ReplyConsumer) -> None:

@@ -28,7 +28,6 @@ class SingleActiveConsumer(ConsumerRotation):
     """
 
     def __init__(self) -> None:
-        """Begin without consumers."""
         super().__init__()
         self.active: Consumer | None = None
 

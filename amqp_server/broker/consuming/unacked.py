@@ -47,7 +47,6 @@ class UnackedRuns:
     """The unacked deliveries of one channel, ordered by delivery tag."""
 
     def __init__(self) -> None:
-        """Begin with nothing outstanding."""
         self.count = 0
         self._runs: list[UnackedRun] = []
 

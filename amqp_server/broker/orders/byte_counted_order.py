@@ -22,7 +22,6 @@ class ByteCountedOrder:
     """
 
     def __init__(self, order: ReadyOrder, sizes: OffsetArray) -> None:
-        """Begin with nothing ready."""
         self.ready_bytes = 0
         self._order = order
         self._sizes = sizes

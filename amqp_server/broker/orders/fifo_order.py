@@ -23,7 +23,6 @@ class FifoOrder:
     """
 
     def __init__(self, next_offset: int = 0) -> None:
-        """Make an order with nothing ready."""
         self.next_offset = next_offset
         self.end = next_offset
         self._below = ReadyRanges()

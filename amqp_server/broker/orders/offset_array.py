@@ -21,7 +21,6 @@ class OffsetArray:
     """
 
     def __init__(self, kind: str, start: int) -> None:
-        """Begin without numbers."""
         self._numbers = array(kind)
         self._start = start
 

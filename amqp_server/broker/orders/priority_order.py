@@ -27,7 +27,6 @@ class PriorityOrder:
     """
 
     def __init__(self, priorities: OffsetArray, max_priority: int, cursor: int = 0) -> None:
-        """Make an order with nothing ready."""
         self.end = cursor
         self._priorities = priorities
         self._levels = [ReadyRanges() for _ in range(max_priority + 1)]

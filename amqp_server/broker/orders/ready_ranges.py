@@ -26,7 +26,6 @@ class ReadyRanges:
     """Disjoint ranges in ascending order; neighbours that are alike are one."""
 
     def __init__(self) -> None:
-        """Begin with nothing ready."""
         self._count = 0
         # The ranges before the head are gone: deleting each at once would move all others.
         self._ranges: list[ReadyRange] = []

@@ -16,7 +16,6 @@ class StreamOrder:
     """
 
     def __init__(self, end: int) -> None:
-        """Begin, and stay, with nothing ready."""
         self.end = end
 
     def __len__(self) -> int:

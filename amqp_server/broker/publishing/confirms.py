@@ -56,7 +56,6 @@ class PublisherConfirms:
     """Counts publishes from 1 and says which may be answered."""
 
     def __init__(self) -> None:
-        """Begin before the first publish."""
         self.last_tag = 0
         self.answered_tag = 0
         self._waiting: deque[_Waiting] = deque()

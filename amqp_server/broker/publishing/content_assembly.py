@@ -46,7 +46,6 @@ class AssemblyBudget:
     """
 
     def __init__(self, bytes_max: int) -> None:
-        """Begin with none."""
         self.bytes_max = bytes_max
         self.held_bytes = 0
         self._held_bytes_by_owner: dict[object, int] = {}
@@ -98,7 +97,6 @@ class ContentAssembly:
         budget: AssemblyBudget,
         owner: object = None,
     ) -> None:
-        """Wait for the content header."""
         self.method = method
         self.method_payload = method_payload
         self.property_flags = 0

@@ -61,7 +61,6 @@ class PublishTargets:
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
-        """Begin with nothing remembered."""
         self._virtual_host = virtual_host
         self._version = -1
         self._targets = RecentlyUsed[bytes, PublishTarget](TARGETS_MAX)

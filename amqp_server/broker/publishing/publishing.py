@@ -44,7 +44,6 @@ class Publishing:
     """
 
     def __init__(self, channel: Channel) -> None:
-        """Begin without confirms, as every channel does."""
         self.confirms: PublisherConfirms | None = None
         self.is_refusing = False
         self._channel = channel

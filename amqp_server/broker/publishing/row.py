@@ -31,7 +31,6 @@ class Row:
     __slots__ = ("_groups", "_last", "_queues", "flags")
 
     def __init__(self, flags: int) -> None:
-        """Begin with no messages."""
         self.flags = flags
         self._groups: list[Group] = []
         self._queues: Sequence[Queue] | None = None

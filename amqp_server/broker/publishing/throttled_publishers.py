@@ -22,7 +22,6 @@ class ThrottledPublishers:
     __slots__ = ("_clients", "_queue")
 
     def __init__(self, queue: Queue) -> None:
-        """Begin with nobody."""
         self._queue = queue
         self._clients: set[Client] = set()
 

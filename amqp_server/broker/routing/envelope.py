@@ -22,7 +22,6 @@ class Envelope:
     __slots__ = ("_message", "_properties", "routing_keys")
 
     def __init__(self, routing_keys: tuple[str, ...], message: bytes | None = None) -> None:
-        """Decode nothing yet."""
         self.routing_keys = routing_keys
         self._message = message
         self._properties: Properties | None = None

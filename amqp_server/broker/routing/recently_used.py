@@ -25,7 +25,6 @@ class RecentlyUsed(Generic[_Key, _Value]):
     """
 
     def __init__(self, generation_max: int) -> None:
-        """Begin with nothing."""
         self.recent: dict[_Key, _Value] = {}
         self._older: dict[_Key, _Value] = {}
         self._generation_max = generation_max

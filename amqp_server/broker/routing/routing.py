@@ -31,7 +31,6 @@ class Routing:
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
-        """Begin with nothing remembered."""
         self._virtual_host = virtual_host
         self._version = -1
         self._routes: RecentlyUsed[tuple[Exchange, str], tuple[Queue, ...]]

@@ -35,7 +35,6 @@ class Deadlines:
     """The deadlines of one queue's unsettled messages. A queue without any holds nothing."""
 
     def __init__(self) -> None:
-        """Begin without deadlines."""
         self._runs: list[_Run] = []
         self._heap: list[_Run] = []
         # The last run may still grow: it is in neither of the two before it is closed.

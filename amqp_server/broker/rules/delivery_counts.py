@@ -44,7 +44,6 @@ class DeliveryCounts:
     """
 
     def __init__(self, limit: int | None, runs: Iterable[tuple[int, int, int]] = ()) -> None:
-        """Go on from `runs`."""
         self._limit = limit
         self._prune_at = _PRUNE_MIN
         self._set(sorted(runs))

@@ -38,7 +38,6 @@ class ExpiryTimer:
     def __init__(
         self, queue: Queue, seconds: float, turn: Turn, delete: Callable[[Queue], None]
     ) -> None:
-        """Begin to count."""
         self._queue = queue
         self._seconds = seconds
         self._turn = turn

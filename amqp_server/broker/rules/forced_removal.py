@@ -29,7 +29,6 @@ class ForcedRemoval:
     """
 
     def __init__(self, queue: Queue) -> None:
-        """Begin without having dropped any."""
         self.end = 0
         self.dropped_count = 0
         self._queue = queue

@@ -26,7 +26,6 @@ class LengthLimit:
     def __init__(
         self, settings: QueueSettings, order: ReadyOrder, measured: ByteCountedOrder | None
     ) -> None:
-        """Watch an order."""
         self._max_length = settings.max_length
         self._max_bytes = settings.max_length_bytes
         self._order = order

@@ -38,7 +38,6 @@ class MessageAttributes:
     """
 
     def __init__(self, settings: QueueSettings, start: int) -> None:
-        """Begin without messages."""
         self.deadlines = Deadlines()
         self.priorities = OffsetArray("B", start) if settings.max_priority is not None else None
         self.sizes = OffsetArray("I", start) if settings.max_length_bytes is not None else None

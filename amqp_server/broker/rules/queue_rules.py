@@ -36,7 +36,6 @@ class QueueRules:
     def __init__(
         self, queue: Queue, attributes: MessageAttributes, limit: LengthLimit | None, turn: Turn
     ) -> None:
-        """Begin to watch the queue."""
         self.attributes = attributes
         self._queue = queue
         self._limit = limit

@@ -21,7 +21,6 @@ class AppendTimes:
     __slots__ = ("_ahead_ms", "_now_ms")
 
     def __init__(self) -> None:
-        """Look at both clocks."""
         self._now_ms = now_ms()
         self._ahead_ms = time.time_ns() // 1_000_000 - self._now_ms
 

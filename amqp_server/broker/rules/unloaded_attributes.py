@@ -31,7 +31,6 @@ class UnloadedAttributes:
     def __init__(
         self, log: Log, attributes: MessageAttributes, ranges: Sequence[tuple[int, int]]
     ) -> None:
-        """Begin without having read."""
         self.attributes = attributes
         self._log = log
         self._ranges = list(_needed(log, attributes, ranges))

@@ -24,7 +24,6 @@ class FailedStores:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._pauses: dict[MessageStore, tuple[int, int]] = {}
 
     def add(self, store: MessageStore) -> None:

@@ -34,7 +34,6 @@ class JournalRequests:
     """
 
     def __init__(self, log: Log, chunk_bytes_max: int) -> None:
-        """Go on from the log's last append time."""
         self.transactions = TransactionMarks()
         self._log = log
         self._chunk_bytes_max = chunk_bytes_max

@@ -43,7 +43,6 @@ class LogWindow:
     __slots__ = ("_parts", "end", "held_bytes", "read_at_seconds", "start")
 
     def __init__(self, start: int, result: ReadResult) -> None:
-        """Take over what was read."""
         self.start = start
         self.end = result.next_offset
         self.read_at_seconds = time.monotonic()

@@ -29,7 +29,6 @@ class LogWindows:
     def __init__(
         self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget | None = None
     ) -> None:
-        """Begin with nothing at hand."""
         self._log = log
         self._read_in_worker = read_in_worker
         self.held = WindowBudget() if held is None else held

@@ -76,7 +76,6 @@ class MessageStore:
         throttled_queues: ThrottledQueues,
         window_budget: WindowBudget | None = None,
     ) -> None:
-        """Take over an opened log and an empty ring."""
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
         self.log, self.ring = log, ring
         self.is_failed = self.awaits_definition = False

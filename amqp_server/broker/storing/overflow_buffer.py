@@ -25,7 +25,6 @@ class OverflowBuffer:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._pages: deque[list[bytes]] = deque()
         self._count = 0
 

@@ -21,7 +21,6 @@ class QueuesToCheckpoint:
     """
 
     def __init__(self) -> None:
-        """Begin without queues."""
         self._queues: dict[Queue, None] = {}
 
     def __iter__(self) -> Iterator[Queue]:

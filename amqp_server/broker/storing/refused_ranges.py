@@ -20,7 +20,6 @@ class RefusedRanges:
     """
 
     def __init__(self, queue: Queue) -> None:
-        """Take note of the queue."""
         self._queue = queue
 
     def refuse_waiting(self) -> None:

@@ -14,7 +14,6 @@ class RetentionPins:
     """All pins of a server. The event loop owns it; retention and compaction ask it."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._by_queue: dict[Queue, list[RetentionPin]] = {}
 
     def pin(self, queue: Queue, offset: int) -> RetentionPin:
@@ -39,7 +38,6 @@ class RetentionPin:
     def __init__(
         self, by_queue: dict[Queue, list[RetentionPin]], queue: Queue, offset: int
     ) -> None:
-        """Hold nothing before the context begins."""
         self.offset = offset
         self._by_queue = by_queue
         self._queue = queue

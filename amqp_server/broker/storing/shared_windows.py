@@ -46,7 +46,6 @@ class SharedWindows:
     """
 
     def __init__(self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget) -> None:
-        """Begin without windows."""
         self.reads = 0
         self.failed_reads = 0
         self._log = log

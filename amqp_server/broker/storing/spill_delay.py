@@ -67,7 +67,6 @@ class ThrottledQueues:
         mark_after: Callable[[float, TurnTask], object],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin with none."""
         self.count = 0
         self.mark_after = mark_after
         self.clock = clock
@@ -106,7 +105,6 @@ class SpillDelay:
         owner: SpillDelayOwner,
         throttled_queues: ThrottledQueues,
     ) -> None:
-        """Begin with the whole budget and nobody held."""
         self.is_throttling = False
         self._ring = ring
         self._settlement = settlement

@@ -39,7 +39,6 @@ class Spilling:
         owner: SpillDelayOwner,
         throttled_queues: ThrottledQueues,
     ) -> None:
-        """Begin with a ring that is not full."""
         self.spill_delay = SpillDelay(ring, settlement, owner, throttled_queues)
         self._ring = ring
         self._settlement = settlement

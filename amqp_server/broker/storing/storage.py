@@ -103,7 +103,6 @@ class QueueStorage:
         turn: Turn,
         filesystem: FileSystem,
     ) -> None:
-        """Begin without stores."""
         self.pool = PagePool(config.ring_bytes_total)
         self.flusher = flusher
         self.queues_to_checkpoint = QueuesToCheckpoint()

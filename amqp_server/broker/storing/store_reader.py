@@ -30,7 +30,6 @@ class StoreReader:
         arrived: Callable[[], None],
         lost: Callable[[int, int], None],
     ) -> None:
-        """Begin with nothing at hand."""
         self._store = store
         self._arrived = arrived
         self._lost = lost

@@ -21,7 +21,6 @@ class TransactionMarks:
     """Marked offset ranges, ascending; empty for a queue that no transaction publishes to."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._marks: deque[Piece] = deque()
 
     def __bool__(self) -> bool:

@@ -35,7 +35,6 @@ class WindowBudget:
     """
 
     def __init__(self, bytes_max: int = HELD_BYTES_MAX, turn: Turn | None = None) -> None:
-        """Begin without windows."""
         self.held_bytes = 0
         self._bytes_max = bytes_max
         self._turn = turn

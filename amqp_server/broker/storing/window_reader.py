@@ -39,7 +39,6 @@ class WindowReader:
     """
 
     def __init__(self, log: Log, read_in_worker: ReadInWorker, windows: WindowBudget) -> None:
-        """Begin with nothing at hand."""
         self.reads = 0
         self.failed_reads = 0
         self._log = log

@@ -23,7 +23,6 @@ class DeliveryMarks:
     """
 
     def __init__(self, delivered_end: int) -> None:
-        """Begin with one mark."""
         self._ends = [delivered_end]
         self._begun = [monotonic()]
         self._seconds = [monotonic()]

@@ -34,7 +34,6 @@ class FilteredSubscription(Subscription):
     """
 
     def __init__(self, queue: Queue, turn: Turn, start: int, wanted: StreamFilter) -> None:
-        """Begin at `start` without a consumer."""
         super().__init__(queue, turn, start)
         self._wanted = wanted
         # Of what lies below `_looked_at_end`: the ranges that are wanted and not delivered yet.

@@ -102,7 +102,6 @@ class Group:
         delivered_end: int = 0,
         returns: Iterable[tuple[int, int, int]] = (),
     ) -> None:
-        """Go on where its place says."""
         self.queue = queue
         self.offsets = offsets
         self.rejected_count = 0

@@ -47,7 +47,6 @@ class GroupSubscription(Subscription):
         delivered_end: int,
         returns: Iterable[tuple[int, int, int]] = (),
     ) -> None:
-        """Begin without a consumer."""
         super().__init__(group.queue, turn, delivered_end)
         self.group = group
         self.counters = group.counters

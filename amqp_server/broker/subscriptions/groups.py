@@ -55,7 +55,6 @@ class Groups:
         on_dirty: Callable[[], None],
         groups_max: int = GROUPS_PER_LOG_MAX,
     ) -> None:
-        """Begin without any."""
         self._queue = queue
         self._turn = turn
         self._on_dirty = on_dirty

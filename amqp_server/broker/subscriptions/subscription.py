@@ -46,7 +46,6 @@ class Subscription:
     is_counted = True
 
     def __init__(self, queue: Queue, turn: Turn, start: int) -> None:
-        """Begin at `start` without a consumer."""
         self.queue = queue
         self.consumers = ConsumerRotation()
         self.ready = FifoOrder(start)

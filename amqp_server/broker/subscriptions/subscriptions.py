@@ -26,7 +26,6 @@ class Subscriptions:
     """
 
     def __init__(self, queue: Queue, turn: Turn) -> None:
-        """Begin without any."""
         self._queue = queue
         self._turn = turn
         # A dict, for its order.

@@ -59,7 +59,6 @@ class TransactionBudget:
     """
 
     def __init__(self, limits: Limits) -> None:
-        """Begin with none."""
         self.held_bytes = 0
         self._bytes_max = limits.transaction_bytes_max
         self._channel_bytes_max = limits.transaction_bytes_per_channel_max
@@ -101,7 +100,6 @@ class Transaction:
     """
 
     def __init__(self, unacked: UnackedRuns, budget: TransactionBudget) -> None:
-        """Begin with nothing held."""
         self.publishes: list[HeldPublish] = []
         self.answers: list[HeldAnswer] = []
         self._unacked = unacked

@@ -65,7 +65,6 @@ class DeadLetters:
     """
 
     def __init__(self, queue: Queue) -> None:
-        """Read the queue's settings."""
         settings = queue.settings
         assert settings.dead_letter_exchange is not None, "a queue without a dead-letter exchange"
         self.keeps_unroutable = settings.dead_letters_at_least_once

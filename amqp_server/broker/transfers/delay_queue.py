@@ -42,7 +42,6 @@ class DelayAttributes(MessageAttributes):
     """
 
     def __init__(self, start: int) -> None:
-        """Begin without messages."""
         super().__init__(QueueSettings(), start)
         self.is_needed = True
 
@@ -68,7 +67,6 @@ class DelayedRelease:
     keeps_unroutable = False
 
     def __init__(self, virtual_host: VirtualHost, exchange: Exchange) -> None:
-        """Take note of the exchange."""
         self._virtual_host = virtual_host
         self._exchange = exchange
 

@@ -83,7 +83,6 @@ class Forwarder:
     """
 
     def __init__(self, queue: Queue, forwarding: ForwardingRule, turn: Turn) -> None:
-        """Begin with nothing under way."""
         self._queue = queue
         self._rule = forwarding
         self._turn = turn

@@ -98,7 +98,6 @@ class Replay:
         is_alarmed: Callable[[], bool],
         tell: Callable[[Replay], Awaitable[None]],
     ) -> None:
-        """Begin with nothing done."""
         self.next_offset = request.start
         self.replayed = self.replayed_bytes = self.passed = 0
         self.first_offset: int | None = None

@@ -33,7 +33,6 @@ class SafePublishes:
     """
 
     def __init__(self, target: Queue, check: Callable[[], None]) -> None:
-        """Begin with none."""
         self.is_refused = False
         self._target = target
         self._check = check

@@ -49,7 +49,6 @@ class ConsistentHashMatcher(Matcher):
     """
 
     def __init__(self, arguments: Table) -> None:
-        """Begin without bindings."""
         self._header, self._property = _hashed(arguments)
         self.routes_singly = self._header is not None or self._property is not None
         self._bindings: dict[Binding, None] = {}

@@ -25,7 +25,6 @@ class DelayedMatcher(Matcher):
     routes_singly = True
 
     def __init__(self, routed_as: Matcher) -> None:
-        """Leave the bindings to the other matcher."""
         self._routed_as = routed_as
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:

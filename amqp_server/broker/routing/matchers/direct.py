@@ -19,7 +19,6 @@ class DirectMatcher(Matcher):
     routes_singly = False
 
     def __init__(self) -> None:
-        """Begin without bindings."""
         self._by_key: dict[str, list[Binding]] = {}
 
     def add(self, binding: Binding) -> None:

@@ -19,7 +19,6 @@ class FanoutMatcher(Matcher):
     routes_singly = False
 
     def __init__(self) -> None:
-        """Begin without bindings."""
         self._bindings: dict[Binding, None] = {}
 
     def add(self, binding: Binding) -> None:

@@ -40,7 +40,6 @@ class HeadersMatcher(Matcher):
     routes_singly = True
 
     def __init__(self) -> None:
-        """Begin without bindings."""
         self._patterns: dict[Binding, _Pattern] = {}
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:

@@ -41,7 +41,6 @@ class TopicMatcher(Matcher):
     routes_singly = False
 
     def __init__(self) -> None:
-        """Begin without bindings."""
         self._root = _Node()
         self._matches: RecentlyUsed[str, list[Destination]] = RecentlyUsed(MATCHES_MAX)
 
