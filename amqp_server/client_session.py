@@ -16,14 +16,6 @@ from typing import TYPE_CHECKING, Any
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
 from amqp_server.failed_methods import as_refusal, log_failed_method
-from amqp_server.frame_errors import (
-    channel_close,
-    check_opens_channel,
-    close_error_for,
-    connection_close,
-    misplaced_publish,
-    unexpected_frame,
-)
 from amqp_server.parked_publishes import ParkedPublishes
 from amqp_server.products import qos_reaches_consumers
 from amqp_server.protocol import framing
@@ -47,6 +39,14 @@ from amqp_server.protocol.methods import (
     method_frame,
 )
 from amqp_server.reply_queue import ReplyQueue
+from amqp_server.unexpected_frames import (
+    channel_close,
+    check_opens_channel,
+    close_error_for,
+    connection_close,
+    misplaced_publish,
+    unexpected_frame,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

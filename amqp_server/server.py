@@ -23,7 +23,6 @@ from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer
 from amqp_server.cleaning import begin_cleaning
 from amqp_server.client_connection import ClientConnection
-from amqp_server.closing import close_queues
 from amqp_server.committer import Committer
 from amqp_server.compactor import Compactor
 from amqp_server.control.listener import ControlListener
@@ -39,6 +38,7 @@ from amqp_server.lingering import Lingering
 from amqp_server.listening import bind, listen
 from amqp_server.message_loading import load_messages
 from amqp_server.parked_publishes import ParkedBudget
+from amqp_server.queue_shutdown import shut_queues_down
 from amqp_server.reclaimer import Reclaimer
 from amqp_server.recovery import recover
 from amqp_server.redo import redo_by_queue, remaining
@@ -248,7 +248,7 @@ class Server:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._metadata.close()
         try:
-            await close_queues(
+            await shut_queues_down(
                 *(self.broker, self.compactor, self.checkpointer, self._flusher),
                 seconds_max=SHUTDOWN_SECONDS_MAX / 4,
             )

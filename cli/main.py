@@ -281,7 +281,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
         logger.warning("%s", line)
 
     # Imported here: the help page and the tools need no event loop.
-    from amqp_server.serving import run
+    from amqp_server.server_process import run
 
     return run(config)
 

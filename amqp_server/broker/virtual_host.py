@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import Binding, binding_identity
 from amqp_server.broker.consuming.direct_reply import DirectReplies
-from amqp_server.broker.damaged import Damaged
+from amqp_server.broker.damaged_definitions import DamagedDefinitions
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.publishing.publish_targets import PublishTargets
 from amqp_server.broker.routing.routing import Routing
@@ -56,7 +56,7 @@ class VirtualHost:
             for exchange, kind, internal in PREDECLARED_EXCHANGES
         }
         self.queues: dict[str, Queue] = {}
-        self.damaged = Damaged()
+        self.damaged = DamagedDefinitions()
         self.delay_queues: dict[Exchange, Queue] = {}
         self.routing_version = 0
         self.routing = Routing(self)

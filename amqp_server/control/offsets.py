@@ -173,7 +173,7 @@ async def _move(
             groups = groups_of(log.queue)
             known = groups.get(group).offsets if group in groups else None
             if known is None:
-                groups.check_room(group)
+                groups.check_limit(group)
             check(groups, known or GroupOffsets(group), offset, offset_range(log.queue))
     with refusals():
         rows = []

@@ -14,7 +14,7 @@ import uvloop
 from amqp_server.broker.queue import Queue
 from amqp_server.config import ServerConfig
 from amqp_server.server import Server
-from amqp_server.serving import SWITCH_INTERVAL_SECONDS
+from amqp_server.server_process import SWITCH_INTERVAL_SECONDS
 from appendlog import FileSystem
 from appendlog.layout.message import PERSISTENT, encode_message
 from offsets import CheckpointStore, GroupOffsets, GroupSnapshot

@@ -32,9 +32,9 @@ def started(clean_environment: pytest.MonkeyPatch) -> list[ServerConfig]:
         starts.append(config)
         return 0
 
-    server = ModuleType("amqp_server.serving")
+    server = ModuleType("amqp_server.server_process")
     server.run = run  # type: ignore[attr-defined]
-    clean_environment.setitem(sys.modules, "amqp_server.serving", server)
+    clean_environment.setitem(sys.modules, "amqp_server.server_process", server)
     clean_environment.setattr("cli.main.configure_logging", lambda _level: None)
     return starts
 

@@ -99,7 +99,7 @@ def test_a_startup_error_is_one_line_and_exit_code_2(
     def run(_config: ServerConfig) -> int:
         raise StartupError("cannot listen on 127.0.0.1:5672:\nAddress already in use")
 
-    monkeypatch.setattr(sys.modules["amqp_server.serving"], "run", run)
+    monkeypatch.setattr(sys.modules["amqp_server.server_process"], "run", run)
 
     assert refuse() == "cannot listen on 127.0.0.1:5672: Address already in use"
 
@@ -107,7 +107,7 @@ def test_a_startup_error_is_one_line_and_exit_code_2(
 def test_the_exit_code_of_the_server_is_that_of_the_command(
     started: list[ServerConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["amqp_server.serving"], "run", lambda _config: 3)
+    monkeypatch.setattr(sys.modules["amqp_server.server_process"], "run", lambda _config: 3)
 
     assert main([]) == 3
     assert started == []

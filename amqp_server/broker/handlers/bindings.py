@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.handlers.answers import answer
-from amqp_server.broker.handlers.room import check_room
+from amqp_server.broker.handlers.object_limits import check_limit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -42,7 +42,7 @@ def make_binding(
     if existing is not None:
         after = writer.save_binding(vhost, existing) if writer.is_under_way(existing) else None
         return answer(channel, reply, after)
-    check_room(
+    check_limit(
         f"bind '{destination.name}' to '{source.name}'",
         f"binding limit in vhost '{vhost.name}'",
         vhost.binding_count,

@@ -18,7 +18,7 @@ from amqp_server.broker.handlers.names import (
     is_reserved,
     refuse_default,
 )
-from amqp_server.broker.handlers.room import check_room
+from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
@@ -61,7 +61,7 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
     check_exchange_name_is_free(vhost, name, is_saved=method.durable)
     check_alternate(name, vhost.name, method.arguments)
-    check_room(
+    check_limit(
         f"declare exchange '{name}'",
         f"exchange limit in vhost '{vhost.name}'",
         len(vhost.exchanges),

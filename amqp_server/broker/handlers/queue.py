@@ -25,8 +25,8 @@ from amqp_server.broker.handlers.names import (
     queue_name,
     refuse_default,
 )
+from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
-from amqp_server.broker.handlers.room import check_room
 from amqp_server.broker.handlers.stream_consumers import refuse_stream
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
@@ -81,7 +81,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         return answer(channel, None if method.no_wait else declare_ok(existing))
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
-    check_room(
+    check_limit(
         f"declare queue '{name}'",
         f"queue limit in vhost '{vhost.name}'",
         len(vhost.queues),

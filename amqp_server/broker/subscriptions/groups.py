@@ -111,12 +111,12 @@ class Groups:
             TooManyGroupsError: There are as many as there may be.
         """
         assert name not in self._all, "there is one"
-        self.check_room(name)
+        self.check_limit(name)
         group = Group(self._queue, self._turn, GroupOffsets(name), self._note_dirty)
         self._all[name] = group
         return group
 
-    def check_room(self, name: str) -> None:
+    def check_limit(self, name: str) -> None:
         """Check that there may be one more.
 
         Args:

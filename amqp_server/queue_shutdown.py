@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from appendlog import Flusher
 
 
-async def close_queues(
+async def shut_queues_down(
     broker: Broker,
     compactor: Compactor,
     checkpointer: Checkpointer,

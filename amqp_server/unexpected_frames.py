@@ -1,4 +1,4 @@
-"""Errors for frames that come where they may not or cannot be read, and the methods that tell.
+"""Errors for frames that come where they may not or cannot be read, and methods to close with.
 
 Source: RabbitMQ, rabbit_reader (unexpected_frame) and rabbit_misc (frame_error).
 """

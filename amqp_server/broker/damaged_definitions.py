@@ -26,7 +26,7 @@ ANY_NAME = ""
 
 
 @dataclass(slots=True)
-class Damaged:
+class DamagedDefinitions:
     """Names that are taken by what is damaged.
 
     Attributes:

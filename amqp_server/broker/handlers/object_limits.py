@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqp_server.protocol.errors import PreconditionFailed
 
 
-def check_room(action: str, limit: str, count: int, most: int) -> None:
+def check_limit(action: str, limit: str, count: int, most: int) -> None:
     """Check that one more may be made; `action` and `limit` are words of the error.
 
     Raises:
