@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from amqp_server.broker.routing.envelope import Envelope
     from amqp_server.protocol.tables import Table
 
+_Place = tuple[str, object]
+"""A header's name and its bare value, or `_ANY_VALUE`."""
+_ANY_VALUE = object()
+
 _KINDS = frozenset({"all", "any", "all-with-x", "any-with-x"})
 
 
@@ -35,12 +39,20 @@ class _Pattern(NamedTuple):
 
 
 class HeadersMatcher(Matcher):
-    """All bindings, tried one after the other."""
+    """Bindings by one of the headers that they ask for.
+
+    A binding that asks for all of its headers stands under the rarest of them, one that asks for
+    any stands under each. So a message is compared with the bindings that one of its headers
+    leads to, however many others there are.
+    """
 
     routes_singly = True
 
     def __init__(self) -> None:
         self._patterns: dict[Binding, _Pattern] = {}
+        self._places: dict[Binding, list[_Place]] = {}
+        self._by_place: dict[_Place, dict[Binding, None]] = {}
+        self._always: dict[Binding, None] = {}
 
     def check_binding(self, routing_key: str, arguments: Table) -> None:
         """Check `x-match`."""
@@ -59,20 +71,46 @@ class HeadersMatcher(Matcher):
 
     def add(self, binding: Binding) -> None:
         """Take in a binding."""
-        self._patterns[binding] = _pattern(binding.arguments)
+        pattern = self._patterns[binding] = _pattern(binding.arguments)
+        places = [_place(name, value) for name, value in pattern.values.items()]
+        places += [(name, _ANY_VALUE) for name in pattern.names]
+        if pattern.asks_for_all:
+            if not places:
+                self._always[binding] = None
+            places = sorted(places, key=self._crowd)[:1]
+        self._places[binding] = places
+        for place in places:
+            self._by_place.setdefault(place, {})[binding] = None
 
     def remove(self, binding: Binding) -> None:
         """Forget a binding."""
         del self._patterns[binding]
+        self._always.pop(binding, None)
+        for place in self._places.pop(binding):
+            crowd = self._by_place[place]
+            del crowd[binding]
+            if not crowd:
+                del self._by_place[place]
 
     def match(self, envelope: Envelope) -> Sequence[Destination]:
         """Return the destinations whose arguments fit the headers."""
         headers = {name: bare_value(value) for name, value in envelope.headers.items()}
-        return [
-            binding.destination
-            for binding, pattern in self._patterns.items()
-            if _fits(pattern, headers)
-        ]
+        fitting = dict(self._always)
+        for name, value in headers.items():
+            for place in {_place(name, value), (name, _ANY_VALUE)}:
+                for binding in self._by_place.get(place, ()):
+                    if binding not in fitting and _fits(self._patterns[binding], headers):
+                        fitting[binding] = None
+        return [binding.destination for binding in fitting]
+
+    def _crowd(self, place: _Place) -> int:
+        """Return how many bindings stand at a place already."""
+        return len(self._by_place.get(place, ()))
+
+
+def _place(name: str, value: object) -> _Place:
+    """Return where bindings stand that ask for a header; those with arrays and tables by name."""
+    return (name, _ANY_VALUE) if isinstance(value, list) else (name, value)
 
 
 def _match_kind(arguments: Table) -> str:
