@@ -22,6 +22,12 @@ class Exchange:
         internal: Whether clients may not publish to it.
         arguments: The arguments it was declared with.
 
+    Attributes:
+        alternate: Name of the exchange that takes what this one cannot route, or None.
+        bindings: The bindings that leave it.
+        routes_version: Grows whenever a message that is published here might go elsewhere than
+            before; the virtual host counts.
+
     Raises:
         PreconditionFailed: The type cannot have such arguments.
     """
@@ -45,6 +51,7 @@ class Exchange:
         self.alternate = _alternate(arguments)
         self.bindings: dict[BindingIdentity, Binding] = {}
         self.next_binding_number = 0
+        self.routes_version = 0
         self.matcher = MATCHERS[kind](arguments)
 
     def bind(self, binding: Binding) -> None:

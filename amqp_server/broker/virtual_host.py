@@ -13,6 +13,7 @@ from amqp_server.broker.consuming.direct_reply import DirectReplies
 from amqp_server.broker.damaged_definitions import DamagedDefinitions
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.publishing.publish_targets import PublishTargets
+from amqp_server.broker.routing.exchange_graph import ExchangeGraph
 from amqp_server.broker.routing.routing import Routing
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ class VirtualHost:
         damaged: What start-up could not bring back. Nobody may take such a name.
         delay_queues: The hidden queues of delayed exchanges.
         binding_count: Bindings between all of them.
-        routing_version: Grows whenever a message might go elsewhere than before.
+        graph: Which exchanges lead to which.
+        routing_version: Grows whenever messages of many exchanges might go elsewhere than before;
+            a change of one exchange counts in its `routes_version`, and in those before it.
         routing: Where messages go.
         publish_targets: Where the messages of each publish frame go.
         replies: Who waits for direct replies.
@@ -58,6 +61,7 @@ class VirtualHost:
         self.queues: dict[str, Queue] = {}
         self.damaged = DamagedDefinitions()
         self.delay_queues: dict[Exchange, Queue] = {}
+        self.graph = ExchangeGraph()
         self.routing_version = 0
         self.routing = Routing(self)
         self.publish_targets = PublishTargets(self)
@@ -71,35 +75,40 @@ class VirtualHost:
         if refusing is not None:
             self._remove_bindings_to(refusing)
         self.exchanges[exchange.name] = exchange
-        self.routing_version += 1
+        self.graph.add(exchange)
+        self._note_change(exchange)
 
     def add_queue(self, queue: Queue) -> None:
         """Take in a new queue."""
         # One that is never saved may have a name that stands in what was not readable.
         self.remove_placeholder(queue.name)
+        # No route is remembered for the name of a queue that is not there.
         self.queues[queue.name] = queue
-        self.routing_version += 1
 
     def remove_exchange(self, exchange: Exchange) -> list[Binding]:
         """Forget an exchange and all bindings from and to it; return those bindings."""
         del self.exchanges[exchange.name]
-        self.routing_version += 1
+        self._note_change(exchange)
         gone = list(exchange.bindings.values())
         for binding in gone:
             self._forget(binding)
-        return gone + self._remove_bindings_to(exchange)
+        gone += self._remove_bindings_to(exchange)
+        self.graph.remove(exchange)
+        return gone
 
     def remove_queue(self, queue: Queue) -> list[Binding]:
         """Forget a queue and all bindings to it; return those bindings."""
         del self.queues[queue.name]
-        self.routing_version += 1
+        self._note_change(self.exchanges[""])
         return self._remove_bindings_to(queue)
 
     def remove_placeholder(self, name: str) -> list[Binding]:
         """Forget what refused the messages of a damaged queue; return the bindings to it."""
-        self.routing_version += 1
         placeholder = self.damaged.end_placeholder(name)
-        return [] if placeholder is None else self._remove_bindings_to(placeholder)
+        if placeholder is None:
+            return []
+        self.routing_version += 1
+        return self._remove_bindings_to(placeholder)
 
     def end_damaged_binding(self, encoded_name: str) -> None:
         """Let an exchange take publishes again: the document of a damaged binding was replaced."""
@@ -108,8 +117,8 @@ class VirtualHost:
 
     def remove_refusing_exchange(self, name: str) -> list[Binding]:
         """Forget what refused the messages of a damaged exchange; return the bindings to it."""
-        self.routing_version += 1
         refusing = self.damaged.end_refusing_exchange(name)
+        self.routing_version += 1
         return [] if refusing is None else self._remove_bindings_to(refusing)
 
     def bind(
@@ -132,7 +141,9 @@ class VirtualHost:
         source.bind(binding)
         self.binding_count += 1
         self._bindings_to.setdefault(destination, {})[binding] = None
-        self.routing_version += 1
+        if isinstance(destination, Exchange):
+            self.graph.bind(source, destination)
+        self._note_change(source)
         return binding
 
     def unbind(
@@ -164,8 +175,19 @@ class VirtualHost:
     def _forget(self, binding: Binding) -> None:
         binding.source.unbind(binding)
         self.binding_count -= 1
-        self.routing_version += 1
+        self._note_change(binding.source)
+        if isinstance(binding.destination, Exchange):
+            self.graph.unbind(binding.source, binding.destination)
         bindings = self._bindings_to[binding.destination]
         del bindings[binding]
         if not bindings:
             del self._bindings_to[binding.destination]
+
+    def _note_change(self, exchange: Exchange) -> None:
+        """Have the routes found again that lead through an exchange."""
+        affected = self.graph.affected_by(exchange)
+        if affected is None:
+            self.routing_version += 1
+            return
+        for each in affected:
+            each.routes_version += 1

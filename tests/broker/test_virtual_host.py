@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.exchange import Exchange
 from amqp_server.broker.queue import Queue
+from amqp_server.broker.routing import exchange_graph
 from amqp_server.broker.routing.envelope import Envelope
 from amqp_server.broker.virtual_host import PREDECLARED_EXCHANGES, VirtualHost
 from amqp_server.protocol.tables import table_of
@@ -164,24 +165,68 @@ def test_an_exchange_that_goes_takes_the_bindings_of_both_sides_along() -> None:
     assert routed(vhost, after) == ["q"]
 
 
-def test_every_change_that_may_move_a_message_is_a_new_version() -> None:
+def test_every_change_of_an_exchange_ends_what_is_remembered_of_its_routes() -> None:
     vhost, _ = host()
     source, queue = an_exchange("e"), a_queue("q")
+    vhost.add_queue(queue)
     changes: list[Callable[[], object]] = [
         lambda: vhost.add_exchange(source),
-        lambda: vhost.add_queue(queue),
         lambda: vhost.bind(source, queue, "", {}),
         lambda: vhost.unbind(source, queue, "", {}),
+        lambda: vhost.bind(source, queue, "", {}),
         lambda: vhost.remove_queue(queue),
         lambda: vhost.remove_exchange(source),
     ]
 
-    versions = [vhost.routing_version]
+    versions = [source.routes_version]
     for change in changes:
         change()
-        versions.append(vhost.routing_version)
+        versions.append(source.routes_version)
 
     assert len(set(versions)) == len(versions)
+
+
+def test_a_change_ends_the_routes_that_lead_through_it_and_no_others() -> None:
+    spare = table_of({"alternate-exchange": "last"})
+    first, second, last = (
+        an_exchange("first"),
+        an_exchange("second", arguments=spare),
+        an_exchange("last"),
+    )
+    other = an_exchange("other")
+    vhost, queues = host(first, second, last, other, queues="q")
+    vhost.bind(first, second, "", {})
+    vhost.bind(other, queues["q"], "", {})
+    assert routed(vhost, first) == []
+    before = {each: each.routes_version for each in (first, second, last, other)}
+
+    vhost.bind(last, queues["q"], "", {})
+
+    assert routed(vhost, first) == ["q"]
+    changed = {each.name for each, version in before.items() if each.routes_version != version}
+    assert changed == {"first", "second", "last"}
+    vhost.add_queue(a_queue("unrelated"))
+    assert {each: each.routes_version for each in before} == {
+        each: version + (each is not other) for each, version in before.items()
+    }
+
+
+def test_a_change_that_many_exchanges_lead_to_ends_all_routes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange_graph, "AFFECTED_MAX", 3)
+    sources = [an_exchange(str(number)) for number in range(5)]
+    last = an_exchange("last")
+    vhost, queues = host(*sources, last, queues="q")
+    for source in sources:
+        vhost.bind(source, last, "", {})
+    assert [routed(vhost, source) for source in sources] == [[]] * 5
+
+    vhost.bind(last, queues["q"], "", {})
+
+    assert [routed(vhost, source) for source in sources] == [["q"]] * 5
+    vhost.unbind(last, queues["q"], "", {})
+    assert [routed(vhost, source) for source in sources] == [[]] * 5
 
 
 def test_auto_delete_exchanges_are_unused_when_their_last_binding_goes() -> None:

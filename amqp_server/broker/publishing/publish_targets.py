@@ -1,8 +1,7 @@
 """Where the messages of a `basic.publish` frame go, remembered for all channels of a virtual host.
 
 A client sends the same few frames again and again, or one for each of its routing keys: decoding
-and routing them is done once for the octets of a frame, until a binding, a queue or an exchange of
-the virtual host changes.
+and routing them is done once for the octets of a frame, until an exchange on their way changes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Twice as many at most, of half a kilobyte each (1.2 with the longest names).
 
 @dataclass(frozen=True, slots=True)
 class PublishTarget:
-    """Where the messages of one `basic.publish` frame go, as long as no binding changes.
+    """Where the messages of one `basic.publish` frame go.
 
     Attributes:
         exchange: Where they are published.
@@ -42,6 +41,7 @@ class PublishTarget:
         queues: Where they go, if not.
         reply_keys: Which askers get them.
         is_plain: Whether going into these queues is all that happens to them.
+        routes_version: The exchange's when this was found; it holds while they are equal.
     """
 
     exchange: Exchange
@@ -51,13 +51,14 @@ class PublishTarget:
     queues: Sequence[Queue]
     reply_keys: tuple[str, ...]
     is_plain: bool
+    routes_version: int
 
 
 class PublishTargets:
     """The targets of one virtual host.
 
     Args:
-        virtual_host: Its `routing_version` tells when to forget.
+        virtual_host: Its `routing_version` says when to forget all of them.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
@@ -66,7 +67,10 @@ class PublishTargets:
         self._targets = RecentlyUsed[bytes, PublishTarget](TARGETS_MAX)
 
     def recent(self) -> dict[bytes, PublishTarget]:
-        """Return targets that were used last, by method payload; not to be changed or kept."""
+        """Return targets that were used last, by method payload; not to be changed or kept.
+
+        The caller compares the `routes_version` of each with that of its exchange.
+        """
         if self._version != self._virtual_host.routing_version:
             self._version = self._virtual_host.routing_version
             self._targets.clear()
@@ -80,9 +84,12 @@ class PublishTargets:
                 implemented.
         """
         target = self.recent().get(method_payload) or self._targets.get(method_payload)
-        if target is None:
+        if target is None or target.routes_version != target.exchange.routes_version:
             target = self._resolve(method_payload)
-            self._targets.put(method_payload, target)
+            # A queue that is declared later under the key would not end what is remembered here.
+            has_queue = target.routing_key in self._virtual_host.queues
+            if target.exchange.name or has_queue or target.reply_keys:
+                self._targets.put(method_payload, target)
         return target
 
     def _resolve(self, method_payload: bytes) -> PublishTarget:
@@ -112,4 +119,5 @@ class PublishTargets:
             queues,
             replies,
             is_plain=not singly and not replies and (bool(queues) or not method.mandatory),
+            routes_version=exchange.routes_version,
         )

@@ -122,7 +122,9 @@ class Publishing:
         find, recent = self._targets.find, self._targets.recent()
         try:
             for payload, message in zip(method_payloads, messages, strict=True):
-                target = recent.get(payload) or find(payload)
+                target = recent.get(payload)
+                if target is None or target.routes_version != target.exchange.routes_version:
+                    target = find(payload)
                 if target.is_plain:
                     row.add(target, message)
                 else:

@@ -1,7 +1,7 @@
 """Routing: from an exchange, over bindings and alternate exchanges, to queues.
 
-Where the one key of a message alone decides, its way is found once and remembered until the
-next change of the virtual host: a chain of thirty exchanges costs as much as one then.
+Where the one key of a message alone decides, the broker finds its route once and remembers it until
+an exchange on the way changes: a chain of thirty exchanges costs as much as one then.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
 
 ROUTES_MAX = 4096
-"""Ways that a virtual host remembers for sure; twice as many at most."""
+"""Routes that a virtual host remembers for sure; twice as many at most."""
+EXCHANGES_MAX = 4096
+"""Exchanges of which it remembers whether they route singly; twice as many at most."""
 
 
 class Routing:
     """Finds the queues that messages go to, in one virtual host.
 
     Args:
-        virtual_host: Whose exchanges and queues; its `routing_version` tells when to forget.
+        virtual_host: Its exchanges and queues. `routing_version`, and `routes_version` of each
+            exchange, say which routes are still right.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
         self._virtual_host = virtual_host
         self._version = -1
-        self._routes: RecentlyUsed[tuple[Exchange, str], tuple[Queue, ...]]
+        self._routes: RecentlyUsed[tuple[Exchange, str], tuple[int, tuple[Queue, ...]]]
         self._routes = RecentlyUsed(ROUTES_MAX)
-        self._singly: dict[Exchange, bool] = {}
+        self._singly = RecentlyUsed[Exchange, tuple[int, bool]](EXCHANGES_MAX)
 
     def route(self, exchange: Exchange, envelope: Envelope) -> Sequence[Queue]:
         """Return the queues that a message goes to, each once; not to be changed."""
@@ -43,19 +46,20 @@ class Routing:
         # Lists of copies can be long, and are seldom the same.
         if exchange.name == "" or copies or self.routes_singly(exchange):
             return self._walk(exchange, envelope)
-        route = self._routes.get((exchange, key))
-        if route is None:
-            route = self._walk(exchange, envelope)
-            self._routes.put((exchange, key), route)
-        return route
+        found = self._routes.get((exchange, key))
+        if found is None or found[0] != exchange.routes_version:
+            found = exchange.routes_version, self._walk(exchange, envelope)
+            self._routes.put((exchange, key), found)
+        return found[1]
 
     def routes_singly(self, exchange: Exchange) -> bool:
         """Return whether two messages with the same keys may go different ways from here."""
         self._forget_what_changed()
-        singly = self._singly.get(exchange)
-        if singly is None:
-            singly = self._singly[exchange] = self._reaches_one_that_routes_singly(exchange)
-        return singly
+        found = self._singly.get(exchange)
+        if found is None or found[0] != exchange.routes_version:
+            found = exchange.routes_version, self._reaches_one_that_routes_singly(exchange)
+            self._singly.put(exchange, found)
+        return found[1]
 
     def _forget_what_changed(self) -> None:
         if self._version != self._virtual_host.routing_version:
@@ -105,9 +109,11 @@ class Routing:
             current = pending.pop()
             if current.matcher.routes_singly:
                 return True
-            bound = [binding.destination for binding in current.bindings.values()]
-            for reached in (*bound, self._alternate_of(current)):
-                if isinstance(reached, Exchange) and reached not in visited:
+            for reached in (
+                *self._virtual_host.graph.bound_to(current),
+                self._alternate_of(current),
+            ):
+                if reached is not None and reached not in visited:
                     visited.add(reached)
                     pending.append(reached)
         return False

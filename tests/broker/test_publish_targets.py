@@ -1,0 +1,83 @@
+"""Where publish frames go is remembered until an exchange on their way changes."""
+
+import pytest
+
+from amqp_server.broker.publishing.publish_targets import PublishTargets
+from amqp_server.broker.routing.routing import Routing
+from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.protocol.errors import NotFound
+from amqp_server.protocol.methods import BasicPublish
+from tests.broker.bindings import a_queue, an_exchange
+
+
+def frame(exchange: str, key: str) -> bytes:
+    return BasicPublish(exchange=exchange, routing_key=key).encode()
+
+
+def queues_of(targets: PublishTargets, exchange: str, key: str) -> list[str]:
+    return [queue.name for queue in targets.find(frame(exchange, key)).queues]
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the exchanges from which a route was found, once for each time."""
+    found: list[str] = []
+    walk = Routing._walk
+
+    def counted(self: Routing, exchange: object, envelope: object) -> object:
+        found.append(exchange.name)  # type: ignore[attr-defined]
+        return walk(self, exchange, envelope)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Routing, "_walk", counted)
+    return found
+
+
+def test_a_queue_that_is_declared_later_gets_what_went_nowhere() -> None:
+    vhost = VirtualHost("/")
+    targets = vhost.publish_targets
+    assert queues_of(targets, "", "q") == []
+
+    vhost.add_queue(a_queue("q"))
+    assert queues_of(targets, "", "q") == ["q"]
+    vhost.remove_queue(vhost.queues["q"])
+    assert queues_of(targets, "", "q") == []
+    again = a_queue("q")
+    vhost.add_queue(again)
+    assert targets.find(frame("", "q")).queues == (again,)
+
+
+def test_an_unrelated_change_costs_no_route(walks: list[str]) -> None:
+    vhost = VirtualHost("/")
+    targets = vhost.publish_targets
+    work, other = an_exchange("work"), an_exchange("other")
+    vhost.add_exchange(work)
+    vhost.add_exchange(other)
+    vhost.add_queue(a_queue("q"))
+    vhost.bind(work, vhost.queues["q"], "k", {})
+    assert queues_of(targets, "work", "k") == queues_of(targets, "", "q") == ["q"]
+    walks.clear()
+
+    for number in range(10):
+        vhost.add_queue(a_queue(str(number)))
+        vhost.bind(other, vhost.queues[str(number)], "k", {})
+        assert queues_of(targets, "work", "k") == queues_of(targets, "", "q") == ["q"]
+
+    assert walks == []
+    vhost.bind(work, vhost.queues["0"], "k", {})
+    assert queues_of(targets, "work", "k") == ["q", "0"]
+    assert walks == ["work"]
+
+
+def test_an_exchange_that_is_gone_is_not_published_to_from_memory() -> None:
+    vhost = VirtualHost("/")
+    first, second = an_exchange("e"), an_exchange("e")
+    vhost.add_queue(a_queue("q"))
+    vhost.add_exchange(first)
+    vhost.bind(first, vhost.queues["q"], "k", {})
+    assert queues_of(vhost.publish_targets, "e", "k") == ["q"]
+
+    vhost.remove_exchange(first)
+    with pytest.raises(NotFound):
+        vhost.publish_targets.find(frame("e", "k"))
+    vhost.add_exchange(second)
+    assert queues_of(vhost.publish_targets, "e", "k") == []
