@@ -216,25 +216,41 @@ class Publishing:
         )
 
     def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
-        """Publish messages that may each go another way, one after the other.
+        """Publish messages that may each go another way; neighbours that go the same way together.
 
         Raises:
             AmqpError: One cannot be routed; those before it were taken in.
         """
-        route = self._virtual_host.routing.route
-        for message in messages:
-            copies: tuple[str, ...] = ()
-            stored, queues, reply_keys = message, target.queues, target.reply_keys
-            if flags & HAS_HEADERS and may_have_copies(message):
-                copies, stored = take_copies(message)
-            if copies or target.routes_singly:
-                keys = (target.routing_key, *copies)
-                queues = route(target.exchange, Envelope(keys, stored))
-                reply_keys = reply_keys_of(target.exchange, keys)
-            if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
-                # Kept as it came: `BCC` is read again, and taken out, when it is let go.
-                stored = message
-            self._enqueue(target, queues, reply_keys, [stored], flags)
+        run: list[bytes] = []
+        way: tuple[Sequence[Queue], tuple[str, ...]] = (), ()
+        try:
+            for message in messages:
+                queues, reply_keys, stored = self._way_of(target, message, flags)
+                if run and (queues, reply_keys) != way:
+                    self._enqueue(target, *way, run, flags)
+                    run = []
+                way = queues, reply_keys
+                run.append(stored)
+        finally:
+            if run:
+                self._enqueue(target, *way, run, flags)
+
+    def _way_of(
+        self, target: PublishTarget, message: bytes, flags: int
+    ) -> tuple[Sequence[Queue], tuple[str, ...], bytes]:
+        """Return the queues and the reply keys of one message, and what the queues store of it."""
+        copies: tuple[str, ...] = ()
+        stored = message
+        if flags & HAS_HEADERS and may_have_copies(message):
+            copies, stored = take_copies(message)
+        if not copies and not target.routes_singly:
+            return target.queues, target.reply_keys, stored
+        keys = (target.routing_key, *copies)
+        queues = self._virtual_host.routing.route(target.exchange, Envelope(keys, stored))
+        if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
+            # Kept as it came: the delayed exchange reads `BCC` again, and takes it out, at the end.
+            stored = message
+        return queues, reply_keys_of(target.exchange, keys), stored
 
     def _enqueue(
         self,

@@ -1,0 +1,70 @@
+"""Messages that are routed one by one go into their queues as runs where they go the same way."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp.commands import Basic
+from pamqp.commands import Queue as QueueMethods
+
+from amqp_server.broker.queue import Queue
+from tests.amqp_client import AmqpClient, connect
+from tests.threaded_server import ThreadedServer
+
+QUEUES = ("red", "blue")
+
+
+@pytest.fixture
+def published(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Return the queue and the number of messages of each run that a queue took in."""
+    runs: list[tuple[str, int]] = []
+    publish = Queue.publish
+
+    def noted(self: Queue, messages: list[bytes], flags: int) -> int:
+        runs.append((self.name, len(messages)))
+        return publish(self, messages, flags)
+
+    monkeypatch.setattr(Queue, "publish", noted)
+    return runs
+
+
+def publish_all(client: AmqpClient, exchange: str, all_headers: list[dict[str, Any]]) -> None:
+    """Publish one message for each table of headers, in one write, and wait for the confirms."""
+    method = Basic.Publish(exchange=exchange, routing_key="copied")
+    octets = [
+        client.publish_octets(method, b"body", Basic.Properties(headers=headers))
+        for headers in all_headers
+    ]
+    client.published[1] += len(octets)
+    client.send_raw(b"".join(octets))
+    client.expect_confirmed()
+
+
+def test_messages_of_a_headers_exchange_go_in_runs(
+    tmp_path: Path, published: list[tuple[str, int]]
+) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for queue in QUEUES:
+            client.declare(queue)
+            bind = QueueMethods.Bind(queue=queue, exchange="amq.headers", arguments={"to": queue})
+            client.call(bind, QueueMethods.BindOk)
+        ways = [*["red"] * 40, *["gone"] * 10, *["blue"] * 40, *["red"] * 40]
+        publish_all(client, "amq.headers", [{"to": to} for to in ways])
+
+        assert [client.ready_count(queue) for queue in QUEUES] == [80, 40]
+    assert sum(count for _, count in published) == 120
+    assert len(published) < 12, "each message went alone"
+
+
+def test_copies_go_in_runs_and_in_their_order(
+    tmp_path: Path, published: list[tuple[str, int]]
+) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        for queue in QUEUES:
+            client.declare(queue)
+        publish_all(client, "", [{"CC": list(QUEUES)}] * 100)
+
+        assert [client.ready_count(queue) for queue in QUEUES] == [100, 100]
+    assert len(published) < 10, "each message went alone"
