@@ -89,7 +89,7 @@ def test_a_purge_of_a_queue_that_is_being_saved_waits_for_it(tmp_path: Path) -> 
             second.open_channel()
             gate, is_saving = held_definitions(server)
             first.send(Queue.Declare(queue="q", durable=True))
-            assert is_saving.wait(10)
+            assert is_saving.wait(30)
             for number in range(COUNT):
                 second.publish(b"%d" % number, "q")
             second.send(Queue.Purge(queue="q"))
