@@ -1,8 +1,6 @@
 """Clients that do not read: the server's memory stays bounded, and nobody else waits for them."""
 
-import contextlib
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ MIB = 1024 * 1024
 GROWTH_BYTES_MAX = 50 * MIB
 BODY = bytes(range(256)) * 40
 ASKED = 15
+UNHEARD_TURNS = 50
 TRANSIENT = Basic.Properties(delivery_mode=1)
 
 pytestmark = pytest.mark.timeout(90)
@@ -65,15 +64,20 @@ def test_a_client_that_asks_and_never_reads_is_not_listened_to(start_server: Sta
         before = server.resident_bytes
         deaf.open_channel()
         deaf.declare("asked")
-        deaf.socket.settimeout(1)
-        question = frame.marshal(Queue.Declare(queue="asked", passive=True), 1) * 1000
-        sent = 0
-        with contextlib.suppress(TimeoutError):
-            while sent < 200 * MIB:
-                deaf.socket.sendall(question)
-                sent += len(question)
-        assert sent < 200 * MIB, "the server still reads"
-        publish_and_get(witness)
+        deaf.socket.setblocking(False)
+        questions = frame.marshal(Queue.Declare(queue="asked", passive=True), 1) * 1000
+        left = questions
+        sent = unheard = 0
+        # In a turn in which it serves another client it would read of this one, too.
+        while unheard < UNHEARD_TURNS:
+            try:
+                count = deaf.socket.send(left)
+                left = left[count:] or questions
+                sent, unheard = sent + count, 0
+            except BlockingIOError:
+                publish_and_get(witness)
+                unheard += 1
+            assert sent < 200 * MIB, "the server still reads"
         assert server.resident_bytes - before < GROWTH_BYTES_MAX
 
 
@@ -112,9 +116,8 @@ def test_a_deaf_client_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
         connect(server.address) as publisher,
     ):
         fill_write_buffer(server, deaf, publisher)
-        begun = time.monotonic()
+        # It returns, or fails: a server that waited for the deaf client would never end.
         server.stop()
-        assert time.monotonic() - begun < 10
         publisher.expect(Connection.Close, 0)
 
 
