@@ -1,13 +1,15 @@
 """Clients that do not read: the server's memory stays bounded, and nobody else waits for them."""
 
+import asyncio
 import socket
 from pathlib import Path
 
 import pytest
 from pamqp import frame
-from pamqp.commands import Basic, Connection, Queue
+from pamqp.commands import Basic, Channel, Connection, Queue
 from pamqp.heartbeat import Heartbeat
 
+from amqp_server.heartbeats import HeartbeatWheel
 from tests.amqp_client import PERSISTENT, AmqpClient, connect, frame_octets
 from tests.conftest import StartServer
 from tests.system.conftest import WITNESS_QUEUE, publish_and_get
@@ -123,19 +125,32 @@ def test_a_deaf_client_does_not_hold_up_a_clean_stop(tmp_path: Path) -> None:
         publisher.expect(Connection.Close, 0)
 
 
-def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(tmp_path: Path) -> None:
+async def never(_wheel: HeartbeatWheel) -> None:
+    """Let no second pass but those of the test."""
+    await asyncio.get_running_loop().create_future()
+
+
+def test_a_client_without_heartbeats_is_let_go_and_one_with_them_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HeartbeatWheel, "turn", never)
     with (
         ThreadedServer(tmp_path / "data") as server,
         connect(server.address, heartbeat_seconds=1) as silent,
         connect(server.address, heartbeat_seconds=1) as beating,
     ):
+        seconds = 0
         while server.call(lambda: len(server.server.connections)) == 2:
-            # The server's own heartbeats set the pace: no clock of ours.
-            _, value = beating.receive()
-            assert isinstance(value, Heartbeat)
             beating.send(Heartbeat(), 0)
+            server.wait_until(lambda: any(each._has_received for each in server.server.connections))
+            server.call(server.server.heartbeats.tick)
+            seconds += 1
         silent.expect_end()
-        beating.open_channel()
+        assert seconds > 2
+        beating.send(Channel.Open())
+        while isinstance(value := beating.receive()[1], Heartbeat):
+            pass
+        assert isinstance(value, Channel.OpenOk)
 
 
 def ask_for_much(server: ThreadedServer, deaf: AmqpClient, publisher: AmqpClient) -> None:
