@@ -1,7 +1,8 @@
 """Heartbeats of all connections by one timer: a wheel of half seconds.
 
 A connection is served every half interval, exactly: an interval of n seconds is n places on the
-wheel. A turn of the event loop that takes long delays the wheel, and the wheel catches up.
+wheel. A turn of the event loop that takes long delays the wheel, and the wheel catches up, unless
+the server stood still for longer than a place of the wheel.
 
 Source: AMQP 0-9-1 specification, section 4.2.7; RabbitMQ sends a heartbeat every half interval.
 """
@@ -58,11 +59,17 @@ class HeartbeatWheel:
             self._slots[self._slot_of.pop(connection)].pop(connection, None)
 
     async def turn(self) -> None:
-        """Turn for ever, a place each half second; what is late is made up for."""
+        """Turn for ever, a place each half second; delays below that are made up for.
+
+        A longer delay is not: between ticks that follow each other at once no peer could be heard,
+        and each of them would count as silence.
+        """
         loop = asyncio.get_running_loop()
         next_seconds = loop.time()
         while True:
             next_seconds += TICK_SECONDS
+            if next_seconds < loop.time():
+                next_seconds = loop.time() + TICK_SECONDS
             await asyncio.sleep(next_seconds - loop.time())
             self.tick()
 

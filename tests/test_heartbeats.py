@@ -5,6 +5,7 @@ import weakref
 import pytest
 
 from amqp_server.heartbeats import TICK_SECONDS, WHEEL_SLOTS, HeartbeatWheel
+from tests.faults.inline_loop import InlineLoop
 
 
 class Connection:
@@ -118,3 +119,22 @@ def test_nothing_is_kept_of_a_connection_that_is_removed(heartbeat_seconds: int)
     del connection
 
     assert removed() is None
+
+
+def test_a_server_that_stood_still_takes_nobody_for_silent() -> None:
+    """Nothing can arrive between ticks that are made up for at once."""
+    loop = InlineLoop()
+    wheel, connection = HeartbeatWheel(), Connection(1, is_silent=True)
+    wheel.add(connection)
+    turning = loop.create_task(wheel.turn())
+    loop.settle()
+    for _ in range(3):
+        loop.pass_time(60)
+        # A timer that is due is no work yet: the loop has to look.
+        loop.call_soon(lambda: None)
+        loop.settle()
+    assert len(connection.beats) == 3
+    assert connection.abandoned == []
+    turning.cancel()
+    loop.settle()
+    loop.close()
