@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amqp_server.broker.channel import Channel
 from amqp_server.broker.handlers import HANDLERS
@@ -84,6 +84,7 @@ class ClientSession:
             self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
         )
         self._server = server
+        self._watch = server.watch
         self._connection = connection
         self._machine = machine
         self._scanner = framing.FrameScanner(
@@ -232,7 +233,7 @@ class ClientSession:
         """
         self._is_handling = True
         replies, events = self._replies, self._events
-        time_slice, is_over = TimeSlice(), False
+        time_slice, is_over, event = TimeSlice(), False, None
         while (
             events and not is_over and replies.admits(events[0]) and not self._connection.is_clogged
         ):
@@ -247,6 +248,9 @@ class ClientSession:
                 logger.exception("internal error peer=%s", self.name)
                 replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
             is_over = bool(events) and time_slice.is_over
+        if event is not None:
+            # The slice ends with the event that used it up.
+            self._watch.note(time_slice.seconds, _EventOf(self.name, event))
         self._is_handling = False
         if is_over and not self._is_next_slice_due:
             self._is_next_slice_due = True
@@ -417,3 +421,23 @@ class ClientSession:
         channel.close()
         self._closing_channels.add(number)
         self.write(method_frame(number, channel_close(error)))
+
+
+class _EventOf(NamedTuple):
+    """What a client asked for, as the log of stalls names it."""
+
+    client: str
+    event: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        kind, number = self.event[0], self.event[1]
+        match kind:
+            case framing.PUBLISH | framing.ROW | framing.HEADER | framing.BODY:
+                method = "basic.publish"
+            case framing.ACK:
+                method = "basic.ack"
+            case framing.METHOD:
+                method = type(decode_method(self.event[2])).__name__
+            case _:
+                method = "frame"
+        return f"client={self.client!r} channel={number} method={method}"

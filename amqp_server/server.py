@@ -19,6 +19,7 @@ from amqp_server.broker.broker import Broker
 from amqp_server.broker.definitions import Definitions
 from amqp_server.broker.storing.storage import QueueStorage
 from amqp_server.broker.turn import Turn
+from amqp_server.broker.turn_watch import TurnWatch
 from amqp_server.broker.vhost_changes import VhostChanges
 from amqp_server.checkpointer import Checkpointer
 from amqp_server.cleaning import begin_cleaning
@@ -103,6 +104,7 @@ class Server:
             use_disk=self._use_disk,
         )
         self.parked_budget = ParkedBudget(config.limits.parked_bytes_max)
+        self.watch = TurnWatch()
         self.heartbeats = HeartbeatWheel()
         self.lingering = Lingering(config.limits.lingering_connections_max)
         # Room for one whole publish as large as two frames, after the rest of a read.
@@ -158,6 +160,7 @@ class Server:
             await self.stop()
             raise
         self.started_seconds = time.monotonic()
+        self.watch.watch_collections()
         self._background = [
             asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
             asyncio.create_task(load_messages(tuple(self.broker.queues())), name="backlogs"),
@@ -223,6 +226,7 @@ class Server:
             start will be as after a crash.
         """
         self.is_stopping = True
+        self.watch.stop()
         if self._listener is not None:
             self._listener.close()
         await self._control.stop()
@@ -340,7 +344,7 @@ class Server:
     def _assemble(self) -> None:
         """Make the parts, and tell each of those that it needs."""
         loop = asyncio.get_running_loop()
-        turn = Turn(loop.call_soon, loop.call_later)
+        turn = Turn(loop.call_soon, loop.call_later, self.watch)
         self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
         self._storage = QueueStorage(
             self.config, self._flusher, read_in_worker, turn, self._filesystem

@@ -23,6 +23,11 @@ class TimeSlice:
         """Whether the loop should go on with something else now."""
         return time.perf_counter() >= self._end_seconds
 
+    @property
+    def seconds(self) -> float:
+        """How long ago it began."""
+        return time.perf_counter() - self._end_seconds + SLICE_SECONDS
+
     async def yield_if_due(self) -> None:
         """Return at once, or after a turn of the loop, with a new slice, when this one is over."""
         if self.is_over:

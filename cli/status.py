@@ -7,6 +7,9 @@ import orjson
 
 from cli.control import EXIT_CODES, ask_server, shown, storage_path_option
 
+STALLS_SHOWN = 5
+"""Stalls that are shown to people, the last ones; `--json` has more."""
+
 
 @click.command(
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,6 +32,13 @@ def status(storage_path: Path, *, as_json: bool) -> int:
     click.echo(f"alarms: {', '.join(found['alarms']) or 'none'}")
     for name in ("vhosts", "connections", "channels", "queues", "messages_ready"):
         click.echo(f"{name.replace('_', ' '):<16}{found[name]:>10}")
+    stalls = found["stalls"]
+    if stalls["count"]:
+        click.echo(
+            f"{'stalls':<16}{stalls['count']:>10}, longest {stalls['longest_seconds']:.3f} s"
+        )
+        for stall in stalls["last"][-STALLS_SHOWN:]:
+            click.echo(f"  {stall['at']}  {stall['seconds']:.3f} s  {shown(stall['what'])}")
     for each in found["damaged"]:
         name = each["encoded_name"] or "all"
         where = f"{each['kind']} {name} in vhost '{shown(each['vhost'])}'"

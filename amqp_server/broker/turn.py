@@ -17,6 +17,8 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
+from amqp_server.broker.turn_watch import TurnWatch
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -46,13 +48,16 @@ class Turn:
     Args:
         call_soon: The event loop's own, so that the broker needs no asyncio.
         call_later: The event loop's own; takes seconds first.
+        watch: Learns how long each task takes; None: a watch that nothing reads.
     """
 
     def __init__(
         self,
         call_soon: Callable[[Callable[[], None]], object],
         call_later: Callable[[float, Callable[[], None]], Timer],
+        watch: TurnWatch | None = None,
     ) -> None:
+        self._watch = TurnWatch() if watch is None else watch
         self._call_soon = call_soon
         self._call_later = call_later
         # A dict, for its order: first marked, first run.
@@ -87,27 +92,31 @@ class Turn:
     def _run(self) -> None:
         tasks, self._marked = self._marked, {}
         self._is_scheduled = False
+        began_seconds = perf_counter()
         for task in tasks:
-            _run_one(task)
+            began_seconds = self._run_one(task, began_seconds)
         if self._low_priority:
-            self._run_low_priority()
+            self._run_low_priority(began_seconds)
 
-    def _run_low_priority(self) -> None:
-        end_seconds = perf_counter() + LOW_PRIORITY_SECONDS
+    def _run_low_priority(self, began_seconds: float) -> None:
+        end_seconds = began_seconds + LOW_PRIORITY_SECONDS
         # What is marked meanwhile runs in the next turn.
         for _ in range(len(self._low_priority)):
             task, _ = self._low_priority.popitem(last=False)
-            _run_one(task)
-            if perf_counter() >= end_seconds:
+            began_seconds = self._run_one(task, began_seconds)
+            if began_seconds >= end_seconds:
                 break
         if self._low_priority and not self._is_scheduled:
             self._is_scheduled = True
             self._call_soon(self._run)
 
-
-def _run_one(task: TurnTask) -> None:
-    try:
-        task.run_turn()
-    except Exception:
-        # A mistake of ours in one queue must not cost the others their turn.
-        logger.exception("turn failed task=%r", task)
+    def _run_one(self, task: TurnTask, began_seconds: float) -> float:
+        """Run a task that begins now; return when it ended, by `perf_counter`."""
+        try:
+            task.run_turn()
+        except Exception:
+            # A mistake of ours in one queue must not cost the others their turn.
+            logger.exception("turn failed task=%r", task)
+        ended_seconds = perf_counter()
+        self._watch.note(ended_seconds - began_seconds, task)
+        return ended_seconds

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from amqp_server import __version__
+from amqp_server.broker.turn_watch import BOUNDS_SECONDS
 from amqp_server.control.registry import Command
 
 if TYPE_CHECKING:
+    from amqp_server.broker.turn_watch import TurnWatch
     from amqp_server.server import Server
 
 
@@ -41,7 +44,28 @@ async def status(server: Server) -> dict[str, object]:
         "queues": len(queues),
         "queues_read_only": sum(queue.store.is_failed for queue in queues),
         "messages_ready": sum(queue.ready_count for queue in queues),
+        "stalls": _stalls(server.watch),
         "damaged": _damaged(server),
+    }
+
+
+def _stalls(watch: TurnWatch) -> dict[str, object]:
+    """Return what kept the event loop from everything else, since the start."""
+    return {
+        "count": watch.stall_count,
+        "longest_seconds": round(watch.longest_seconds, 6),
+        "last": [
+            {
+                "at": datetime.fromtimestamp(stall.at_seconds, UTC).isoformat(),
+                "seconds": round(stall.seconds, 6),
+                "what": stall.what,
+            }
+            for stall in watch.stalls
+        ],
+        "histogram": [
+            {"up_to_seconds": bound, "count": count}
+            for bound, count in zip([*BOUNDS_SECONDS, None], watch.buckets, strict=True)
+        ],
     }
 
 
