@@ -1,7 +1,8 @@
-"""A queue: a store, a ready order and a settlement, and the consumers they serve.
+"""A queue: stores messages, decides which is next, and delivers them to its consumers.
 
-The three parts answer: where message N is, which comes next, what is done for good. A queue
-moves offsets between them: each is ready, or unacked once, or settled (invariant I8).
+Three parts share the work. The store knows where a message is. The ready order knows which
+message is next. The settlement knows which messages are done for good. The queue moves offsets
+between these parts: an offset is ready, or unacked once, or settled (invariant I8).
 """
 
 from __future__ import annotations
@@ -53,16 +54,16 @@ class Queue:
     """One queue of one virtual host. The event loop owns it.
 
     Args:
-        virtual_host: Where it lives.
-        name: Its name there.
-        durable: Whether it survives a restart of the server.
-        exclusive_owner: The client it belongs to alone, or None.
-        auto_delete: Whether it goes when its last consumer does.
-        arguments: The arguments it was declared with.
-        incarnation: Tells it from a later queue of the same name.
-        storage: What stores need.
-        opened: Its log and what is known of it.
-        turn: Where it asks for its turn.
+        virtual_host: Virtual host that the queue belongs to.
+        name: Name of the queue; unique in its virtual host.
+        durable: Whether the queue survives a restart of the server.
+        exclusive_owner: Client that alone may use the queue, or None.
+        auto_delete: Whether the broker deletes the queue when its last consumer goes.
+        arguments: Arguments that the queue was declared with.
+        incarnation: Identifier that differs from those of later queues with the same name.
+        storage: Source of the queue's message store; shared by all queues.
+        opened: Log of the queue, and what its checkpoint says about it.
+        turn: Turn at whose end the queue writes and dispatches.
     """
 
     def __init__(
@@ -88,27 +89,33 @@ class Queue:
         self.settings = queue_settings(arguments)
         self.storage_settings = opened.settings
         self.incarnation = incarnation
-        # Nothing leaves a stream but by retention, and every consumer has its own place.
+        # Only retention removes messages from a stream. Every consumer has its own position.
         self.is_stream = self.settings.type is QueueType.STREAM
         self.consumers = rotation_for(self.settings)
         self.checkpointed_floor = opened.ack_floor
         self.checkpointed_recovery_point = 0
-        self.is_deleted = self.is_checkpoint_due = self.is_checkpointed = False
+        self.is_deleted = False
+        self.is_checkpoint_due = False
+        self.is_checkpointed = False
         self.throttled_publishers = ThrottledPublishers(self)
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.refused_ranges = RefusedRanges(self)
         self.expiry_timer: ExpiryTimer | None = None
-        self._storage, self._turn = storage, turn
-        self._had_consumer = self.is_winding_up = False
+        self._storage = storage
+        self._turn = turn
+        self._had_consumer = False
+        self.is_winding_up = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
-        end = self.opened_end = opened.log.log_end_offset
+        end = opened.log.log_end_offset
+        self.opened_end = end
         attributes = opened.attributes or MessageAttributes(self.settings, end)
         self.ready, limit = queue_order(self.settings, attributes, end)
         self.delivery_counts: DeliveryCounts | None = None
         if counted := [run for run in opened.redeliveries if run[2]]:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
-        self.counters, self.refused_count = DeliveryCounters(), 0
+        self.counters = DeliveryCounters()
+        self.refused_count = 0
         self.refusal_told_seconds = 0.0
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
@@ -134,50 +141,50 @@ class Queue:
 
     @property
     def is_journaled(self) -> bool:
-        """Whether its messages survive a restart: durable, and nobody's own."""
+        """Whether messages survive a restart: the queue is durable and not exclusive."""
         return self.durable and self.exclusive_owner is None
 
     @property
     def is_durable(self) -> bool:
-        """Whether all that can be read of it is on the disk."""
+        """Whether every message of the queue is on the disk."""
         return self.store.recovery_point >= self.store.end_offset
 
     @property
     def consumer_count(self) -> int:
-        """Consumers, as clients count them."""
+        """Consumers, as `queue.declare-ok` counts them."""
         return self.subscriptions.consumer_count if self.is_stream else len(self.consumers)
 
     @property
     def visible_end(self) -> int:
-        """What has an offset is shown below this one only (I9), exclusive."""
+        """End of the offsets that readers may see (I9, exclusive)."""
         return self.store.recovery_point if self.is_journaled else self.store.end_offset
 
     @property
     def durability(self) -> Durability | None:
-        """What a confirm of its persistent messages means; None: nothing here survives."""
+        """What a confirm of a persistent message guarantees; None: nothing survives a restart."""
         return self.storage_settings.durability if self.is_journaled else None
 
     @property
     def delivered_watermark(self) -> int:
-        """All offsets that were ever delivered are below this one."""
+        """End of all offsets that the queue has ever delivered (exclusive)."""
         return (self.loading if self.loading.is_loading else self.ready).delivered_end
 
     @property
     def ready_count(self) -> int:
-        """Messages that wait to be delivered, those too that nobody has looked at yet."""
+        """Messages that wait for delivery, including those that are still loading after a start."""
         if self.is_stream:
             return stream_count(self.settlement, self.visible_end)
         return len(self.ready) + self.loading.count
 
     def publish(self, messages: list[bytes], flags: int) -> int:
-        """Take messages in, in order; return the offset after them.
+        """Append messages in order; return the offset after the last one.
 
-        A transient message of a durable queue is in the log too, but nobody waits for it. In a
-        stream no message is transient.
+        The log of a durable queue holds transient messages too, but confirms do not wait for
+        them. A stream makes every message persistent.
 
         Args:
-            messages: At least one; shared with other queues, not changed.
-            flags: The flags octet that all of them have.
+            messages: At least one; other queues may share the list, so the queue never changes it.
+            flags: Flags octet that all the messages have.
         """
         rules = self.rules
         if rules is None and flags & HAS_EXPIRATION and not self.is_stream:
@@ -189,7 +196,8 @@ class Queue:
             messages, flags = list(map(as_persistent, messages)), flags | PERSISTENT
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
-        # Also what waits for a slot: it is accepted, so every count and rule has to see it.
+        # Include messages that wait for a slot: the queue has accepted them, so every count and
+        # rule has to see them.
         self.ready.extend(end_offset)
         if not self.is_journaled:
             self.subscriptions.wake()
@@ -198,7 +206,7 @@ class Queue:
         return end_offset
 
     def run_turn(self) -> None:
-        """Write what is new, deliver what may be delivered."""
+        """Write new messages to the log, then deliver ready ones."""
         if self.is_deleted:
             if self.forwarder is not None:
                 self.forwarder.run_turn()
@@ -211,12 +219,12 @@ class Queue:
             self.forwarder.run_turn()
 
     def bring_up_to_date(self) -> None:
-        """Deliver, expire and drop what is due now: a count is asked, or consumers change."""
+        """Deliver, expire and drop everything that is due, before a count or a consumer change."""
         while self._serve():
             pass
 
     def _serve(self) -> bool:
-        """Deliver what may be delivered, with what the rules do before and after.
+        """Deliver ready messages, and apply the queue's rules before and after.
 
         Returns:
             Whether there is more to do at once.
@@ -231,27 +239,29 @@ class Queue:
         return rules is not None and rules.after_delivery()
 
     def wake(self) -> None:
-        """Dispatch at the end of the turn: a consumer can take more."""
+        """Dispatch at the end of the turn, because a consumer can take more."""
         self._turn.mark(self)
 
     def settle(self, start: int, end: int) -> None:
-        """Be done with `[start, end)` for good; it must be unacked."""
+        """Mark the unacked offsets `[start, end)` as done for good."""
         settled = self.settlement.settle(start, end)
         assert settled == end - start or start < self.forced_removal.end, "I8: settled twice"
-        assert self.settlement.ack_floor <= self.store.end_offset, "I2: settled what is not there"
+        assert self.settlement.ack_floor <= self.store.end_offset, (
+            "I2: settled beyond the end of the store"
+        )
         if not self.is_checkpoint_due:
             self._note_dirty()
         self.store.release(self.settlement.ack_floor)
 
     def drop(self, start: int, end: int, reason: str) -> None:
-        """Be done with `[start, end)`, neither ready nor unacked any more, unless it is wanted.
+        """Dead-letter or settle `[start, end)`, which is neither ready nor unacked any more.
 
-        With a dead-letter exchange the messages are settled when they are safe elsewhere.
+        With a dead-letter exchange the messages are settled once their copies are safe.
 
         Args:
             start: First offset.
-            end: Exclusive.
-            reason: Why, in the words of `dead_letter`.
+            end: Offset after the last one.
+            reason: Reason of the dead letter; one of the constants of `deaths`.
         """
         if self.forwarder is None:
             self.settle(start, end)
@@ -259,11 +269,11 @@ class Queue:
             self.forwarder.add(start, end, reason)
 
     def read_run(self, start: int, end: int) -> Messages:
-        """Return what is at hand of `[start, end)`, which was taken from `ready.peek()`."""
+        """Return the messages in memory of `[start, end)`, which came from `ready.peek()`."""
         return self.store.read_run(start, end)
 
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Messages:
-        """Return messages as a consumer gets them: with how often they came back, if it counts."""
+        """Return messages as a consumer gets them: a quorum queue adds `x-delivery-count`."""
         if not redelivered:
             return messages
         if self.delivery_counts is None or self.settings.type is not QueueType.QUORUM:
@@ -271,7 +281,7 @@ class Queue:
         return self.delivery_counts.tell(start, messages)
 
     def requeue(self, start: int, end: int) -> None:
-        """Make the unacked `[start, end)` ready again, in its place, marked redelivered."""
+        """Make the unacked `[start, end)` ready again, in its old position, as redelivered."""
         self._turn.mark(self)
         start = self.forced_removal.drop_returned(start, end)
         if start == end:
@@ -292,7 +302,7 @@ class Queue:
         self._turn.mark(self)
 
     def purge(self) -> int:
-        """Settle all that is ready and return how many messages that was."""
+        """Settle all ready messages; return how many there were."""
         count = self.loading.purge()
         for taken in self.ready.take_all():
             self.settle(taken.start, taken.end)
@@ -300,12 +310,12 @@ class Queue:
         return count
 
     def note_use(self) -> None:
-        """Take note that somebody declares it, gets from it or ends to consume from it."""
+        """Restart the expiry timer (`x-expires`): a client has used the queue."""
         if self.expiry_timer is not None:
             self.expiry_timer.renew()
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Begin to serve a consumer at the end of the turn."""
+        """Start to serve a consumer, from the end of this turn on."""
         self.consumers.add(consumer)
         self._had_consumer = True
         self._turn.mark(self)
@@ -316,12 +326,12 @@ class Queue:
         if len(self.consumers) == 0:
             self.note_use()
         else:
-            # Another one may be active now, or the highest that can take something.
+            # The next consumer becomes active, or one of a lower priority gets its turn.
             self._turn.mark(self)
         return self.auto_delete and self._had_consumer and len(self.consumers) == 0
 
     def store_moved(self) -> None:
-        """Pass on what the store has learnt: new room, new safety, new messages at hand."""
+        """React to progress of the store: more room, more durable messages, or more to read."""
         self.subscriptions.wake()
         waiting, self.waiting_confirms = self.waiting_confirms, set()
         for publishing in waiting:
@@ -335,41 +345,45 @@ class Queue:
 
     @property
     def is_being_read(self) -> bool:
-        """Whether it has consumers that do not wait for held publishers: for themselves."""
+        """Whether the queue has a consumer whose client is not throttled by this queue itself."""
         return self.throttled_publishers.leave_some_of(self.consumers)
 
     def store_failed(self) -> None:
-        """Refuse the publishes that wait for the disk: nothing more gets there now."""
+        """Refuse the publishes that wait for the disk: the log accepts no more writes."""
         self.store.is_failed = True
         self._storage.failed_stores.add(self.store)
         self.refused_ranges.refuse_waiting()
         self.store_moved()
 
     def store_reopened(self) -> None:
-        """Let the next checkpoint say what it could not while the recovery point stood still."""
+        """Make the next checkpoint due: the failed log held back the recovery point until now."""
         self.is_checkpoint_due = True
 
     def store_lost(self, start: int, end: int) -> None:
-        """Settle offsets whose records cannot be read, so that nobody waits for them."""
+        """Settle offsets whose records cannot be read, so that no consumer waits for them."""
         if self.forwarder is not None:
             self.forwarder.lose(start, end)
         for taken in self.ready.take_range(start, end):
             self.settle(taken.start, taken.end)
             logger.error(
                 "records lost queue=%s vhost=%s from=%d to=%d",
-                *(self.name, self.virtual_host.name, taken.start, taken.end),
+                self.name,
+                self.virtual_host.name,
+                taken.start,
+                taken.end,
             )
 
     def redeliveries(self, end: int) -> list[tuple[int, int, int]]:
-        """Return runs of messages below `end` that came back, and how often; some are settled."""
+        """Return redelivered runs below `end` as (start, end, count); some may be settled."""
         if self.delivery_counts is None:
             return []
         return self.delivery_counts.runs(self.settlement.ack_floor, end)
 
     async def drain(self) -> None:
-        """Let nothing more expire or leave, and return when what is leaving has arrived.
+        """Stop expiry and dead-lettering; return when dead letters already on their way arrived.
 
-        The server is stopping: what leaves later would be in two queues after the next start.
+        The server is stopping. A message that is forwarded after the last checkpoint would be in
+        two queues after the next start.
         """
         self.is_winding_up = True
         if self.forwarder is not None:
@@ -382,12 +396,12 @@ class Queue:
             await self.forwarder.until_sent()
 
     def stop_forwarding(self) -> None:
-        """Let no message become a dead letter any more: there is nothing to read them from."""
+        """Stop dead-lettering: the messages cannot be read any more."""
         if self.forwarder is not None:
             self.forwarder.stop()
 
     def stop(self) -> None:
-        """Let nothing happen to the queue any more, but that what is leaving leaves."""
+        """Stop the queue. Dead letters that are already on their way still arrive."""
         self.is_deleted = True
         self.subscriptions.stop()
         if self.groups is not None:
@@ -399,6 +413,6 @@ class Queue:
             self.rules.stop()
 
     def _note_dirty(self) -> None:
-        """Let the next checkpoint say what is settled, and what came back."""
+        """Make the next checkpoint write what is settled and what was redelivered."""
         self.is_checkpoint_due = True
         self._storage.queues_to_checkpoint.add(self)

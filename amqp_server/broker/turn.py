@@ -1,12 +1,12 @@
-"""The loop turn: what many small events ask for is done once, at the end of the turn.
+"""The loop turn: runs the work that many small events ask for once, at the end of the turn.
 
-Everything that arrives in one turn of the event loop only marks what it touched. At the
-end of the turn each marked queue writes its journal and dispatches once, and each marked
-channel confirms once. This is where the batches come from, and why a lone publisher never
-waits for a timer: its turn ends as soon as its input is drained.
+Input that arrives in one turn of the event loop only marks the queues and channels that it
+touches. At the end of the turn each marked queue writes its journal and dispatches once, and each
+marked channel confirms once. So batches form without a timer: the turn of a lone publisher ends
+as soon as its input is read.
 
-Who reads a log without taking from it may be one of thousands, and all of them may have something
-to read at once: they have low priority, and get a part of each turn, at its end.
+Readers that take nothing from a log (subscriptions) may number thousands, all with something to
+read at once. They run with low priority, in a limited part of each turn, after all other tasks.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOW_PRIORITY_SECONDS: Final = 0.005
-"""What tasks of low priority get of one turn, in seconds; one of them always runs."""
+"""Time that low-priority tasks get in one turn, in seconds; at least one of them runs."""
 
 
 class TurnTask(Protocol):
     """Something that has work to do once at the end of a turn."""
 
     def run_turn(self) -> None:
-        """Do it; may mark more, which then runs in the next turn."""
+        """Do the work. Tasks that it marks run in the next turn."""
 
 
 class Timer(Protocol):
-    """Something that will happen later, unless it is cancelled."""
+    """A call that the event loop makes later, unless it is cancelled."""
 
     def cancel(self) -> None:
-        """Let it not happen; without effect when it has happened."""
+        """Cancel the call; has no effect after it was made."""
 
 
 class Turn:
-    """Collects tasks and runs each once when the loop has read what there was to read.
+    """Collects tasks and runs each once, after the event loop has read all available input.
 
     Args:
-        call_soon: The event loop's own, so that the broker needs no asyncio.
-        call_later: The event loop's own; takes seconds first.
+        call_soon: Method of the event loop, passed in so that the broker needs no asyncio.
+        call_later: Method of the event loop; takes the delay in seconds first.
         watch: Learns how long each task takes; None: a watch that nothing reads.
     """
 
@@ -60,7 +60,7 @@ class Turn:
         self._watch = TurnWatch() if watch is None else watch
         self._call_soon = call_soon
         self._call_later = call_later
-        # A dict, for its order: first marked, first run.
+        # A dict keeps the order: the task that was marked first runs first.
         self._marked: dict[TurnTask, None] = {}
         self._low_priority: OrderedDict[TurnTask, None] = OrderedDict()
         self._is_scheduled = False
@@ -73,9 +73,9 @@ class Turn:
             self._call_soon(self._run)
 
     def schedule_low_priority(self, task: TurnTask) -> None:
-        """Run `task` behind all others at the end of this turn, or of one that has time for it.
+        """Run `task` after all others at the end of this turn, or of a later turn with time left.
 
-        Those that wait are run in the order of their marks; marking twice runs it once.
+        Low-priority tasks run in the order of their marks; marking twice runs a task once.
         """
         self._low_priority[task] = None
         if not self._is_scheduled:
@@ -83,9 +83,9 @@ class Turn:
             self._call_soon(self._run)
 
     def mark_after(self, seconds: float, task: TurnTask) -> Timer:
-        """Mark `task` when `seconds` have passed: never sooner, perhaps a little later.
+        """Mark `task` after `seconds` have passed: never earlier, perhaps a little later.
 
-        The timer belongs to the caller, who cancels it when the task is no longer wanted.
+        The caller owns the timer and cancels it when it no longer wants the task.
         """
         return self._call_later(seconds, partial(self.mark, task))
 
@@ -100,7 +100,7 @@ class Turn:
 
     def _run_low_priority(self, began_seconds: float) -> None:
         end_seconds = began_seconds + LOW_PRIORITY_SECONDS
-        # What is marked meanwhile runs in the next turn.
+        # Tasks that are marked during this loop run in the next turn.
         for _ in range(len(self._low_priority)):
             task, _ = self._low_priority.popitem(last=False)
             began_seconds = self._run_one(task, began_seconds)
@@ -115,7 +115,7 @@ class Turn:
         try:
             task.run_turn()
         except Exception:
-            # A mistake of ours in one queue must not cost the others their turn.
+            # An error in one queue must not keep the others from running.
             logger.exception("turn failed task=%r", task)
         ended_seconds = perf_counter()
         self._watch.note(ended_seconds - began_seconds, task)

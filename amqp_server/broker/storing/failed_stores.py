@@ -1,4 +1,4 @@
-"""Stores whose logs have failed for want of room, or of files: taken into use again later."""
+"""Stores whose logs failed because space or open files ran out; the broker retries them."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 PAUSE_MAX: Final = 32
-"""Looks at the disk that may pass between two tries of one store."""
+"""Largest pause between two attempts on one store, in checks of the disk."""
 
 
 class FailedStores:
-    """Which stores have failed, and when each is tried again. The event loop owns it.
+    """Which stores failed, and when the broker retries each. The event loop owns it.
 
-    Only what failed for want of room is tried, or because no more files could be open: of a disk
-    that fails otherwise nobody knows which pages the kernel has given up, and reading them back
-    from its cache proves nothing.
+    The broker retries a store only if its log failed because the disk was full or too many files
+    were open. After any other disk error nobody knows which pages the kernel has dropped, and
+    reading them back from its cache proves nothing.
     """
 
     def __init__(self) -> None:
         self._pauses: dict[MessageStore, tuple[int, int]] = {}
 
     def add(self, store: MessageStore) -> None:
-        """Take note of a store that has failed."""
+        """Remember a store that has failed, if it may be retried."""
         if store.failure is not None and passes(store.failure.cause):
             self._pauses.setdefault(store, (1, 1))
 
@@ -36,7 +36,7 @@ class FailedStores:
         self._pauses.pop(store, None)
 
     def retry(self) -> None:
-        """Try those whose pause is over: somebody has looked, and there is room."""
+        """Retry the stores whose pause is over. The caller has checked that the disk has space."""
         for store, (left, pause) in list(self._pauses.items()):
             if left > 1:
                 self._pauses[store] = (left - 1, pause)
@@ -47,10 +47,10 @@ class FailedStores:
 
 
 def passes(cause: Exception) -> bool:
-    """Tell whether what made a file operation fail goes by, and nothing was half done by it."""
+    """Return whether the cause is temporary and left nothing half written."""
     return is_for_want_of_room(cause) or is_for_want_of_files(cause)
 
 
 def is_for_want_of_room(cause: Exception) -> bool:
-    """Tell whether a file operation failed because the disk, or a quota, is full."""
+    """Return whether a file operation failed because the disk or a quota is full."""
     return isinstance(cause, OSError) and cause.errno in _NO_ROOM

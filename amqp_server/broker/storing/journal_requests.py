@@ -1,4 +1,4 @@
-"""Making flush requests: messages into chunks of bounded size, with append times."""
+"""Encodes messages into flush requests: chunks of bounded size, with append times."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from ring import Ring
 
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
-"""Message bytes handed to the flusher for one log at a time."""
+"""Message bytes that one log hands to the flusher at a time."""
 
 
 class JournalRequests:
-    """Encodes what one queue has to write.
+    """Encodes the messages that one queue has to write.
 
     Args:
-        log: Where it will be written.
-        chunk_bytes_max: Message bytes in a chunk at most; a larger message is alone in its own.
+        log: Log that the flusher writes the requests to.
+        chunk_bytes_max: Most message bytes in a chunk; a larger message has a chunk of its own.
 
     Attributes:
-        transactions: Offsets whose chunks must say which transaction they belong to, and hold
-            nothing else; of a durable queue, whose offsets have no gaps.
+        transactions: Offsets that belong to transactions. Each of their chunks names its
+            transaction and holds nothing else. Only durable queues, whose offsets have no gaps,
+            use it.
     """
 
     def __init__(self, log: Log, chunk_bytes_max: int) -> None:
@@ -44,13 +45,13 @@ class JournalRequests:
     def make(
         self, ring: Ring, ranges: list[tuple[int, int]], *, sync: bool, settled_floor: int = 0
     ) -> FlushRequest:
-        """Return a request for the first messages of `ranges`, as many as one may hold.
+        """Return a request for as many of the first messages of `ranges` as it may hold.
 
         Args:
-            ring: Holds all of them.
-            ranges: Ascending, at least one, none empty.
-            sync: Whether they must be on the disk when the request is done.
-            settled_floor: Nobody reads the log below it.
+            ring: Ring that holds all the messages.
+            ranges: Offset ranges, ascending, none empty; at least one.
+            sync: Whether the messages must be on the disk when the request is done.
+            settled_floor: Offset below which nothing reads the log.
         """
         self._timestamp_ns = self._clock.now_ns()
         self._taken = []
@@ -61,15 +62,15 @@ class JournalRequests:
         return FlushRequest(self._log, chunks, end_offset, sync, False, settled_floor)
 
     def take_back(self) -> None:
-        """Remember again what the last request was made of: it failed, and will be made anew."""
+        """Restore the transaction marks of the last request: it failed and is encoded again."""
         self.transactions.put_back(self._taken)
         self._taken = []
 
     def _encode_run(self, ring: Ring, start: int, end: int) -> tuple[list[bytes], int]:
-        """Encode neighbours, and return where they end.
+        """Encode messages with consecutive offsets; return the chunks and their end.
 
-        A chunk at a time is read from the ring: a message comes from far in memory, and should
-        not have to do so for its length, its reference count and its octets each.
+        One chunk at a time is read from the ring. So the length, reference count and octets of a
+        message are used while it is in the processor's cache.
         """
         chunks: list[bytes] = []
         left_bytes = REQUEST_BYTES_MAX
@@ -86,7 +87,7 @@ class JournalRequests:
         return chunks, start
 
     def _encode_ranges(self, ring: Ring, ranges: list[tuple[int, int]]) -> tuple[list[bytes], int]:
-        """Encode what has gaps, or belongs to transactions; return where it ends."""
+        """Encode messages with gaps or transactions; return the chunks and their end."""
         messages: list[bytes] = []
         for start, end in ranges:
             messages += ring.read(start, end)
@@ -106,7 +107,7 @@ class JournalRequests:
     def _encode_pieces(
         self, messages: list[bytes], ends_bytes: list[int], first_offset: int, count: int
     ) -> list[bytes]:
-        """Encode so that a chunk holds messages of one transaction only, or of none."""
+        """Encode messages so that each chunk belongs to one transaction, or to none."""
         self._taken = self.transactions.pieces(first_offset, first_offset + count)
         return [
             self._encode(

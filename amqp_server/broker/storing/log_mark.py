@@ -1,4 +1,4 @@
-"""The mark that a deletion sets on the logs of a queue before it touches the definition."""
+"""Deletion marks on a queue's logs, set before the queue's definition is removed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class LogMark:
     """Marks one log as deleted. Its methods block on the disk.
 
     Attributes:
-        directory: Directory of the log; may be missing, while nothing was written.
-        directories: What makes it.
-        filesystem: All file calls go through it.
+        directory: Directory of the log; missing until the log writes something.
+        directories: Creator of log directories; keeps marks for missing ones.
+        filesystem: File system that makes all file calls.
     """
 
     directory: Path
@@ -28,7 +28,7 @@ class LogMark:
     filesystem: FileSystem
 
     def set(self) -> None:
-        """Put the mark on the disk; a log that has no directory yet is marked when it gets one."""
+        """Write the mark to the disk; a missing directory gets it when it is created."""
         self.directories.mark_deleted(self.filesystem, self.directory)
 
     def take_back(self) -> None:
@@ -38,12 +38,14 @@ class LogMark:
 
 @dataclass(slots=True)
 class QueueLogsMark:
-    """Marks the logs of all lives of a queue that start-up could not bring back.
+    """Marks all logs of a queue that could not be recovered at the start.
+
+    The queue may have several: one for each incarnation.
 
     Attributes:
         directory: `logs/<vhost>/<queue>`; may be missing.
-        directories: What makes the logs in it.
-        filesystem: All file calls go through it.
+        directories: Creator of log directories; writes the marks.
+        filesystem: File system that makes all file calls.
     """
 
     directory: Path
@@ -52,13 +54,13 @@ class QueueLogsMark:
     _marked: list[Path] = field(default_factory=list)
 
     def set(self) -> None:
-        """Put a mark on every log that has none."""
+        """Mark every log that has no mark yet."""
         for log in logs_of_queue(self.directory, self.filesystem):
             if not log.is_deleted:
                 self._marked.append(log.path)
                 self.directories.mark_deleted(self.filesystem, log.path)
 
     def take_back(self) -> None:
-        """Remove the marks that were set here."""
+        """Remove the marks that `set` has written."""
         for path in self._marked:
             self.directories.take_back_mark(self.filesystem, path)

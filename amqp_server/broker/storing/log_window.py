@@ -1,4 +1,4 @@
-"""What one read of a log brought, and for how long it is used."""
+"""A window of a log: the records that one read returned, and how long they may be used."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 READ_RECORDS = 16_384
 """Messages read at a time."""
 SMALL_WINDOW_BYTES = 256 * 1024
-"""Bytes of a window where many readers share the memory; at other times 1 MiB."""
+"""Bytes of a window while many readers share the memory; otherwise 1 MiB."""
 WINDOW_SECONDS = 5.0
-"""How long a window is used: pages of a mapping that nobody looks at may leave the memory, and
-the loop must not wait for the disk."""
+"""How long a window is used. The kernel may drop old pages of a mapping from memory, and the
+event loop must not wait for the disk."""
 _OBJECTS_BYTES = 1024
-"""What a window needs beside its places; so each holds something, those too without messages."""
+"""Memory of a window beside its positions; so a window without messages counts too."""
 _NO_TIMES = array("q")
 
 
 class LogWindow:
-    """Some neighbouring messages of a log: where they lie, no object for each.
+    """Consecutive records of a log, kept as positions in a buffer instead of one object each.
 
     Args:
-        start: Where the read was to begin.
-        result: What it brought.
+        start: Offset from which the worker read.
+        result: Records that it returned.
 
     Attributes:
-        start: See above.
-        end: Where the next begins.
-        read_at_seconds: When it arrived, by the monotonic clock.
-        held_bytes: The memory that it needs.
+        start: Offset from which the worker read.
+        end: Offset at which the next read begins.
+        read_at_seconds: Time of arrival by the monotonic clock.
+        held_bytes: Memory that the window uses.
     """
 
     __slots__ = ("_parts", "end", "held_bytes", "read_at_seconds", "start")
@@ -51,13 +51,13 @@ class LogWindow:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it may still be used."""
+        """Whether the window may still be used."""
         return time.monotonic() - self.read_at_seconds <= WINDOW_SECONDS
 
     def find(self, start: int, end: int) -> MessageRun | None:
-        """Return the messages from `start` on that lie in one part, up to the first gap.
+        """Return the messages from `start` up to the first gap, all from one part.
 
-        None if the log does not have the first.
+        Returns None if the log does not have `start`.
         """
         for part in self._parts:
             if start <= part.offsets[-1]:
@@ -65,7 +65,7 @@ class LogWindow:
         return None
 
     def first_from(self, start: int) -> int:
-        """Return the first offset at or after `start` that the log has; `end` if none here."""
+        """Return the first offset of the window at or after `start`; `end` if there is none."""
         for part in self._parts:
             if start <= part.offsets[-1]:
                 return part.offsets[bisect_left(part.offsets, start)]
@@ -73,7 +73,7 @@ class LogWindow:
 
 
 def _held_bytes(part: Records) -> int:
-    """Return what a part needs in memory, without the times, which nobody asks for."""
+    """Drop the part's unused timestamps; return the memory that it uses."""
     part.timestamps_ns = _NO_TIMES
     held_bytes = 0 if isinstance(part.buffer, mmap) else len(part.buffer)
     if isinstance(part.offsets, array):

@@ -1,4 +1,4 @@
-"""All windows on one log: those of its queue's consumers, and those that other readers share."""
+"""All windows on one log: those of the queue's consumers, and those that readers share."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class LogWindows:
     """The windows on one log. The event loop owns them.
 
     Args:
-        log: Where to read.
-        read_in_worker: The disk is never read on the loop.
-        held: Bounds what all logs of the server hold; None bounds this one alone.
+        log: Log that the windows show.
+        read_in_worker: Runs a read in a worker, because the event loop never reads the disk.
+        held: Memory limit for the windows of all logs; None limits this log alone.
 
     Attributes:
-        of_consumers: Those of the queue's own consumers, who go through the log in one line.
-        held: What bounds them.
+        of_consumers: Windows of the queue's own consumers, which read the log in one sequence.
+        held: Memory limit that applies to the windows.
     """
 
     def __init__(
@@ -37,45 +37,45 @@ class LogWindows:
 
     @property
     def shared(self) -> SharedWindows:
-        """Those that all others share; most queues never need them."""
+        """Windows that all other readers share; created on first use, as few queues need them."""
         if self._shared is None:
             self._shared = SharedWindows(self._log, self._read_in_worker, self.held)
         return self._shared
 
     @property
     def are_shared(self) -> bool:
-        """Whether anybody but the queue's own consumers has ever read the log."""
+        """Whether any reader other than the queue's consumers has ever read the log."""
         return self._shared is not None
 
     @property
     def reads(self) -> int:
-        """How many windows were read so far, whoever wanted them."""
+        """Windows read so far, for any reader."""
         return self.of_consumers.reads + (0 if self._shared is None else self._shared.reads)
 
     @property
     def held_bytes(self) -> int:
-        """Memory that they need now; how many there are bounds what this costs."""
+        """Memory that the windows use now; the cost of asking grows with their number."""
         shared = 0 if self._shared is None else self._shared.held_bytes
         return self.of_consumers.held_bytes + shared
 
     @property
     def failed_reads(self) -> int:
-        """How many could not be read; each is repeated while somebody waits for it."""
+        """Reads that failed; a reader that still needs one repeats it."""
         failed = 0 if self._shared is None else self._shared.failed_reads
         return self.of_consumers.failed_reads + failed
 
     def make_own(self) -> WindowReader:
-        """Return those of one more reader that goes its own way alone; it closes them."""
+        """Return windows for one more reader that shares them with no other; it closes them."""
         return WindowReader(self._log, self._read_in_worker, self.held)
 
     def clear(self) -> None:
-        """Let go of all of them."""
+        """Release all windows."""
         self.of_consumers.clear()
         if self._shared is not None:
             self._shared.clear()
 
     def close(self) -> None:
-        """Let go of them for good: the log is about to be removed."""
+        """Release all windows for good, because the log is about to be removed."""
         self.of_consumers.close()
         if self._shared is not None:
             self._shared.close()

@@ -1,4 +1,4 @@
-"""Neighbouring messages that lie in a buffer: for delivery without an object for each."""
+"""Consecutive messages in a buffer, delivered without one object for each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class MessageRun:
-    """Some of the records that were read from the log together, offsets without gaps.
+    """Records without gaps between their offsets, from one read of the log.
 
     Args:
-        records: What was read.
-        start: The first of them that belongs to the run.
-        stop: Exclusive; more than `start`.
+        records: Records that the read returned.
+        start: Index of the run's first record.
+        stop: Index after its last record; greater than `start`.
     """
 
     __slots__ = ("_records", "_start", "_stop")
@@ -32,28 +32,28 @@ class MessageRun:
         return self._stop - self._start
 
     def messages(self) -> list[bytes]:
-        """Return copies of the messages, for whoever does more than deliver them."""
+        """Return copies of the messages, for callers that need more than their deliveries."""
         records = self._records
         return cut_messages(
             records.buffer, records.positions, records.lengths, self._start, self._stop
         )
 
     def up_to(self, bytes_max: int) -> MessageRun:
-        """Return its longest head within about `bytes_max`, at least one message.
+        """Return the longest prefix within about `bytes_max`, at least one message.
 
-        Counts what lies between the messages too, which is little.
+        The count includes the few octets between the messages.
         """
         positions = self._records.positions
         end = positions[self._start] + bytes_max
         last = self._stop - 1
         if positions[last] + self._records.lengths[last] <= end:
             return self
-        # A message that begins before the end may end behind it.
+        # A message that begins before `end` may end after it.
         stop = bisect_right(positions, end, self._start, self._stop) - 1
         return MessageRun(self._records, self._start, max(stop, self._start + 1))
 
     def matching(self, values: frozenset[bytes], match_unfiltered: bool) -> list[tuple[int, int]]:
-        """Return the places of those that a filter lets through; see `matching_ranges`."""
+        """Return the index ranges of the messages that pass a filter; see `matching_ranges`."""
         records = self._records
         ranges: list[tuple[int, int]] = matching_run(
             records.buffer,
@@ -75,7 +75,7 @@ class MessageRun:
         frame_max: int,
         first_offset: int = -1,
     ) -> bytes | bytearray:
-        """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
+        """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
         records = self._records
         octets: bytes | bytearray = encode_run(
             records.buffer,
@@ -94,24 +94,25 @@ class MessageRun:
 
 
 Messages = list[bytes] | MessageRun
-"""What a store has at hand: messages of the ring, or a run that was read from the log."""
+"""Messages that a store returns: objects from the ring, or a run that was read from the log."""
 
 
 def messages_of(messages: Messages) -> list[bytes]:
-    """Return messages as objects of their own."""
+    """Return each message as an object of its own."""
     return messages if isinstance(messages, list) else messages.messages()
 
 
 def matching_ranges(
     messages: Messages, values: frozenset[bytes], match_unfiltered: bool
 ) -> list[tuple[int, int]]:
-    """Return which messages a filter lets through, as ranges of places in the run, from 0 on.
+    """Return which messages pass a stream filter, as index ranges in the run, from 0.
 
-    No message becomes an object. What matches: `amqp_server.protocol.framing.matching_messages`.
+    It creates no message objects. `amqp_server.protocol.framing.matching_messages` defines
+    what matches.
 
     Args:
-        messages: Neighbours.
-        values: Of the header `x-stream-filter-value`; any of them matches.
+        messages: Messages with consecutive offsets.
+        values: Accepted values of the header `x-stream-filter-value`.
         match_unfiltered: Whether messages without that header match too.
     """
     if isinstance(messages, list):
@@ -121,9 +122,9 @@ def matching_ranges(
 
 
 def find_run(records: Records, start: int, end: int) -> MessageRun | None:
-    """Return the messages of `[start, end)` from `start` on, as far as there is no gap.
+    """Return the messages from `start` up to the first gap, or up to `end`.
 
-    None if the first is not among `records`.
+    Returns None if `records` does not have `start`.
     """
     offsets = records.offsets
     if isinstance(offsets, range):
@@ -134,7 +135,7 @@ def find_run(records: Records, start: int, end: int) -> MessageRun | None:
     at = bisect_right(offsets, start) - 1
     if at < 0 or offsets[at] != start:
         return None
-    # Offsets only grow, so what they are ahead of their places does not shrink.
+    # Offsets rise by at least 1 for each index, so offset minus index never falls.
     low, high = at + 1, min(len(offsets), at + end - start)
     while low < high:
         middle = (low + high) // 2

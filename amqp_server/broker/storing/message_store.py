@@ -1,18 +1,18 @@
-"""Where message N of a queue is: in the log, in the ring, or behind a ring that is full.
+"""Where message N of a queue is: in the log, in the ring, or waiting behind a full ring.
 
-The ring holds a window; the journal stage writes to the log what must be there; what has found no
-room waits. Together they always have every message that is not settled, and whoever counts, reads
-or settles messages sees no difference:
+The ring holds a window of the newest messages. The journal stage writes to the log what must be
+there. Messages that find no slot wait in the overflow buffer. Together the three hold every
+unsettled message, and code that counts, reads or settles messages sees no difference:
 
     log_start_offset        window_start    written_end    cursor        end_offset
          |                       |               |            |               |
          +-----------------------+===============+============+...............+
          |     log only          |  both         |  ring only |  waits for a slot
 
-A durable queue's journal stage follows the cursor at once. A transient queue's sleeps until
-the ring is full, then writes the oldest unsettled messages until there is room (`spilling`).
-A slot may be overwritten when its message is settled or in the log, never before. One
-request per log is under way at a time: a slow disk makes larger writes, not more of them.
+The journal stage of a durable queue follows the cursor at once. That of a transient queue sleeps
+until the ring is full, then writes the oldest unsettled messages until there is room
+(`spilling`). The ring overwrites a slot only when its message is settled or in the log. Each log
+has at most one request under way, so a slow disk makes requests larger, not more numerous.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class MessageStore:
     """The messages of one queue by offset. The event loop owns it.
 
     Args:
-        log: The queue's log, opened; it is written through `flusher` only.
-        ring: A ring whose cursor is the log's end offset.
-        settlement: What of the queue is settled; read, never changed.
+        log: Open log of the queue; only `flusher` writes it.
+        ring: Ring whose cursor is the log's end offset.
+        settlement: Settlement of the queue; the store reads it and never changes it.
         is_durable: Whether every message is journaled.
-        settings: How it writes.
-        flusher: Writes and syncs, off the loop.
-        read_in_worker: Runs a function in a worker and calls back on the loop.
-        owner: Hears of progress.
-        throttled_queues: Those of all stores whose publishers are held.
-        window_budget: Bounds what all stores hold of their logs; None bounds this one alone.
+        settings: Durability and batch bounds of the writes.
+        flusher: Writes and syncs the log, off the event loop.
+        read_in_worker: Runs a function in a worker and calls back on the event loop.
+        owner: Queue that is notified of progress.
+        throttled_queues: Queues of the server whose publishers are throttled.
+        window_budget: Memory limit for the windows of all logs; None limits this log alone.
     """
 
     def __init__(
@@ -77,13 +77,19 @@ class MessageStore:
         window_budget: WindowBudget | None = None,
     ) -> None:
         assert ring.cursor == log.log_end_offset, "sequence and offset must be one number"
-        self.log, self.ring = log, ring
-        self.is_failed = self.awaits_definition = False
+        self.log = log
+        self.ring = ring
+        self.is_failed = False
+        self.awaits_definition = False
         self.failure: LogFailedError | None = None
+        self.written_end = log.log_end_offset
+        self.recovery_point = log.log_end_offset
         self.written_end = self.recovery_point = log.log_end_offset
-        self._settlement, self._settings = settlement, settings
+        self._settlement = settlement
+        self._settings = settings
         self._is_durable = is_durable
-        self._flusher, self._owner = flusher, owner
+        self._flusher = flusher
+        self._owner = owner
         self._request: FlushRequest | None = None
         self._overflow = OverflowBuffer()
         self._spilling = Spilling(ring, settlement, owner, throttled_queues)
@@ -91,13 +97,15 @@ class MessageStore:
         self.windows = LogWindows(log, read_in_worker, window_budget)
         self._reader = self.windows.of_consumers
         self._flush_waiters: list[asyncio.Future[None]] = []
-        self._is_discarded = self._is_sync_due = False
+        self._is_discarded = False
+        self._is_sync_due = False
         self._reopening: ReopenRequest | None = None
-        self._persistent_end, self._oldest_waiting_seconds = 0, 0.0
+        self._persistent_end = 0
+        self._oldest_waiting_seconds = 0.0
 
     @property
     def cursor(self) -> int:
-        """End of what has a slot, or had one (exclusive); what lies above it waits."""
+        """End of the messages that have or had a slot (exclusive); those above it wait."""
         return self.ring.cursor
 
     @property
@@ -107,24 +115,24 @@ class MessageStore:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether messages wait for room; their publishers should not be read meanwhile."""
+        """Whether messages wait for room; the server should not read their publishers then."""
         return len(self._overflow) > 0 and not self.is_failed
 
     @property
     def throttles_publishers(self) -> bool:
-        """Whether publishers should not be read: there is no room, or consumers make some."""
+        """Whether publishers should not be read: there is no room, or a spill is delayed."""
         return self.is_stalled or self._spilling.is_put_off
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a request is with the flusher."""
+        """Whether the flusher has a request of this store."""
         return self._request is not None
 
     @property
     def confirmed_end(self) -> int:
         """All persistent messages below this offset may be confirmed (invariant I3)."""
         if self._is_discarded:
-            # Deleting a queue is an answer too: nobody waits for its disk, or for room, any more.
+            # The deletion answers the publishers: none waits for the disk or for room any more.
             return OFFSET_MAX
         match self._settings.durability:
             case Durability.FSYNC:
@@ -136,16 +144,15 @@ class MessageStore:
 
     @property
     def gating_sequence(self) -> int:
-        """Lowest sequence that the ring must keep: neither settled nor in the log."""
+        """Lowest sequence that the ring must keep: the first neither settled nor in the log."""
         if self._is_durable:
             return self.written_end
         return max(self.written_end, self._settlement.ack_floor)
 
     def append(self, messages: list[bytes], *, persistent: bool) -> int:
-        """Take messages in and return the end offset after them.
+        """Append messages; return the offset after the last one.
 
-        They can be read and settled at once, also those that wait for a slot because the ring is
-        full and the disk behind.
+        Consumers can read and settle them at once, even while they wait for a slot.
         """
         if not self._overflow:
             claimed = self.ring.try_claim(messages, self.gating_sequence)
@@ -161,23 +168,23 @@ class MessageStore:
         return self.end_offset
 
     def mark_transaction(self, start: int, end: int, transaction_id: bytes) -> None:
-        """Let the log say that `[start, end)`, just taken in, belong to a transaction."""
+        """Record in the log that `[start, end)`, appended just now, belongs to a transaction."""
         self._requests.transactions.add(start, end, transaction_id)
 
     def read(self, start: int, end: int, reader: WindowReader | None = None) -> list[bytes]:
-        """Return what `read_run` does, as objects of their own."""
+        """Return the result of `read_run` as one object for each message."""
         return messages_of(self.read_run(start, end, reader))
 
     def read_run(self, start: int, end: int, reader: WindowReader | None = None) -> Messages:
-        """Return the messages from `start` on that are at hand, at most up to `end`.
+        """Return messages from `start` on that are in memory, at most up to `end`.
 
-        `[start, end)` must be unsettled. An empty list means that they are being read from
-        the log; the owner hears when they are here.
+        `[start, end)` must be unsettled. An empty list means that a worker reads them from the
+        log; the store notifies the owner when they arrive.
 
         Args:
             start: First offset.
-            end: Exclusive.
-            reader: Of a reader that goes its own way through the log; None for consumers.
+            end: Offset after the last one.
+            reader: Windows of a reader with its own position in the log; None for consumers.
         """
         if start >= self.ring.window_start:
             if reader is None:
@@ -196,7 +203,7 @@ class MessageStore:
 
         Args:
             start: First offset; not below the ring's window, and below `end_offset`.
-            end: Exclusive.
+            end: Offset after the last one.
         """
         cursor = self.ring.cursor
         if start < cursor:
@@ -204,23 +211,23 @@ class MessageStore:
         return self._overflow.read(start - cursor, end - cursor)
 
     def window_reader(self) -> WindowReader:
-        """Return the window on the log of one more reader, who closes it; for `read`."""
+        """Return windows on the log for one more reader of `read`; the reader closes them."""
         return self.windows.make_own()
 
     def release(self, ack_floor: int) -> None:
-        """Let the ring go of what is settled, when it is worth a call or all is drained."""
+        """Release settled messages from the ring, once they are 256 or all that it holds."""
         if not self._is_durable or ack_floor <= self.written_end:
             end = min(ack_floor, self.gating_sequence)
             if end >= self.ring.cursor or end - self.ring.window_start >= 256:
                 self.ring.release(end)
                 self._spilling.spill_delay.settled()
         if ack_floor >= self._reader.end_offset:
-            # Nobody will ask for it again, and it may keep a removed segment on the disk.
+            # No consumer reads the window again, and it may keep a removed segment on the disk.
             self._reader.clear()
-        # In a durable queue only the flusher makes room.
+        # In a durable queue only the flusher frees slots.
         if self._overflow and not self._is_durable:
             if self.gating_sequence > self.ring.cursor:
-                # What is settled already passes through the ring from the next turn on.
+                # Already settled messages pass through the ring from the next turn on.
                 self._owner.store_moved()
             else:
                 self._use_room()
@@ -230,7 +237,7 @@ class MessageStore:
         await self._reader.until_read()
 
     async def make_durable(self) -> None:
-        """Return when all that was taken in so far is on the disk, or cannot get there."""
+        """Return when all messages appended so far are on the disk, or cannot get there."""
         end = self.end_offset
         while self.recovery_point < end and not (
             self.is_failed or self.awaits_definition or self._is_discarded
@@ -242,7 +249,7 @@ class MessageStore:
             await waiter
 
     def discard(self) -> None:
-        """Let go of everything: the queue is deleted."""
+        """Release all messages and windows, because the queue is deleted."""
         self._is_discarded = True
         wake(self._flush_waiters)
         self.windows.close()
@@ -251,7 +258,7 @@ class MessageStore:
         self._spilling.spill_delay.end()
 
     def release_memory(self) -> None:
-        """Let go of all messages that the log has; start writing out what it has not."""
+        """Release all messages that the log has; start to write those that it has not."""
         self.ring.release(self.gating_sequence)
         self.windows.clear()
         if not self._is_durable:
@@ -259,20 +266,20 @@ class MessageStore:
             self._spill()
 
     def request_sync(self) -> None:
-        """Make durable what was written without waiting for the disk.
+        """Sync what was written without a sync.
 
-        That is transient messages, and all of a queue with a durability below `fsync`.
+        These are transient messages, and all messages of a queue with a durability below `fsync`.
         """
         if self.is_failed or self._is_discarded or not self._is_durable:
             return
         if self._request is not None:
-            # A queue that is always busy would never be asked at the right moment.
+            # Remember the wish: a busy queue always has a request under way when it is asked.
             self._is_sync_due = not self._request.sync
         elif self.recovery_point < self.written_end:
             self._submit(FlushRequest(self.log, [], self.written_end, sync=True))
 
     def request_roll(self) -> None:
-        """Let the log seal its last segment, unless there is something else to write first."""
+        """Make the log seal its last segment, unless a write is under way."""
         if self.is_failed or self._is_discarded or self._request is not None:
             return
         self._submit(FlushRequest(self.log, [], self.written_end, sync=self._is_durable, roll=True))
@@ -281,14 +288,15 @@ class MessageStore:
         """Hand the next chunks to the flusher, if there is something to write.
 
         Args:
-            more_input: Whether clients are still sending; then small chunks wait for
-                company, up to `flush_bytes` or `flush_interval_seconds`.
+            more_input: Whether clients are still sending. Small chunks then wait until they reach
+                `flush_bytes`, at most `flush_interval_seconds`.
 
         Returns:
-            Whether it decided to wait, and should be called again next turn.
+            Whether the chunks wait; the caller calls again in the next turn.
         """
         if self._overflow and self.gating_sequence > self.ring.cursor:
-            # Settled before it had a slot: a ring full of it a turn, whatever the disk does.
+            # Settled messages without a slot pass through the ring, one ring a turn, even while
+            # the disk is busy.
             return self._use_room()
         if (
             self._request is not None
@@ -312,9 +320,9 @@ class MessageStore:
         return False
 
     def flushed(self, result: FlushResult) -> None:
-        """Take the flusher's answer for this store's request."""
+        """Apply the flusher's result of this store's request."""
         request, self._request = self._request, None
-        assert request is not None, "an answer without a request"
+        assert request is not None, "the flusher answered without a request"
         if result.error is not None:
             self.is_failed, self.failure = True, result.error
             self._requests.take_back()
@@ -327,22 +335,22 @@ class MessageStore:
             if request.sync:
                 self.recovery_point = request.end_offset
             if self._is_durable:
-                # Consumers may be ahead of the disk: what they settled could not go before.
+                # Consumers may settle before the disk has the messages; release these only now.
                 self.ring.release(min(self._settlement.ack_floor, self.written_end))
             else:
                 self.ring.release(self.gating_sequence)
             self._go_on()
 
     def reopen(self) -> None:
-        """Try to take the failed log into use again; whoever owns the store hears if it works."""
+        """Try to reopen the failed log; the store notifies the owner if this works."""
         if self.is_failed and not self._is_discarded and self._reopening is None:
             self._reopening = ReopenRequest(self.log)
             self._flusher.submit(self._reopening)
 
     def reopened(self, result: FlushResult) -> None:
-        """Take the flusher's answer: go on where the log ends, or stay failed.
+        """Apply the flusher's result: continue at the end of the log, or stay failed.
 
-        The ring still has all that is not in the log. It is written anew.
+        The ring still holds everything that is not in the log. The flusher writes it again.
         """
         self._reopening = None
         if result.error is not None or self._is_discarded:
@@ -356,20 +364,20 @@ class MessageStore:
         self._go_on()
 
     def _use_room(self) -> bool:
-        """Put into the ring what it has room for; return whether there was some."""
+        """Move waiting messages into free slots of the ring; return whether there were any."""
         cursor = self.ring.cursor
         self._overflow.claim(self.ring, self.gating_sequence)
         if self.ring.cursor == cursor:
             return False
         if self.gating_sequence > cursor:
-            # Nobody else might ask the ring to let go of it.
+            # No other event may release these settled messages.
             self.ring.release(self.gating_sequence)
-        # There may be no flush under way that would tell the owner later.
+        # Perhaps no flush is under way that would notify the owner later.
         self._owner.store_moved()
         return True
 
     def _go_on(self) -> None:
-        """Use the room that the log's new end makes, and tell everybody."""
+        """Use the room above the log's new end, and notify the owner and those who wait."""
         self._overflow.claim(self.ring, self.gating_sequence)
         assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
         wake(self._flush_waiters)
@@ -381,7 +389,7 @@ class MessageStore:
             self._oldest_waiting_seconds = now
         if now - self._oldest_waiting_seconds >= self._settings.flush_interval_seconds:
             return False
-        # About, from the mean: this is asked again in every turn.
+        # An estimate from the mean message size; evaluated again every turn.
         waiting = self.ring.cursor - self.written_end
         return waiting * self.ring.held_bytes < self._settings.flush_bytes * len(self.ring)
 
@@ -392,20 +400,20 @@ class MessageStore:
         if ranges:
             self._start_request(ranges)
         elif end > self.gating_sequence:
-            # All of it was settled out of order: nothing to write, and nothing to keep.
+            # All of it is settled: there is nothing to write or keep.
             self.written_end = end
             self.ring.release(self.gating_sequence)
             self._go_on()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
-        """Encode `ranges`, ascending, and submit them as one request; none is under way."""
+        """Encode `ranges`, ascending, and submit them as one request; none may be under way."""
         self._oldest_waiting_seconds = 0.0
         sync = self._is_sync_due or (
             self._is_durable
             and self._settings.durability is Durability.FSYNC
             and self._persistent_end > self.recovery_point
         )
-        # Who reads what is settled, once, will do so again.
+        # The log has replay readers: keep its pages in the cache.
         floor = 0 if self.windows.are_shared else self._settlement.ack_floor
         self._submit(self._requests.make(self.ring, ranges, sync=sync, settled_floor=floor))
 
@@ -422,8 +430,8 @@ class MessageStore:
         if self._is_discarded:
             return
         if isinstance(result, Exception):
-            # Not a reason to lose anything: the messages stay ready, and the read is repeated
-            # when the queue has its next turn.
+            # A failed read loses nothing: the messages stay ready, and the queue repeats the read
+            # in its next turn.
             logger.error(
                 "read failed path=%s offset=%d error=%s", self.log.directory, start, result
             )

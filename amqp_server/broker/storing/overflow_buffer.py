@@ -1,8 +1,8 @@
-"""Messages that have found no room in their ring yet, in their order.
+"""Messages that a queue has accepted but that have no slot in its ring yet.
 
-The queue has accepted them. It counts, reads, delivers and settles them by their offsets, like
-those in the ring; only their slots and records come later. Settled ones pass through the ring too:
-offsets in a durable queue's log have no gaps, and their publishers may wait for confirms.
+The queue counts, reads, delivers and settles them by offset, like those in the ring. Only their
+slots and records come later. Settled messages pass through the ring too: the offsets in a durable
+queue's log have no gaps, and their publishers may wait for confirms.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class OverflowBuffer:
-    """What waits behind a full ring. Their publishers are not read, so it stays short.
+    """Messages behind a full ring. It stays short, as the server does not read their publishers.
 
     It copies lists into pages of `PAGE_SLOTS` messages. Only the first and the last page may be
-    shorter, so that an offset leads to its page without a search.
+    shorter, so the page of an offset is found without a search.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class OverflowBuffer:
         return self._count
 
     def add(self, messages: list[bytes], start: int = 0) -> None:
-        """Let `messages[start:]` wait behind the others; the list itself is not kept."""
+        """Append `messages[start:]`; the buffer copies them and keeps no reference to the list."""
         self._count += len(messages) - start
         if self._pages and len(self._pages[-1]) < PAGE_SLOTS:
             page = self._pages[-1]
@@ -44,7 +44,7 @@ class OverflowBuffer:
             self._pages.append(messages[at : at + PAGE_SLOTS])
 
     def read(self, start: int, end: int) -> list[bytes]:
-        """Return messages by their place in the line: `[start, end)`, as far as it goes.
+        """Return the messages with indexes `[start, end)`, as far as there are any.
 
         O(messages returned + pages before them).
         """
@@ -66,13 +66,13 @@ class OverflowBuffer:
         return messages
 
     def claim(self, ring: Ring, gating_sequence: int) -> None:
-        """Put into the ring what it has room for, a whole ring at most.
+        """Move messages into free slots of the ring, at most a whole ring.
 
         Args:
-            ring: Their ring; its cursor is the offset of the first.
+            ring: Ring of the queue; its cursor is the offset of the first waiting message.
             gating_sequence: Lowest sequence that the ring must keep. It lies above the cursor when
-                messages were settled before they had a slot. The ring keeps what one call puts
-                into it, or all that waits would pass through it in one turn of the loop.
+                messages were settled before they had a slot. Then it is limited to the cursor:
+                otherwise all waiting messages could pass through the ring in one turn of the loop.
         """
         gating_sequence = min(gating_sequence, ring.cursor)
         while self._pages:
@@ -88,6 +88,6 @@ class OverflowBuffer:
             self._pages.popleft()
 
     def clear(self) -> None:
-        """Let go of all of them."""
+        """Drop all messages."""
         self._pages.clear()
         self._count = 0

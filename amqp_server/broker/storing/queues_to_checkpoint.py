@@ -1,6 +1,6 @@
-"""The queues in which something has moved since the last round of checkpoints.
+"""The queues that have changed since the last round of checkpoints.
 
-A round looks at these only: ten thousand queues in which nothing happens cost it nothing.
+A round looks at these queues only, so ten thousand idle queues cost it nothing.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ if TYPE_CHECKING:
 
 
 class QueuesToCheckpoint:
-    """Queues that settled, wrote or took up something, in the order in which they did.
+    """Queues that settled, wrote or appended messages, in the order of their first change.
 
-    The event loop owns it. Memory: a reference to each of them, also to deleted ones, until the
-    next round.
+    The event loop owns it. It keeps one reference for each queue until the next round.
     """
 
     def __init__(self) -> None:
         self._queues: dict[Queue, None] = {}
 
     def __iter__(self) -> Iterator[Queue]:
-        """Iterate over them; none may be added meanwhile."""
+        """Iterate over the queues; the caller must not add any during the iteration."""
         return iter(self._queues)
 
     def add(self, queue: Queue) -> None:
-        """Let the next round look at a queue; a second call before it changes nothing."""
+        """Include a queue in the next round; adding it twice changes nothing."""
         self._queues[queue] = None
 
     def update(self, queues: Iterable[Queue]) -> None:
-        """Let the next round look at all of these."""
+        """Include all of these queues in the next round."""
         self._queues.update(dict.fromkeys(queues))
 
     def discard(self, queue: Queue) -> None:
@@ -40,6 +39,6 @@ class QueuesToCheckpoint:
         self._queues.pop(queue, None)
 
     def take(self) -> list[Queue]:
-        """Remove and return all of them."""
+        """Remove and return all queues."""
         taken, self._queues = list(self._queues), {}
         return taken

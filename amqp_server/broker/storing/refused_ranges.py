@@ -1,7 +1,7 @@
-"""Messages that a queue took in and then had to refuse: they are not delivered any more.
+"""Messages that a queue accepted and then refused (`basic.nack`); it must not deliver them.
 
-Their publishers were told so, and publish them again. What a consumer has already cannot be taken
-back: that is settled by the consumer, or comes again as any other.
+Their publishers got the nack and publish them again. A message that a consumer already has cannot
+be recalled: the consumer settles it, or it is requeued like any other.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
 
 class RefusedRanges:
-    """Takes the refused messages out of one queue.
+    """Removes refused messages from one queue.
 
     Args:
-        queue: Whose ready messages they are.
+        queue: Queue whose ready messages are removed.
     """
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
 
     def refuse_waiting(self) -> None:
-        """Let everybody who waits for the queue's disk give up what is not safe there."""
+        """Make all publishers that wait for the queue's disk refuse what is not safe there."""
         for waiter in tuple(self._queue.waiting_confirms):
             waiter.refuse_confirms(self._queue)
 
     def add(self, start: int, end: int) -> None:
-        """Take `[start, end)` out of the queue, as far as nobody has it."""
+        """Settle those messages of `[start, end)` that no consumer has."""
         if not self._queue.is_deleted:
             for low, high in self._take(start, end):
                 self._queue.settle(low, high)
 
     def _take(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what of `[start, end)` nobody has, or can have any more."""
+        """Remove from the ready order, and return, what no consumer of `[start, end)` has."""
         queue = self._queue
         if queue.is_stream:
-            # What can be seen stays, or not everybody would see the same.
+            # Visible messages stay, or consumers of the stream would see different messages.
             start = max(start, queue.visible_end)
             return queue.settlement.unsettled_ranges(start, max(start, end))
         return [(taken.start, taken.end) for taken in queue.ready.take_range(start, end)]

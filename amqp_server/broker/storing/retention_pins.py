@@ -1,4 +1,4 @@
-"""Parts of logs that stay on the disk though they are settled: somebody is reading them."""
+"""Parts of logs that retention keeps although they are settled, because a reader needs them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 class RetentionPins:
-    """All pins of a server. The event loop owns it; retention and compaction ask it."""
+    """All pins of a server. The event loop owns it; retention and compaction read it."""
 
     def __init__(self) -> None:
         self._by_queue: dict[Queue, list[RetentionPin]] = {}
 
     def pin(self, queue: Queue, offset: int) -> RetentionPin:
-        """Return a pin on what a queue's log has from `offset` on, until its context ends."""
+        """Return a context manager that pins a queue's log from `offset` on."""
         return RetentionPin(self._by_queue, queue, offset)
 
     def low_offset(self, queue: Queue) -> int | None:
-        """Return the offset from which on a queue's log stays as it is; None: nobody pins it."""
+        """Return the offset from which retention leaves the log unchanged; None without a pin."""
         pins = self._by_queue.get(queue)
         return min(pin.offset for pin in pins) if pins else None
 
@@ -30,9 +30,9 @@ class RetentionPin:
     """One reader's claim on the end of a log; a context manager.
 
     Args:
-        by_queue: All pins.
-        queue: Whose log.
-        offset: What lies below it may go.
+        by_queue: All pins of the server.
+        queue: Queue whose log is pinned.
+        offset: Offset below which retention may remove messages.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class RetentionPin:
         self._queue = queue
 
     def __enter__(self) -> Self:
-        """Begin to pin."""
+        """Start to pin the log."""
         self._by_queue.setdefault(self._queue, []).append(self)
         return self
 
     def move(self, offset: int) -> int:
-        """Let what lies below `offset` go; it only grows. Returns it."""
-        assert offset >= self.offset, "what was let go may be gone"
+        """Release what lies below `offset`, which never decreases; return `offset`."""
+        assert offset >= self.offset, "retention may have removed what was released"
         self.offset = offset
         return offset
 
@@ -59,7 +59,7 @@ class RetentionPin:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Let go."""
+        """Release the whole log."""
         pins = self._by_queue[self._queue]
         pins.remove(self)
         if not pins:

@@ -1,9 +1,9 @@
-"""Windows of one log that all its readers share, wherever they are.
+"""Windows of one log that all its readers share.
 
-What one reader has had read serves all that come by while it is fresh: ten consumers that follow
-each other through a log cost the reading of one. A place that lies in no window is waited for, in
-the order of asking; a few reads are under way at a time. Who waits for a place that a read is
-likely to bring waits for that read.
+A fresh window serves every reader that reaches its offsets. So ten consumers that follow each
+other through a log cost one read. A reader waits for an offset that lies in no window. If a read
+under way is likely to return that offset, it waits for this read; otherwise a new read starts when
+one of the few parallel reads is free, in the order of the requests.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READS_MAX = 4
-"""Reads of one log that are under way at a time."""
+"""Reads of one log that run at the same time."""
 
 
 class WindowReader(Protocol):
-    """Who waits for a place in a log."""
+    """Reader that waits for an offset of a log."""
 
     def window_arrived(self) -> None:
-        """It has been read, or could not be: look again, and ask again if it is not there."""
+        """Look the offset up again, and ask again if it is missing: the read may have failed."""
 
 
 class SharedWindows:
-    """The windows of one log. The event loop owns them.
+    """The shared windows of one log. The event loop owns them.
 
     Args:
-        log: Where to read.
-        read_in_worker: The disk is never read on the loop.
-        held: Bounds what all logs of the server hold.
+        log: Log that the windows show.
+        read_in_worker: Runs a read in a worker, because the event loop never reads the disk.
+        held: Memory limit for the windows of all logs.
 
     Attributes:
-        reads: How many windows were read.
-        failed_reads: How many could not be read; each is repeated while somebody waits for it.
+        reads: Windows read so far.
+        failed_reads: Reads that failed; a reader that still needs one repeats it.
     """
 
     def __init__(self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget) -> None:
@@ -53,33 +53,33 @@ class SharedWindows:
         self._held = held
         self._is_closed = False
         self._windows: dict[int, _SharedWindow] = {}
-        # Their places, ascending; they may overlap.
+        # Start offsets of the windows, ascending. Windows may overlap.
         self._starts: list[int] = []
         self._under_way: dict[int, _Read] = {}
-        # Dicts, for their order: who asked first is served first.
+        # Dicts keep the order: the reader that asked first is served first.
         self._waiting: dict[WindowReader, int] = {}
         self._likely_records = 1
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of windows."""
         return len(self._windows)
 
     @property
     def held_bytes(self) -> int:
-        """Memory that they need."""
+        """Memory that the windows use."""
         return sum(window.held_bytes for window in self._windows.values())
 
     def at(self, offset: int) -> LogWindow | None:
-        """Return a fresh window in which an offset lies, if there is one."""
+        """Return a fresh window that contains an offset, or None."""
         window = self._covering(offset)
         if window is not None:
             self._held.use(window)
         return window
 
     def ask(self, offset: int, reader: WindowReader) -> None:
-        """Have a place read, for which there is no window, and tell the reader later.
+        """Read an offset that lies in no window, and notify the reader when it arrives.
 
-        A reader waits for one place at a time, the last one that it asked for.
+        A reader waits for one offset at a time: the last one that it asked for.
         """
         self.forget(reader)
         if not self._is_closed:
@@ -87,7 +87,7 @@ class SharedWindows:
             self._begin_reads()
 
     def ask_ahead(self, offset: int) -> None:
-        """Have a place read that somebody will need soon, if that keeps nobody waiting."""
+        """Read an offset that will be needed soon, unless that delays a waiting reader."""
         if (
             not self._waiting
             and len(self._under_way) < READS_MAX
@@ -98,32 +98,32 @@ class SharedWindows:
             self._begin(offset)
 
     def forget(self, reader: WindowReader) -> None:
-        """Tell a reader nothing any more."""
+        """Stop notifying a reader."""
         self._waiting.pop(reader, None)
         for read in self._under_way.values():
             read.waiting.pop(reader, None)
 
     def clear(self) -> None:
-        """Let go of all windows; who waits still hears."""
+        """Release all windows; waiting readers are still notified."""
         for window in list(self._windows.values()):
             window.clear()
 
     def close(self) -> None:
-        """Let go for good: nobody is told anything any more, what is read now is not kept."""
+        """Release all windows for good: no reader is notified, and no window is kept any more."""
         self._is_closed = True
         self._waiting.clear()
         self._under_way.clear()
         self.clear()
 
     def drop(self, window: _SharedWindow) -> None:
-        """Let go of one."""
+        """Release one window."""
         if self._windows.get(window.start) is window:
             del self._windows[window.start]
             del self._starts[bisect_left(self._starts, window.start)]
             self._held.note(window, 0)
 
     def _covering(self, offset: int) -> _SharedWindow | None:
-        # Most end where the next begins. Where they overlap, the one before may reach further.
+        # Most windows end where the next begins. Where two overlap, the earlier may end later.
         last = bisect_right(self._starts, offset)
         for start in reversed(self._starts[max(last - 2, 0) : last]):
             window = self._windows[start]
@@ -134,7 +134,7 @@ class SharedWindows:
         return None
 
     def _bringing(self, offset: int) -> _Read | None:
-        """Return a read under way that is likely to bring an offset."""
+        """Return a read under way that is likely to return an offset."""
         for start, read in self._under_way.items():
             if start <= offset < start + self._likely_records:
                 return read
@@ -146,7 +146,7 @@ class SharedWindows:
         waiting[reader] = offset
 
     def _begin_reads(self) -> None:
-        """Begin as many reads as there may be, and tell who need not wait for one."""
+        """Start as many reads as allowed, and notify readers whose offset is already there."""
         while self._waiting and len(self._under_way) < READS_MAX:
             reader, offset = next(iter(self._waiting.items()))
             del self._waiting[reader]
@@ -168,7 +168,7 @@ class SharedWindows:
         if self._held.has_room_ahead:
             self._read_in_worker(lambda: log.read_window(offset, READ_RECORDS), arrived)
         else:
-            # Many readers, at different places: more of them find something at hand.
+            # Many readers are at different positions: with smaller windows more of them fit.
             self._read_in_worker(
                 lambda: log.read_window(offset, READ_RECORDS, SMALL_WINDOW_BYTES), arrived
             )
@@ -187,7 +187,7 @@ class SharedWindows:
         waiting, self._waiting = self._waiting, {}
         for reader, offset in read.waiting.items():
             if start < offset and offset >= end:
-                # It did not bring what it was thought to: that is read by itself, and next.
+                # The read ended before the expected offset: read that one next, by itself.
                 self._waiting[reader] = offset
                 self._likely_records = 1
             else:
@@ -203,13 +203,14 @@ class SharedWindows:
             before.clear()
         window = self._windows[start] = _SharedWindow(self, start, result)
         insort(self._starts, start)
-        # Less than that, for the next may be shorter: who waits in vain waits twice.
+        # Expect only half of it, as the next window may be shorter: a reader that waits for
+        # the wrong read waits twice.
         self._likely_records = max(1, (window.end - start) // 2)
         self._held.note(window, window.held_bytes)
 
 
 class _Read:
-    """One that is under way, and who waits for what it brings."""
+    """A read that is under way, and the readers that wait for it."""
 
     __slots__ = ("waiting",)
 
@@ -218,7 +219,7 @@ class _Read:
 
 
 class _SharedWindow(LogWindow):
-    """One of the windows of a log."""
+    """A window in `SharedWindows`."""
 
     __slots__ = ("_owner",)
 
@@ -227,5 +228,5 @@ class _SharedWindow(LogWindow):
         self._owner = owner
 
     def clear(self) -> None:
-        """Let go of it."""
+        """Release the window."""
         self._owner.drop(self)

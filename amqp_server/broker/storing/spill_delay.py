@@ -1,14 +1,14 @@
-"""How long publishers wait before a transient queue spills its ring to the log.
+"""How long the broker throttles publishers before a transient queue spills its ring to the log.
 
-A ring fills up when its publisher is faster than its consumer. Writing its messages to the log and
-reading them back costs the consumer more time than it is behind. So the broker first stops reading
-from the publishers, and TCP slows them down, as long as the consumers settle at a good pace.
+A ring fills up when its publisher is faster than its consumer. Writing the messages to the log and
+reading them back would make the consumer even slower. So the broker first stops reading from the
+publishers, and TCP slows them down, as long as the consumers settle at a good pace.
 
-The delay is a budget of time. Throttling spends it; settled messages refill it: consumers that
+The delay is a budget of time. Throttling spends it; settled messages refill it. Consumers that
 settle `PACE_MESSAGES` or `PACE_BYTES` a second pay for all the time that passes. So publishers wait
-at most `BUDGET_SECONDS` for consumers that do nothing, and are never slowed down to the pace of a
-slow one: the queue spills instead. The budget is whole again once the consumers have caught up,
-including with the spilled messages.
+at most `BUDGET_SECONDS` for consumers that settle nothing. For slow consumers the queue spills
+instead: it never slows publishers down to their pace. The budget is full again once the consumers
+have caught up, including with the spilled messages.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ if TYPE_CHECKING:
     from ring import Ring
 
 THROTTLE_FILL: Final = 0.8
-"""Fill of the ring, in slots or bytes, from which its publishers are held; not above that at
-which it is spilled."""
+"""Fill of the ring, in slots or bytes, at which its publishers are throttled; not above
+`SPILL_FILL`."""
 RESUME_FILL: Final = 0.6
-"""Fill of the ring at which they are read again."""
+"""Fill of the ring at which the server reads its publishers again."""
 BUDGET_SECONDS: Final = 0.05
-"""Longest that publishers are held for consumers that settle nothing."""
+"""Longest time that publishers are throttled for consumers that settle nothing, in seconds."""
 PACE_MESSAGES: Final = 128 * KIB
-"""Messages that consumers must settle in a second, of all held queues together; or else"""
+"""Messages a second that the consumers of all throttled queues together must settle, or"""
 PACE_BYTES: Final = 32 * MIB
-"""these bytes of messages."""
+"""bytes of messages a second that they must settle."""
 
 
 class SpillDelayOwner(Protocol):
-    """Who knows the consumers: the queue."""
+    """Queue that knows its consumers."""
 
     @property
     def is_being_read(self) -> bool:
-        """Whether there are consumers whose own clients are not held."""
+        """Whether there is a consumer whose own client is not throttled."""
 
     def store_moved(self) -> None:
-        """Publishers may be read again, or it should look whether they may."""
+        """Resume the publishers, or check whether they may resume."""
 
 
 class ThrottledQueues:
-    """The queues of a server whose publishers are held: they share the pace of one loop.
+    """Counts the throttled queues of a server; they share the pace of one event loop.
 
     Args:
         mark_after: `Turn.mark_after`.
-        clock: Returns seconds that never go back.
+        clock: Monotonic clock, in seconds.
 
     Attributes:
-        count: How many there are.
+        count: Number of throttled queues.
     """
 
     __slots__ = ("clock", "count", "mark_after")
@@ -73,16 +73,16 @@ class ThrottledQueues:
 
 
 class SpillDelay:
-    """Whether the publishers of one transient queue are held. The event loop owns it.
+    """Whether the publishers of one transient queue are throttled. The event loop owns it.
 
     Args:
-        ring: The queue's ring.
-        settlement: What of the queue is settled; read, never changed.
-        owner: The queue.
-        throttled_queues: Those of the whole server.
+        ring: Ring of the queue.
+        settlement: Settlement of the queue; read, never changed.
+        owner: Queue that is notified when its publishers may resume.
+        throttled_queues: Counter of the whole server.
 
     Attributes:
-        is_throttling: Whether the publishers should not be read now.
+        is_throttling: Whether the server should not read the publishers now.
     """
 
     __slots__ = (
@@ -117,10 +117,10 @@ class SpillDelay:
         self._seen_settled = 0
 
     def look(self, spilled_end: int) -> None:
-        """Begin or end to hold the publishers, as the ring is now. Called once a turn.
+        """Start or stop throttling according to the fill of the ring. Called once a turn.
 
         Args:
-            spilled_end: All below it that is not settled was spilled (exclusive).
+            spilled_end: Offset below which every unsettled message was spilled.
         """
         fill = self._ring.fill
         if self.is_throttling:
@@ -139,18 +139,18 @@ class SpillDelay:
             self._budget_seconds = BUDGET_SECONDS
 
     def settled(self) -> None:
-        """Let the publishers be read again, if there is enough room now."""
+        """Resume the publishers if there is enough room now."""
         if self.is_throttling and self._ring.fill <= RESUME_FILL:
             self._resume()
 
     def end(self) -> None:
-        """Hold nobody any more: the queue is deleted, its log failed, or its memory is needed."""
+        """Stop throttling: the queue is deleted, its log failed, or its memory is needed."""
         if self.is_throttling:
             self._is_used_up = True
             self._resume()
 
     def run_turn(self) -> None:
-        """Have the queue look again: nothing may have happened that would make it."""
+        """Make the queue check again, in case no other event makes it do so."""
         self._is_watched = False
         if self.is_throttling:
             self._owner.store_moved()
@@ -163,13 +163,13 @@ class SpillDelay:
         )
 
     def _have_caught_up(self, spilled_end: int) -> bool:
-        # However fast they are: a publisher does not wait for a backlog in the log.
+        # A publisher never waits for consumers that still read from the log, however fast.
         return self._settlement.ack_floor >= spilled_end
 
     def _throttle(self) -> None:
         self.is_throttling = True
         self._throttled_queues.count += 1
-        # Time in which nobody was held costs nothing, and what was settled in it counts.
+        # The time without throttling costs nothing, and what was settled in it counts.
         self._seen_seconds = self._throttled_queues.clock()
         self._pay()
         self._watch()
@@ -181,7 +181,7 @@ class SpillDelay:
         self._owner.store_moved()
 
     def _pay(self) -> float:
-        """Take the time since the last look from the budget, add what was settled; return it."""
+        """Subtract the time since the last call, add what was settled; return the budget."""
         now_seconds, settled = self._throttled_queues.clock(), self._settlement.settled_count
         message_bytes = self._ring.held_bytes / max(len(self._ring), 1)
         message_seconds = max(1 / PACE_MESSAGES, message_bytes / PACE_BYTES)

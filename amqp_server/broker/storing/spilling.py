@@ -1,4 +1,4 @@
-"""When a transient queue writes to its log, and what: the oldest that is not settled."""
+"""When a transient queue writes to its log: its ring is full. What: the oldest unsettled."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from ring import Ring
 
 SPILL_FILL: Final = 0.8
-"""Fill of a transient queue's ring, in slots or bytes, at which its journal stage wakes."""
+"""Fill of a transient queue's ring, in slots or bytes, at which the queue starts to spill."""
 SPILL_SHARE: Final = 0.25
-"""Share of the slots that is spilled at a time."""
+"""Share of the slots that one spill writes."""
 
 
 class Spilling:
-    """What one store does about a ring that is full. The event loop owns it.
+    """Decides when one store spills its ring to the log. The event loop owns it.
 
     Args:
-        ring: The store's ring.
-        settlement: What of the queue is settled; read, never changed.
-        owner: The queue.
-        throttled_queues: Those of all stores whose publishers are held.
+        ring: Ring of the store.
+        settlement: Settlement of the queue; read, never changed.
+        owner: Queue that the store belongs to.
+        throttled_queues: Queues of the server whose publishers are throttled.
 
     Attributes:
-        spill_delay: What the consumers are given to make room before anything is written.
+        spill_delay: Time that consumers get to make room before the store spills.
     """
 
     __slots__ = ("_ring", "_settlement", "spill_delay")
@@ -45,20 +45,20 @@ class Spilling:
 
     @property
     def is_put_off(self) -> bool:
-        """Whether the publishers are held instead."""
+        """Whether the store throttles the publishers instead of spilling."""
         return self.spill_delay.is_throttling
 
     def is_due(self, spilled_end: int, *, is_stalled: bool) -> bool:
-        """Return whether something should be written now. Called once a turn.
+        """Return whether the store should spill now. Called once a turn.
 
         Args:
-            spilled_end: All below it that is not settled was spilled (exclusive).
+            spilled_end: Offset below which every unsettled message was spilled.
             is_stalled: Whether messages wait for room.
         """
         self.spill_delay.look(spilled_end)
         return not self.is_put_off and (is_stalled or self._ring.fill >= SPILL_FILL)
 
     def oldest(self, start: int) -> tuple[list[tuple[int, int]], int]:
-        """Return what should be written from `start` on, in ranges, and where that ends."""
+        """Return the ranges to write from `start` on, and the offset where they end."""
         end = min(self._ring.cursor, start + int(self._ring.capacity * SPILL_SHARE))
         return self._settlement.unsettled_ranges(start, end), end

@@ -1,6 +1,6 @@
-"""A run of messages that say their offset: the header `x-stream-offset` is put in as they go out.
+"""Messages of a stream whose deliveries carry their offset in the header `x-stream-offset`.
 
-The kernel does it (`amqp_server.protocol.framing`): a publisher's own header of that name goes.
+The kernel (`amqp_server.protocol.framing`) adds the header; it replaces one from the publisher.
 
 Source: RabbitMQ, `rabbit_stream_queue`: each delivery of a stream has it, a signed 64-bit number.
 """
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class StampedRun:
-    """Neighbouring messages with their offsets.
+    """Consecutive messages with their offsets.
 
     Args:
         messages: At least one, without gaps.
-        first_offset: Of the first.
+        first_offset: Offset of the first message.
     """
 
     __slots__ = ("_first_offset", "_messages")
@@ -35,7 +35,7 @@ class StampedRun:
     def encode(
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
     ) -> bytes | bytearray:
-        """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
+        """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
         places = (channel, consumer_tag, first_tag, redelivered, frame_max, self._first_offset)
         if isinstance(self._messages, list):
             octets: bytes | bytearray = encode_deliveries(self._messages, *places)

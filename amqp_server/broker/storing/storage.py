@@ -54,24 +54,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RELIEF_SHARE = 0.8
-"""Share of the bytes allowed that is kept when all rings together hold too much."""
+"""Share of the allowed bytes that remains after the rings together held too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedLog:
-    """A log and what is settled of it.
+    """An open log, and what its checkpoint says about it.
 
     Attributes:
         log: The open log.
-        settings: How it is kept.
-        ack_floor: All offsets below it are settled.
+        settings: How the queue is kept on the disk.
+        ack_floor: Offset below which everything is settled.
         acked_ranges: Settled ranges above the floor.
-        delivered_watermark: Offsets below it may have been delivered before.
-        redeliveries: Runs (start, end, count) of messages that came back, 0: nobody knows how
-            often; disjoint where they are counted.
-        attributes: Of all unsettled messages, if the queue has rules that need them; empty, from
-            the log's end on, where `unread` has those.
-        unread: Reads the attributes of the unsettled messages, if that has to be done yet.
+        delivered_watermark: Offset below which messages may have been delivered before.
+        redeliveries: Redelivered runs as (start, end, count); count 0 means unknown. Runs with a
+            known count are disjoint.
+        attributes: Attributes of all unsettled messages, if the queue's rules need them. While
+            `unread` is set they are empty and start at the log's end.
+        unread: Loads the attributes of the unsettled messages; None if this is already done.
     """
 
     log: Log
@@ -85,14 +85,14 @@ class OpenedLog:
 
 
 class QueueStorage:
-    """Opens logs and makes stores; knows which store an answer of the flusher belongs to.
+    """Opens logs, makes stores, and hands the flusher's results to the right store.
 
     Args:
         config: Sizes and paths.
-        flusher: Started by the caller, with `take_results` called on the loop.
-        read_in_worker: Runs a read in a worker and calls back on the loop.
-        turn: For giving memory back once a turn.
-        filesystem: For all logs.
+        flusher: Writes all logs. The caller starts it and calls `take_results` on the loop.
+        read_in_worker: Runs a read in a worker and calls back on the event loop.
+        turn: Turn at whose end the rings release memory.
+        filesystem: File system of all logs.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class QueueStorage:
         self.on_compacted: Callable[[FlushResult], None] = lambda _: None
 
     def settings(self, arguments: Table) -> StorageSettings:
-        """Return how a queue with these arguments is kept."""
+        """Return how a queue with these arguments is kept on the disk."""
         return storage_settings(arguments, self._config)
 
     def fresh_log(
@@ -129,14 +129,14 @@ class QueueStorage:
         """Return the log of a queue that is being declared; its directory does not exist yet.
 
         Args:
-            identity: Whose log.
-            arguments: Of the queue.
-            is_journaled: Whether the queue survives a restart. If not, its log lies where each
-                start removes everything.
+            identity: Virtual host, queue and incarnation of the log.
+            arguments: Arguments of the queue.
+            is_journaled: Whether the queue survives a restart. If not, its log lies in the spill
+                directory, which each start empties.
         """
         settings = self.settings(arguments)
         place = self._place(identity, settings, log_directory if is_journaled else spill_directory)
-        # Asking the disk for what cannot be there would hold the loop up for each declare.
+        # The directory cannot exist. Looking for it would block the loop for each declare.
         return OpenedLog(Log(fresh_state(*place, self._filesystem)), settings)
 
     def open_log(
@@ -147,34 +147,34 @@ class QueueStorage:
         known_end: int = 0,
         filesystem: FileSystem | None = None,
     ) -> tuple[Log, RecoveryReport]:
-        """Open or create a queue's log, recovering it; may read the disk for a while.
+        """Open or create a queue's log, and recover it; may block on the disk for a while.
 
         Args:
-            identity: Whose log.
-            settings: How it is kept.
-            settled_floor: Of its checkpoint: offsets below it are not missed.
-            known_end: Of its checkpoint: offsets below it were on the disk.
-            filesystem: Of this log alone; None is that of all logs.
+            identity: Virtual host, queue and incarnation of the log.
+            settings: How the log is kept on the disk.
+            settled_floor: Floor of its checkpoint; recovery does not miss offsets below it.
+            known_end: End in its checkpoint; offsets below it were on the disk.
+            filesystem: File system for this log alone; None means that of all logs.
         """
         files = filesystem or self._filesystem
         return Log.open(*self._place(identity, settings), files, settled_floor, known_end)
 
     def mark_of(self, log: Log) -> LogMark:
-        """Return what marks a log as deleted."""
+        """Return the deletion mark of a log."""
         return LogMark(log.directory, self._directories, self._filesystem)
 
     def mark_of_queue(self, vhost: str, queue: str) -> QueueLogsMark:
-        """Return what marks all logs of a queue that could not be brought back as deleted."""
+        """Return the deletion mark for all logs of a queue that could not be recovered."""
         directory = queue_directory(self._config.storage_path, vhost, queue)
         return QueueLogsMark(directory, self._directories, self._filesystem)
 
     def remove_logs_of(self, vhost: str) -> tuple[Path, OSError] | None:
-        """Remove all logs of a virtual host that is deleted; blocks on the disk.
+        """Remove all logs of a deleted virtual host; blocks on the disk.
 
-        What lies beside them and is no log stays.
+        Other files beside the logs stay.
 
         Returns:
-            The first that cannot be removed, and why; None if nothing is left.
+            The first path that cannot be removed, and the error; None if all logs are gone.
         """
         path = directory = vhost_directory(self._config.storage_path, vhost)
         try:
@@ -194,7 +194,7 @@ class QueueStorage:
         settings: StorageSettings,
         directory_of: Callable[[Path, str, str, UUID], Path] = log_directory,
     ) -> tuple[Path, LogIdentity, LogOptions]:
-        """Return where a log is, whose, and how it is kept."""
+        """Return the directory, identity and options of a log."""
         directory = directory_of(
             self._config.storage_path, identity.vhost, identity.queue, identity.incarnation
         )
@@ -224,15 +224,15 @@ class QueueStorage:
         return store
 
     def forget(self, store: MessageStore) -> None:
-        """Expect nothing of a store that will never write anything."""
+        """Stop expecting results for a store that will never write anything."""
         del self._stores[store.log]
 
     def discard(self, store: MessageStore, on_done: Callable[[], None] | None = None) -> None:
-        """Forget a deleted queue's store and remove its log from the disk.
+        """Forget the store of a deleted queue, and remove its log from the disk.
 
         Args:
-            store: The store.
-            on_done: Called when the log is gone, or cannot be removed.
+            store: Store of the deleted queue.
+            on_done: Called when the log is removed, or cannot be removed.
         """
         store.discard()
         self.failed_stores.discard(store)
@@ -242,7 +242,7 @@ class QueueStorage:
         self.flusher.submit(DeleteRequest(store.log))
 
     def take_results(self, results: Sequence[FlushResult]) -> None:
-        """Hand each answer of a flusher's round to its store. Called on the loop."""
+        """Hand each result of a flusher's round to its store. Called on the event loop."""
         for result in results:
             if isinstance(result.request, DeleteRequest):
                 self._on_deleted.pop(result.request.log, _nothing)()
@@ -259,22 +259,22 @@ class QueueStorage:
                     if not store.is_failed:
                         self.failed_stores.discard(store)
             except Exception:
-                # A mistake of ours in one store must not cost the others their answers.
+                # An error in one store must not cost the others their results.
                 logger.exception("result not taken log=%s", store.log.directory)
 
     def relieve_memory(self) -> None:
-        """Ask for a turn to give memory back, if the rings together hold too much."""
+        """Schedule the release of memory if the rings together hold too much."""
         if self.pool.is_over:
             self._turn.mark(self)
 
     def release_memory(self) -> None:
-        """Make all rings let go of what their logs have: the server is low on memory."""
+        """Make all rings release what their logs have, because the server is low on memory."""
         for store in self._stores.values():
             if store.ring.held_bytes:
                 store.release_memory()
 
     def run_turn(self) -> None:
-        """Make the fullest rings let go of what their logs have."""
+        """Make the fullest rings release what their logs have."""
         enough_bytes = int(self.pool.bytes_max * RELIEF_SHARE)
         fullest = sorted(
             self._stores.values(), key=lambda store: store.ring.held_bytes, reverse=True
@@ -286,4 +286,4 @@ class QueueStorage:
 
 
 def _nothing() -> None:
-    """Stand in where nobody waits."""
+    """Do nothing: no caller asked to be notified."""

@@ -1,4 +1,4 @@
-"""How one queue is kept on the disk: its arguments, and the server's word where it has none."""
+"""How one queue is kept on the disk: by its arguments, or else by the server's settings."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ if TYPE_CHECKING:
     from appendlog import DurableDirectories
 
 RETAIN_FOR: Final = "x-retain-for"
-"""Milliseconds that settled messages are kept for replay and export at most; 0 = no such bound."""
+"""Longest that settled messages are kept for replay and export, in milliseconds; 0 = no limit."""
 RETAIN_BYTES: Final = "x-retain-bytes"
-"""Octets of settled messages that are kept at most; 0 = no such bound."""
+"""Most octets of settled messages that are kept; 0 = no limit."""
 RETAIN_SEGMENTS_MIN: Final = "x-retain-segments-min"
-"""Files of the log that are kept whatever the bounds say, the one that is written included."""
+"""Segments of the log that are always kept, including the one that is being written."""
 PROTECT_UNCONSUMED: Final = "x-protect-unconsumed"
-"""Whether the bounds hold for settled messages only."""
+"""Whether retention removes settled messages only."""
 FORCE_REMOVE_AFTER: Final = "x-force-remove-after"
-"""Milliseconds after which messages go though they are not settled; 0 = never."""
+"""Age in milliseconds at which even unsettled messages are removed; 0 = never."""
 SEGMENT_MAX_BYTES: Final = "x-segment-max-bytes"
 """Size at which a segment of the log is sealed."""
 SEGMENT_MAX_AGE: Final = "x-segment-max-age"
-"""Milliseconds after its first record that a segment of the log is sealed; 0 = never."""
+"""Age of its first record, in milliseconds, at which a segment is sealed; 0 = never."""
 SEGMENT_BYTES_MIN: Final = 64 * KIB
-"""Smaller segments would be more files than messages are worth."""
+"""Smallest segment size, so that a log does not consist of too many files."""
 
 STREAM_MAX_AGE: Final = "x-max-age"
-"""How long a stream keeps messages, as a text: `7D`."""
+"""How long a stream keeps messages, as a text such as `7D`."""
 STREAM_MAX_BYTES: Final = "x-max-length-bytes"
-"""Octets of a stream's segments that are kept; of other queues a limit of what is ready."""
+"""Most octets of a stream's segments; for other queues a limit of the ready messages."""
 STREAM_SEGMENT_BYTES: Final = "x-stream-max-segment-size-bytes"
-"""`x-segment-max-bytes` as RabbitMQ names it; what is out of our bounds is brought into them."""
+"""RabbitMQ's name of `x-segment-max-bytes`; values outside our bounds are clamped to them."""
 
 DURABILITY: Final = "x-durability"
-"""What a confirm of the queue's messages means: `fsync`, `write` or `none`."""
+"""What a confirm of the queue's messages guarantees: `fsync`, `write` or `none`."""
 
 COMPRESSION: Final = "x-compression"
-"""How the queue's log packs what it writes: `none` or `zstd`."""
+"""How the queue's log compresses its chunks: `none` or `zstd`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """What holds for one queue.
+    """Settings of one queue's log.
 
     Attributes:
-        durability: What must have happened to a persistent message before it is confirmed.
-        retention: What of it is kept though it is settled, and what goes though it is not.
-        compression: How its log packs what it writes.
-        compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
+        durability: What must have happened to a persistent message before its confirm.
+        retention: Which settled messages are kept, and which unsettled ones are removed.
+        compression: How the log compresses its chunks.
+        compression_bytes_min: Smallest chunk that is compressed, in message bytes.
         segment_bytes: Size at which a segment is sealed.
-        segment_age_seconds: Age at which one is sealed; 0 = never.
-        stream: What of it is kept, if it is a stream: then nothing else is ever settled.
+        segment_age_seconds: Age at which a segment is sealed; 0 = never.
+        stream: Bounds of a stream's messages; nothing else settles messages of a stream.
     """
 
     durability: Durability
@@ -70,10 +70,10 @@ class StorageSettings:
     stream: StreamBounds = field(default_factory=StreamBounds)
 
     def log_options(self, directories: DurableDirectories | None = None) -> LogOptions:
-        """Return what the queue's log is opened with.
+        """Return the options for opening the queue's log.
 
         Args:
-            directories: Shared by all logs of the server.
+            directories: Creator of directories that all logs of the server share.
         """
         return LogOptions(
             segment_bytes=self.segment_bytes,
@@ -85,7 +85,7 @@ class StorageSettings:
 
 
 def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
-    """Return what the checked arguments of a queue ask for, or else the server's settings."""
+    """Return the settings from a queue's checked arguments, with the server's as defaults."""
     durability = _text(arguments, DURABILITY)
     compression = _text(arguments, COMPRESSION)
     is_stream = _text(arguments, "x-queue-type") == "stream"
@@ -93,7 +93,7 @@ def storage_settings(arguments: Table, config: ServerConfig) -> StorageSettings:
     segment_age_ms = _integer(arguments, SEGMENT_MAX_AGE)
     return StorageSettings(
         durability=config.durability if durability is None else Durability(durability),
-        # What leaves a stream goes at once.
+        # Messages that leave a stream's bounds are removed at once.
         retention=RetentionPolicy() if is_stream else _retention(arguments, config),
         compression=config.compression if compression is None else Compression(compression),
         compression_bytes_min=config.compression_bytes_min,

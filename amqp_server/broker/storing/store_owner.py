@@ -1,4 +1,4 @@
-"""Who hears of what happens in a store."""
+"""What a store calls when its messages, its log or its room change."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from amqp_server.broker.storing.spill_delay import SpillDelayOwner
 
 
 class StoreOwner(SpillDelayOwner, Protocol):
-    """Who hears that something in the store has moved: the queue."""
+    """Queue that a store notifies."""
 
     def store_moved(self) -> None:
-        """More can be read, claimed or confirmed than before."""
+        """Read, claim or confirm more: the store has made progress."""
 
     def store_failed(self) -> None:
-        """Nothing more can be written: what waits for the disk is refused."""
+        """Refuse what waits for the disk: nothing more can be written."""
 
     def store_reopened(self) -> None:
-        """What had failed works again."""
+        """Continue: the failed log works again."""
 
     def store_lost(self, start: int, end: int) -> None:
-        """The log no longer has the records of `[start, end)`."""
+        """Settle `[start, end)`: the log no longer has its records."""

@@ -1,4 +1,4 @@
-"""One more reader of a store, at a place of its own: it takes nothing away."""
+"""A reader of a store with its own position, which takes nothing from the queue."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 class StoreReader:
     """Reads messages by offset, from the ring or from the log behind it. The event loop owns it.
 
-    What is read from the log is read once for all readers of the store that come by: see
-    `shared_windows`. A read that fails is told in the server's log and repeated after a pause.
+    All readers of the store share what is read from the log: see `shared_windows`. A failed read
+    is logged and repeated after a pause.
 
     Args:
-        store: What it reads.
-        arrived: Called on the loop when what was not at hand is, or may be asked for again.
-        lost: Called on the loop, perhaps within `read_run`, with the offsets `[start, end)` that
-            the store does not have, when the first of them is asked for; `arrived` follows.
+        store: Store to read from.
+        arrived: Called on the loop when missing messages have arrived, or may be asked for again.
+        lost: Called on the loop, perhaps within `read_run`, with offsets `[start, end)` that the
+            store does not have, when the reader asks for the first; `arrived` follows.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class StoreReader:
         self._is_closed = False
 
     def read_run(self, start: int, end: int) -> Messages:
-        """Return the messages from `start` on that are at hand, at most up to `end`.
+        """Return messages from `start` on that are in memory, at most up to `end`.
 
-        An empty list means that they are being read from the log: `arrived` comes later.
+        An empty list means that a worker reads them from the log; it calls `arrived` later.
         """
         ring = self._store.ring
         if start >= ring.window_start:
@@ -49,7 +49,7 @@ class StoreReader:
             if start < self._store.log.log_end_offset:
                 self._windows.ask(start, self)
             else:
-                # Settled in memory, and never written.
+                # The messages were settled in memory and never written.
                 self._lose(start, ring.window_start)
             return []
         run = window.find(start, min(end, ring.window_start))
@@ -61,12 +61,12 @@ class StoreReader:
         return run
 
     def close(self) -> None:
-        """Wait for nothing; nothing is told any more."""
+        """Stop waiting; `arrived` and `lost` are not called any more."""
         self._is_closed = True
         self._windows.forget(self)
 
     def window_arrived(self) -> None:
-        """Let its owner ask again for what it waits for."""
+        """Let the owner ask again for the messages that it waits for."""
         if not self._is_closed:
             self._arrived()
 

@@ -1,4 +1,4 @@
-"""How the messages of a queue are written."""
+"""How a store writes the messages of its queue."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from amqp_server.config import Durability
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """How a store writes.
+    """Bounds and guarantees of a store's writes.
 
     Attributes:
-        durability: When a persistent message counts as safe.
-        flush_bytes: Message bytes in a chunk at most; a larger message is alone in its own.
-        flush_interval_seconds: Longest that a chunk waits for company while input goes on.
+        durability: What must have happened to a persistent message before it counts as safe.
+        flush_bytes: Most message bytes in a chunk; a larger message has a chunk of its own.
+        flush_interval_seconds: Longest that a small chunk waits while input goes on.
     """
 
     durability: Durability

@@ -1,4 +1,4 @@
-"""Which messages of a queue belong to which transaction, until they are in its log."""
+"""Which messages of a queue belong to which transaction, until the log holds them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class Piece(NamedTuple):
-    """Neighbouring messages `[start, end)` that may share a chunk.
+    """Consecutive messages `[start, end)` that may share a chunk.
 
-    `transaction_id` is empty for messages of no transaction.
+    `transaction_id` is empty for messages outside any transaction.
     """
 
     start: int
@@ -18,7 +18,7 @@ class Piece(NamedTuple):
 
 
 class TransactionMarks:
-    """Marked offset ranges, ascending; empty for a queue that no transaction publishes to."""
+    """Marked offset ranges, ascending; empty if no transaction publishes to the queue."""
 
     def __init__(self) -> None:
         self._marks: deque[Piece] = deque()
@@ -28,27 +28,27 @@ class TransactionMarks:
         return bool(self._marks)
 
     def add(self, start: int, end: int, transaction_id: bytes) -> None:
-        """Mark `[start, end)`, which lies behind all that is marked; joins what continues."""
+        """Mark `[start, end)`, which lies above all marks; extend the last mark if it continues."""
         if start == end:
             return
         if self._marks:
             last = self._marks[-1]
-            assert last.end <= start, "marks come in order"
+            assert last.end <= start, "marks must be added in ascending order"
             if last.end == start and last.transaction_id == transaction_id:
                 self._marks[-1] = Piece(last.start, end, transaction_id)
                 return
         self._marks.append(Piece(start, end, transaction_id))
 
     def put_back(self, pieces: list[Piece]) -> None:
-        """Mark again what `pieces` gave out last."""
+        """Restore the marks that the last call of `pieces` removed and returned."""
         for piece in reversed(pieces):
-            # A mark that the pieces ended inside of is still there, whole.
+            # A mark that reaches beyond the last piece was not removed.
             is_there = bool(self._marks) and self._marks[0].start < piece.end
             if piece.transaction_id and not is_there:
                 self._marks.appendleft(piece)
 
     def forget(self, end: int) -> None:
-        """Forget what lies below `end`: it is in the log."""
+        """Forget the marks below `end`: the log holds these messages."""
         while self._marks and self._marks[0].start < end:
             mark = self._marks.popleft()
             if end < mark.end:
@@ -56,7 +56,7 @@ class TransactionMarks:
                 return
 
     def pieces(self, start: int, end: int) -> list[Piece]:
-        """Cut `[start, end)` where a transaction begins or ends, and forget marks below `end`."""
+        """Cut `[start, end)` where a transaction begins or ends; remove the marks below `end`."""
         pieces: list[Piece] = []
         while self._marks and self._marks[0].start < end:
             mark = self._marks[0]

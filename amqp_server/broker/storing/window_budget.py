@@ -1,4 +1,4 @@
-"""What all readers of logs hold together: bounded, and let go of when it is too old to be used."""
+"""Memory limit for the windows of all logs; releases windows that are too old to be used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
 
 HELD_BYTES_MAX = 64 * 1024 * 1024
-"""Memory for all windows of a server; who waited longest reads theirs again."""
+"""Memory for all windows of a server; the least recently used are read again when needed."""
 
 
 class Holder(Protocol):
@@ -20,18 +20,18 @@ class Holder(Protocol):
 
     @property
     def read_at_seconds(self) -> float:
-        """When the last of them arrived, by the monotonic clock."""
+        """Time at which the last window arrived, by the monotonic clock."""
 
     def clear(self) -> None:
-        """Let go of them, and note it."""
+        """Release the windows, and note that."""
 
 
 class WindowBudget:
-    """What all readers of a server hold together, what was used last at the end.
+    """Windows of all readers of a server, the most recently used last.
 
     Args:
-        bytes_max: Above it the others are let go of, the oldest first.
-        turn: For looking at times what is too old; None never looks.
+        bytes_max: Most bytes; above it the least recently used windows are released.
+        turn: Turn that schedules the release of old windows; None never releases them by age.
     """
 
     def __init__(self, bytes_max: int = HELD_BYTES_MAX, turn: Turn | None = None) -> None:
@@ -42,16 +42,16 @@ class WindowBudget:
         self._holders: OrderedDict[Holder, int] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many hold something."""
+        """Return the number of holders that have windows."""
         return len(self._holders)
 
     @property
     def has_room_ahead(self) -> bool:
-        """Whether there is room for what nobody waits for yet."""
+        """Whether there is room for windows that no reader waits for yet."""
         return self.held_bytes < self._bytes_max // 2
 
     def note(self, holder: Holder, held_bytes: int) -> None:
-        """Take note of how much something holds now; it was used last."""
+        """Record how many bytes a holder has now, and that it was used last."""
         self.held_bytes += held_bytes - self._holders.pop(holder, 0)
         if held_bytes:
             self._holders[holder] = held_bytes
@@ -62,11 +62,11 @@ class WindowBudget:
             next(iter(self._holders)).clear()
 
     def use(self, holder: Holder) -> None:
-        """Take note that something is used, and holds what it did."""
+        """Record that a holder was used last, with unchanged size."""
         self._holders.move_to_end(holder)
 
     def run_turn(self) -> None:
-        """Let go of what is too old: a removed file leaves the disk with its last window."""
+        """Release old windows, because a removed file leaves the disk with its last window."""
         self._is_timed = False
         oldest_seconds = time.monotonic() - WINDOW_SECONDS
         for holder in list(self._holders):

@@ -1,7 +1,7 @@
-"""Reading back from the log what has left the ring: two windows of it, read ahead.
+"""Reads messages back that have left the ring: two windows of the log, one of them read ahead.
 
-While one window is delivered, a worker reads the next. Windows of sealed segments are
-mappings, so that what they hold costs no memory but its places.
+While one window is delivered, a worker reads the next. Windows of sealed segments are memory
+mappings, so they only need memory for their positions.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     ReadInWorker = Callable[
         [Callable[[], ReadResult], Callable[[ReadResult | Exception], None]], None
     ]
-    """Runs a read in a worker and calls back on the loop; after a failure with a pause."""
+    """Runs a read in a worker and calls back on the loop; pauses first after a failure."""
 
 
 class WindowReader:
-    """The messages that were last read from one log. The event loop owns it.
+    """The windows that were last read from one log. The event loop owns it.
 
     Args:
-        log: Where to read.
-        read_in_worker: The disk is never read on the loop.
-        windows: Bounds what all readers hold.
+        log: Log to read.
+        read_in_worker: Runs a read in a worker, because the event loop never reads the disk.
+        windows: Memory limit for the windows of all readers.
 
     Attributes:
-        reads: How many windows were read.
-        failed_reads: How many could not be read; who needs them asks again.
+        reads: Windows read so far.
+        failed_reads: Reads that failed; a reader that still needs one asks again.
     """
 
     def __init__(self, log: Log, read_in_worker: ReadInWorker, windows: WindowBudget) -> None:
@@ -51,21 +51,21 @@ class WindowReader:
 
     @property
     def end_offset(self) -> int:
-        """End of what is at hand (exclusive); 0 when nothing is."""
+        """End of the offsets in memory (exclusive); 0 if there are none."""
         return self._at_hand[-1].end if self._at_hand else 0
 
     @property
     def held_bytes(self) -> int:
-        """Memory that is needed for what is at hand."""
+        """Memory that the windows use."""
         return sum(window.held_bytes for window in self._at_hand)
 
     @property
     def read_at_seconds(self) -> float:
-        """When the last window arrived, by the monotonic clock."""
+        """Time at which the last window arrived, by the monotonic clock."""
         return self._at_hand[-1].read_at_seconds if self._at_hand else 0.0
 
     def get(self, start: int, end: int) -> MessageRun | None:
-        """Return the messages of `[start, end)` from `start` on that are at hand, if any.
+        """Return the messages from `start` on that are in memory, at most up to `end`, or None.
 
         They end before the first offset that the log does not have.
         """
@@ -81,7 +81,7 @@ class WindowReader:
         return at_hand[0].find(start, end)
 
     def begin(self, start: int, arrived: Callable[[int, ReadResult | Exception], None]) -> None:
-        """Read from `start`, unless a read is under way; tell `arrived` on the loop."""
+        """Read from `start` unless a read is under way; call `arrived` on the event loop."""
 
         def done(result: ReadResult | Exception) -> None:
             if not isinstance(result, Exception):
@@ -92,12 +92,12 @@ class WindowReader:
         self._read(start, done)
 
     def begin_ahead(self, until: int, arrived: Callable[[], None]) -> None:
-        """Read what follows the window at hand, if that is all there is; tell `arrived`.
+        """Read what follows the only window in memory; call `arrived` when the read ends.
 
         Args:
-            until: Nothing is read from this offset on.
-            arrived: Called on the loop, whatever came of it: who needs what was not read asks
-                for it by `begin`, and hears then why.
+            until: Offset from which on nothing is read.
+            arrived: Called on the event loop, even after a failure. A reader that then misses its
+                messages calls `begin`, which reports the reason.
         """
         if self._is_reading or len(self._at_hand) != 1 or self._at_hand[0].end >= until:
             return
@@ -118,16 +118,16 @@ class WindowReader:
             await waiter
 
     def clear(self) -> None:
-        """Let go of what is at hand."""
+        """Release the windows in memory."""
         if self._at_hand:
             self._at_hand.clear()
             self._note_held()
 
     def close(self) -> None:
-        """Let go for good: what a read that is under way brings is not kept either.
+        """Release the windows for good, including the result of a read that is under way.
 
-        Else it would stay for as long as the server runs, and with it the room of files that are
-        deleted: all readers together hold what nobody asks for any more until there is too much.
+        Otherwise that result would stay in memory, and deleted files would keep their disk space,
+        until all windows together exceed the memory limit.
         """
         self._is_closed = True
         self.clear()
@@ -158,7 +158,7 @@ class WindowReader:
 
 
 def wake(waiters: list[asyncio.Future[None]]) -> None:
-    """Finish all waiters and empty the list."""
+    """Complete all waiters and empty the list."""
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(None)
