@@ -1,1 +1,1 @@
-"""What clients are given: consumers, whose turn it is, what is unacked."""
+"""Delivery to consumers: their order, their credit, and what they have not acknowledged."""

@@ -1,4 +1,4 @@
-"""A consumer: who gets a queue's messages, and how many more it may be given."""
+"""A consumer: where its messages come from and go to, and how many more it may get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 CREDIT_UNLIMITED = 1 << 30
-"""Credit of a consumer without a prefetch limit; the write buffer bounds it instead."""
+"""Credit of a consumer without a prefetch limit; the write buffer limits it instead."""
 
 
 class Consumer:
@@ -19,14 +19,14 @@ class Consumer:
 
     Args:
         tag: Consumer tag, unique in its channel.
-        channel: The channel that deliveries go out on.
-        queue: The queue that it named.
-        source: What of the queue it takes from; None is the queue itself.
+        channel: Channel that the deliveries go out on.
+        queue: Queue that `basic.consume` named.
+        source: Queue or subscription that the messages come from; None means `queue`.
         no_ack: Whether a delivery settles its message at once.
-        exclusive: Whether it refuses other consumers of the queue.
-        prefetch: Unacked deliveries allowed at a time; 0 = no limit.
-        priority: Any integer; others of the queue with a higher one go first.
-        timeout_ms: How long it may take to answer a delivery; 0 = for ever.
+        exclusive: Whether the queue accepts no other consumer.
+        prefetch: Most unacked deliveries at a time; 0 = no limit.
+        priority: Any integer; consumers of the queue with a higher one are served first.
+        timeout_ms: Time to acknowledge a delivery, in milliseconds; 0 = no limit.
     """
 
     __slots__ = (
@@ -71,29 +71,29 @@ class Consumer:
         self._next_offset = 0
 
     def move(self, source: Source) -> None:
-        """Take from another place of the same log from now on."""
+        """Take messages from another place of the same log from now on."""
         self.source = source
         self._next_offset = 0
 
     @property
     def credit(self) -> int:
-        """How many messages may be delivered now: 0 when it, its channel or its client is full."""
+        """Messages that may be delivered now; 0 if consumer, channel or client is full."""
         channel = self.channel
         if not channel.is_deliverable:
             return 0
         credit = channel.credit
         if self.no_ack:
-            # It uses nothing of the channel's limit, but a channel that has met it gets nothing.
+            # The consumer uses none of the channel's limit, but an exhausted channel gets nothing.
             return CREDIT_UNLIMITED if credit else 0
         if self.prefetch:
             credit = min(credit, self.prefetch - self.unacked)
         return max(credit, 0)
 
     def deliver(self, first_offset: int, messages: Delivered, *, redelivered: bool) -> None:
-        """Send a run of neighbouring messages of the queue to the client."""
+        """Send messages of the queue with consecutive offsets to the client."""
         if not redelivered:
             assert (
                 first_offset >= self._next_offset or self.queue.settings.max_priority is not None
-            ), "I7: a consumer's order went back"
+            ), "I7: deliveries to a consumer went back"
             self._next_offset = first_offset + len(messages)
         self.channel.deliver(self, first_offset, messages, redelivered=redelivered)

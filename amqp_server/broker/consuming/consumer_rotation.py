@@ -1,4 +1,4 @@
-"""Whose turn it is: the consumers of one queue, by priority, and in line among equals."""
+"""Decides which consumer of a queue is served next: by priority, then in turn."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ if TYPE_CHECKING:
 
 
 class ConsumerRotation:
-    """The consumers of one queue, a line for each priority.
+    """The consumers of one queue, in one line for each priority.
 
-    Whoever was served goes to the end of the line. Where all have one priority, which is the
-    plain case, there is one line.
+    A consumer moves to the end of its line when it is served. Usually all consumers have the
+    same priority, and there is one line.
     """
 
     def __init__(self) -> None:
-        # Dicts, for their order and for leaving at once from anywhere.
+        # Dicts keep the order and remove a consumer from any position at once.
         self._consumers: dict[Consumer, None] = {}
         self._by_priority: dict[int, dict[Consumer, None]] = {}
         self._ordered: list[dict[Consumer, None]] = []
 
     def __len__(self) -> int:
-        """Return how many consumers there are."""
+        """Return the number of consumers."""
         return len(self._consumers)
 
     def __iter__(self) -> Iterator[Consumer]:
-        """Iterate over a copy, first come first, so that cancelling while iterating is safe."""
+        """Iterate over a copy, oldest first, so that the loop may cancel consumers."""
         return iter(tuple(self._consumers))
 
     @property
     def lines(self) -> Sequence[Collection[Consumer]]:
-        """Consumers of equal priority each, the highest priority first."""
+        """Consumers in groups of equal priority, the highest priority first."""
         return self._ordered
 
     @property
     def has_exclusive(self) -> bool:
-        """Whether one of them refuses company."""
+        """Whether one of the consumers is exclusive."""
         return any(consumer.exclusive for consumer in self._consumers)
 
     def add(self, consumer: Consumer) -> None:
-        """Put a new consumer at the end of the line of its priority."""
+        """Add a new consumer at the end of the line of its priority."""
         self._consumers[consumer] = None
         self._by_priority.setdefault(consumer.priority, {})[consumer] = None
         self._put_in_order()
 
     def remove(self, consumer: Consumer) -> None:
-        """Take a consumer out of its line."""
+        """Remove a consumer from its line."""
         del self._consumers[consumer]
         line = self._by_priority[consumer.priority]
         del line[consumer]

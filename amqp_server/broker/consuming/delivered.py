@@ -1,4 +1,4 @@
-"""What a channel sends to a consumer: messages, or a run that knows how to write itself."""
+"""What a channel sends to a consumer: message objects, or a run that encodes itself."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Protocol
 
 
 class EncodableRun(Protocol):
-    """Neighbouring messages that need no object each to be sent."""
+    """Consecutive messages that are sent without one object for each."""
 
     def __len__(self) -> int:
-        """Return how many messages."""
+        """Return the number of messages."""
 
     def encode(
         self, channel: int, consumer_tag: bytes, first_tag: int, redelivered: bool, frame_max: int
     ) -> bytes | bytearray:
-        """Return the octets of their deliveries; see `amqp_server.protocol.framing`."""
+        """Return the octets of the deliveries; see `amqp_server.protocol.framing`."""
 
 
 Delivered = list[bytes] | EncodableRun
-"""Neighbouring messages as their consumer gets them."""
+"""Consecutive messages in the form that their consumer gets."""

@@ -1,11 +1,11 @@
-"""Consumers that take too long: a delivery that is not answered in time closes its channel.
+"""Delivery timeouts: a delivery that is not acknowledged in time closes its channel.
 
-A channel has this only when one of its consumers has a timeout; then it keeps when its
-deliveries went out, as marks: a delivery tag, and the time of the deliveries from there to the
-next mark. A mark covers a hundredth of the timeout, so there are few, whatever the rate. A
-delivery counts from the last moment that its mark covers: never too early, a little late.
+A channel has timeouts only if one of its consumers does. It records when deliveries went out as
+marks. A mark is a delivery tag, with the time of the deliveries from there to the next mark. It
+covers a hundredth of the timeout, so there are few marks at any rate. A delivery counts from the
+last moment that its mark covers: a timeout never comes early, but may come a little late.
 
-Source: RabbitMQ `rabbit_channel:evaluate_consumer_timeout`, which is as late as a minute.
+Source: RabbitMQ `rabbit_channel:evaluate_consumer_timeout`, which may be a minute late.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MARKS_PER_TIMEOUT = 100
 
 
 class DeliveryTimeouts:
-    """When the unanswered deliveries of one channel went out. The event loop owns it.
+    """When the unacked deliveries of one channel went out. The event loop owns it.
 
     Args:
-        channel: The channel, closed with 406 when a delivery is not answered in time.
-        turn: For the timer; there is one at most.
+        channel: Channel that is closed with 406 when a delivery is not acknowledged in time.
+        turn: Turn that runs the timer; there is at most one timer.
     """
 
     def __init__(self, channel: Channel, turn: Turn) -> None:
@@ -41,11 +41,11 @@ class DeliveryTimeouts:
         self._due = 0.0
 
     def note(self, first_tag: int, timeout_ms: int) -> None:
-        """Take note of deliveries that go out now, with tags above all others.
+        """Record deliveries that go out now; their tags are higher than all others.
 
         Args:
-            first_tag: Delivery tag of the first.
-            timeout_ms: How long their consumer may take, >= 1.
+            first_tag: Delivery tag of the first delivery.
+            timeout_ms: Time to acknowledge them, in milliseconds, >= 1.
         """
         now = monotonic()
         seconds = timeout_ms / 1000
@@ -59,13 +59,13 @@ class DeliveryTimeouts:
             self._look_at(now + seconds, now)
 
     def cancel(self) -> None:
-        """Look no more: the channel is closed."""
+        """Stop checking, because the channel is closed."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def run_turn(self) -> None:
-        """Close the channel if a delivery is overdue, or see when to look again."""
+        """Close the channel if a delivery is overdue; otherwise schedule the next check."""
         self._timer = None
         if self._channel.is_closed:
             return

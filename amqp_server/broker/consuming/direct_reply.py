@@ -1,9 +1,9 @@
-"""Direct reply-to: answers that go straight to whoever asked, without a queue.
+"""Direct reply-to: replies that go straight to the requesting channel, without a queue.
 
-A channel that consumes `amq.rabbitmq.reply-to` gets a routing key of its own, which nobody can
-guess. Its publishes carry that key as `reply_to`; whoever publishes with it through the default
-exchange reaches the consumer, at most once: there is no store behind it, and what an asker does
-not read is kept in memory up to a bound only.
+A channel that consumes `amq.rabbitmq.reply-to` gets a secret routing key of its own. Its requests
+carry that key as `reply_to`. A reply that is published with this key through the default exchange
+reaches the channel at most once: the broker does not store it. While the client does not read,
+the broker keeps replies in memory up to a limit.
 
 Source: RabbitMQ, "Direct Reply-to"; `rabbit_channel`.
 """
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     from amqp_server.broker.exchange import Exchange
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
-"""The name that askers consume from and give as `reply_to`."""
+"""Queue name that requesters consume from and give as `reply_to`."""
 _PREFIX = DIRECT_REPLY_TO + "."
 _PART_BYTES = 16
-"""Octets of which base64 ends with `==`."""
+"""Octets whose base64 form ends with `==`, as RabbitMQ's does."""
 
 
 def reply_keys_of(exchange: Exchange, routing_keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Return those of a message's routing keys that are meant for askers."""
+    """Return those of a message's routing keys that are reply keys."""
     if exchange.name:
         return ()
     return tuple(key for key in routing_keys if key.startswith(_PREFIX))
 
 
 class ReplyConsumer:
-    """One channel that waits for answers.
+    """One channel that consumes replies.
 
     Args:
-        tag: Its consumer tag.
-        channel: The channel.
-        waiting_bytes_max: Bytes of answers that are kept while the client does not read.
+        tag: Consumer tag.
+        channel: Channel that the replies go out on.
+        waiting_bytes_max: Most bytes of replies that are kept while the client does not read.
 
     Attributes:
-        routing_key: Where answers go.
+        routing_key: Secret routing key of the replies.
     """
 
     def __init__(self, tag: str, channel: Channel, waiting_bytes_max: int) -> None:
         self.tag = tag
-        # Two parts as RabbitMQ's, where they are a process and a key: clients know the form.
+        # Two parts, because clients know RabbitMQ's form, where they are a process and a key.
         self.routing_key = f"{_PREFIX}{_random_part()}.{_random_part()}"
         self._tag_octets = tag.encode("utf-8", "surrogateescape")
         self._channel = channel
@@ -57,7 +57,7 @@ class ReplyConsumer:
         self._waiting_bytes_max = waiting_bytes_max
 
     def deliver(self, messages: list[bytes]) -> bool:
-        """Send answers, or keep them until the client reads; return whether there was room."""
+        """Send replies, or keep them until the client reads; return whether there was room."""
         if not self._waiting and self._channel.is_deliverable:
             self._channel.deliver_replies(self._tag_octets, messages)
             return True
@@ -69,7 +69,7 @@ class ReplyConsumer:
         return True
 
     def wake(self) -> None:
-        """Send what has waited: the client reads again."""
+        """Send the replies that were kept, if the client reads again."""
         if self._waiting and self._channel.is_deliverable:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._channel.deliver_replies(self._tag_octets, waiting)
@@ -80,25 +80,25 @@ def _random_part() -> str:
 
 
 class DirectReplies:
-    """The askers of one virtual host."""
+    """The reply consumers of one virtual host."""
 
     def __init__(self) -> None:
         self._consumers: dict[str, ReplyConsumer] = {}
 
     def add(self, consumer: ReplyConsumer) -> None:
-        """Let answers reach a consumer."""
+        """Route replies to a consumer."""
         self._consumers[consumer.routing_key] = consumer
 
     def remove(self, consumer: ReplyConsumer) -> None:
-        """Let no answer reach it any more."""
+        """Stop routing replies to a consumer."""
         del self._consumers[consumer.routing_key]
 
     def exists(self, name: str) -> bool:
-        """Return whether a name leads to an asker; the common name always does."""
+        """Return whether a name leads to a reply consumer; the common name always does."""
         return name == DIRECT_REPLY_TO or name in self._consumers
 
     def deliver(self, routing_keys: Iterable[str], messages: list[bytes]) -> bool:
-        """Send answers to whoever of these askers is still there; return whether anyone was."""
+        """Send replies to those consumers that still exist; return whether one took them."""
         consumers = {self._consumers[key] for key in routing_keys if key in self._consumers}
         taken = [consumer.deliver(messages) for consumer in consumers]
         return any(taken)

@@ -1,4 +1,4 @@
-"""Dispatch: hand a source's ready messages to its consumers, in turn and by credit."""
+"""Hands a source's ready messages to its consumers, in turn and limited by their credit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from amqp_server.broker.consuming.source import Source
 
 RUN_MESSAGES_MAX = 4096
-"""Messages given to one consumer at a time."""
+"""Most messages that one consumer gets at a time."""
 RUN_BYTES_MAX = 512 * 1024
-"""Message bytes given to one consumer at a time; one larger message goes alone."""
+"""Most message bytes that one consumer gets at a time; a larger message goes alone."""
 
 
 def dispatch(source: Source) -> bool:
-    """Give each able consumer of `source` one run.
+    """Give one run to each consumer of `source` that has credit.
 
-    Those of a lower priority get something only when those of a higher one can take no more.
+    Consumers of a lower priority get messages only when those of a higher one have no credit.
 
     Returns:
-        Whether there is more to do in the next turn (messages and credit are left).
+        Whether messages and credit are left for the next turn.
     """
     for line in source.consumers.lines:
         able = [consumer for consumer in line if consumer.credit]
@@ -36,17 +36,17 @@ def dispatch(source: Source) -> bool:
 
 
 def _share_out(source: Source, able: list[Consumer]) -> bool:
-    """Give each of some equal consumers one run.
+    """Give one run to each of some consumers with equal priority.
 
-    With few messages for many consumers everyone gets an equal share; a lone consumer gets
-    all its credit allows, up to the run's bounds.
+    If there are few messages for many consumers, each gets an equal share. A lone consumer gets
+    as many as its credit allows, up to the limits of a run.
 
     Returns:
-        False when messages are being read from the log; the source is marked when they are here.
+        False while messages are being read from the log; the source gets a turn when they arrive.
     """
     favoured: list[Consumer] = []
     for served, consumer in enumerate(able):
-        # Asked again: consumers of one channel may share its credit.
+        # Read the credit again: consumers of one channel may share it.
         credit = consumer.credit
         if credit == 0:
             continue
@@ -59,8 +59,8 @@ def _share_out(source: Source, able: list[Consumer]) -> bool:
         if not _deliver_run(source, consumer, min(share, credit, RUN_MESSAGES_MAX)):
             return False
     for consumer in favoured:
-        # Whoever got one message less comes first in the next turn, as if they had been
-        # given out one by one.
+        # A consumer that got one message less comes first in the next turn, as if the messages had
+        # been delivered one by one.
         source.consumers.serve(consumer)
     return True
 
@@ -83,11 +83,12 @@ def _deliver_run(source: Source, consumer: Consumer, count: int) -> bool:
         try:
             consumer.deliver(taken.start, delivered, redelivered=taken.redelivered)
         except Exception:
-            # It did not begin. A mistake of ours must not keep them from being anywhere (I8).
+            # The delivery did not start. Without this the messages would be neither ready nor
+            # unacked (I8).
             source.ready.requeue(taken.start, taken.end, redelivered=taken.redelivered)
             raise
         if len(messages) < len(ready):
             return True
-        # Ranges can be short; one turn a range would starve a long list of them.
+        # Ranges may be short; with one range a turn, a long list of them would take too long.
         count = min(count - len(messages), consumer.credit)
     return True

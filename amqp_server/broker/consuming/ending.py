@@ -1,4 +1,4 @@
-"""Consumers end because what they take from is gone, and are told if they want to be."""
+"""Ends consumers whose source is gone, and notifies their clients if they want that."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def consumers_of(queue: Queue) -> list[Consumer]:
-    """Return all consumers of a queue, those too that only look."""
+    """Return all consumers of a queue, including those of its subscriptions."""
     return [*queue.consumers, *queue.subscriptions.consumers()]
 
 
 def end_consumers(consumers: Iterable[Consumer]) -> None:
-    """Take consumers from their channels and sources; what they have unacked stays with them.
+    """Remove consumers from their channels and sources; their unacked messages stay unacked.
 
     Args:
-        consumers: Not a view of what they are taken from.
+        consumers: Consumers to end; not a view of a collection that this call changes.
     """
     for consumer in consumers:
         _end(consumer)
@@ -31,10 +31,10 @@ def end_consumers(consumers: Iterable[Consumer]) -> None:
 
 
 def end_consumers_quietly(consumers: Iterable[Consumer]) -> list[BasicCancel]:
-    """End consumers as `end_consumers` does, and return what their clients are still to be sent.
+    """End consumers like `end_consumers`, but return the notices instead of sending them.
 
     Args:
-        consumers: Not a view of what they are taken from.
+        consumers: Consumers to end; not a view of a collection that this call changes.
     """
     notices: list[BasicCancel] = []
     for consumer in consumers:

@@ -1,10 +1,11 @@
-"""Single active consumer: of all consumers of a queue one is served, the others wait.
+"""Single active consumer: a queue serves one of its consumers, and the others wait.
 
-The first to come is active until it goes. Then the waiting one with the highest priority
-follows it, the first come among equals; whoever comes later, even with a higher priority, waits.
+The first consumer is active until it is cancelled. Then the waiting consumer with the highest
+priority becomes active; among equals, the oldest. A later consumer waits even if its priority is
+higher.
 
-Source: RabbitMQ `rabbit_queue_consumers:get_consumer`, as 3.10 was seen to do for classic queues;
-its quorum queues leave priorities out of it.
+Source: RabbitMQ `rabbit_queue_consumers:get_consumer`, as observed with classic queues of 3.10;
+its quorum queues ignore priorities here.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class SingleActiveConsumer(ConsumerRotation):
     """The consumers of one queue, of which one at a time is served.
 
     Attributes:
-        active: The one that is served; None without consumers.
+        active: Consumer that is served; None without consumers.
     """
 
     def __init__(self) -> None:
@@ -37,19 +38,19 @@ class SingleActiveConsumer(ConsumerRotation):
         return () if self.active is None else ((self.active,),)
 
     def add(self, consumer: Consumer) -> None:
-        """Let a new consumer wait, or be active if it is the first."""
+        """Add a consumer, which becomes active if it is the first."""
         super().add(consumer)
         self._choose()
 
     def remove(self, consumer: Consumer) -> None:
-        """Take a consumer out; another one follows it if it was active."""
+        """Remove a consumer; if it was active, another one becomes active."""
         super().remove(consumer)
         if consumer is self.active:
             self.active = None
             self._choose()
 
     def serve(self, consumer: Consumer) -> None:
-        """Leave the order as it is: those that wait keep the order in which they came."""
+        """Keep the order unchanged: waiting consumers stay in their order of arrival."""
 
     def _choose(self) -> None:
         if self.active is None and len(self):
@@ -57,5 +58,5 @@ class SingleActiveConsumer(ConsumerRotation):
 
 
 def rotation_for(settings: QueueSettings) -> ConsumerRotation:
-    """Return what serves the consumers of a queue with these settings."""
+    """Return a new rotation for the consumers of a queue with these settings."""
     return SingleActiveConsumer() if settings.single_active_consumer else ConsumerRotation()

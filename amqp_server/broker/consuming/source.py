@@ -1,4 +1,4 @@
-"""What a consumer takes from, and what its answers go to: a queue, or a subscription."""
+"""What a consumer takes messages from and acknowledges to: a queue, or a subscription."""
 
 from __future__ import annotations
 
@@ -14,49 +14,51 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Messages for some consumers, each once unless it comes back. Ranges are `[start, end)`."""
+    """Messages for some consumers, each once unless it is requeued. Ranges are `[start, end)`."""
 
     @property
     def consumers(self) -> ConsumerRotation:
-        """Those that it serves."""
+        """Consumers that the source serves."""
 
     @property
     def ready(self) -> ReadyOrder:
-        """What they may be given, and which goes next."""
+        """Messages that may be delivered, and their order."""
 
     @property
     def counters(self) -> DeliveryCounters:
-        """Where deliveries, and acks to them, are counted."""
+        """Counters of deliveries and acks."""
 
     @property
     def is_deleted(self) -> bool:
-        """Whether answers to deliveries change nothing any more."""
+        """Whether acks, rejects and requeues have no effect any more."""
 
     def read_run(self, start: int, end: int) -> Messages:
-        """Return messages from `start` on that are at hand; none: the source asks for a turn later.
+        """Return messages from `start` on that are in memory.
+
+        If there are none, the source reads them from the log and marks its turn later.
 
         Args:
             start: First offset of `ready.peek()`.
-            end: Exclusive; within it.
+            end: Offset after the last one; within `ready.peek()`.
         """
 
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
-        """Return messages, from offset `start` on without gaps, as a consumer gets them."""
+        """Return messages with consecutive offsets from `start`, as a consumer gets them."""
 
     def settle(self, start: int, end: int) -> None:
-        """Be done with what a consumer acknowledged, or took without acknowledging."""
+        """Settle messages that a consumer acknowledged, or took with `no_ack`."""
 
     def drop(self, start: int, end: int, reason: str) -> None:
-        """Be done with what a consumer does not want; `reason` in the words of `dead_letter`."""
+        """Settle or dead-letter messages that a consumer rejected; `reason` as in `deaths`."""
 
     def requeue(self, start: int, end: int) -> None:
-        """Take back what a consumer had."""
+        """Make messages ready again that a consumer returned."""
 
     def wake(self) -> None:
-        """Dispatch at the end of the turn: a consumer can take more."""
+        """Dispatch at the end of the turn, because a consumer can take more."""
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Begin to serve a consumer at the end of the turn."""
+        """Start to serve a consumer, from the end of this turn on."""
 
     def remove_consumer(self, consumer: Consumer) -> bool:
         """Stop serving a consumer; return whether its queue should be deleted now."""

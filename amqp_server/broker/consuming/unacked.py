@@ -1,9 +1,8 @@
-"""What a channel has delivered and not yet had answered: runs, not messages.
+"""Deliveries of a channel that are not acknowledged yet, kept as runs instead of messages.
 
-A run is a stretch of delivery tags whose messages are neighbours in one log and went to
-one consumer. At full speed one acknowledgement settles one run, and a slow consumer that
-takes message after message still makes one growing run; only acknowledging out of order
-splits them.
+A run is a range of delivery tags whose messages have consecutive offsets in one log and went to
+one consumer. At full speed one acknowledgement settles one run. A slow consumer that takes single
+messages still makes one growing run. Only acknowledgements out of order split runs.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class UnackedRun:
 
     @property
     def end_tag(self) -> int:
-        """One past the last delivery tag."""
+        """Delivery tag after the last one."""
         return self.first_tag + self.count
 
     @property
     def end_offset(self) -> int:
-        """One past the last offset."""
+        """Offset after the last one."""
         return self.first_offset + self.count
 
 
@@ -51,7 +50,7 @@ class UnackedRuns:
         self._runs: list[UnackedRun] = []
 
     def __iter__(self) -> Iterator[UnackedRun]:
-        """Iterate over what is outstanding, in tag order; nothing may change meanwhile."""
+        """Iterate over the runs in tag order; the caller must not change them during the loop."""
         return iter(self._runs)
 
     def add(
@@ -62,7 +61,7 @@ class UnackedRuns:
         first_offset: int,
         consumer: Consumer | None,
     ) -> None:
-        """Remember deliveries with tags above all others; joins the last run if it can."""
+        """Record deliveries with tags above all others; extend the last run if they continue it."""
         self.count += count
         if self._runs:
             last = self._runs[-1]
@@ -97,8 +96,8 @@ class UnackedRuns:
         """Remove the deliveries `first_tag` to `last_tag`, both included.
 
         Returns:
-            What was removed, and the first tag that is not outstanding (then nothing from
-            it on was removed), or None.
+            The removed runs, and the first tag that is not outstanding, or None. If there is such
+            a tag, nothing from it on is removed.
         """
         taken: list[UnackedRun] = []
         while first_tag <= last_tag:
@@ -112,21 +111,21 @@ class UnackedRuns:
         return taken, None
 
     def take_all(self) -> list[UnackedRun]:
-        """Remove and return everything outstanding, in tag order."""
+        """Remove and return all outstanding deliveries, in tag order."""
         taken, self._runs = self._runs, []
         self.count -= sum(each.count for each in taken)
         return taken
 
     def hold(self, runs: list[UnackedRun]) -> None:
-        """Count runs that were taken on: they were answered, but that is not committed."""
+        """Keep counting runs that were removed: their acknowledgement is not committed yet."""
         self.count += sum(each.count for each in runs)
 
     def release(self, runs: list[UnackedRun]) -> None:
-        """Count runs that are held no more."""
+        """Stop counting runs that were passed to `hold`."""
         self.count -= sum(each.count for each in runs)
 
     def restore(self, runs: list[UnackedRun]) -> None:
-        """Put runs that are held back to where they were, outstanding as before."""
+        """Make runs that were passed to `hold` outstanding again, in their old positions."""
         self._runs = sorted([*self._runs, *runs], key=lambda run: run.first_tag)
 
     def _find(self, tag: int) -> int | None:

@@ -1,1 +1,1 @@
-"""Which ready message goes next: plain, by priority, measured."""
+"""The order of ready messages: first in first out, by priority, with a count of bytes."""

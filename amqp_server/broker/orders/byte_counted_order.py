@@ -1,4 +1,4 @@
-"""An order that knows how many octets of message bodies are ready, for a limit in bytes."""
+"""An order that counts the body octets of its ready messages, for a limit in bytes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class ByteCountedOrder:
-    """Wraps another order; see `ReadyOrder` for what its methods promise.
+    """Wraps another order; see `ReadyOrder` for the contract of the methods.
 
     Args:
-        order: What decides; nothing is ready in it.
-        sizes: Body octets of every message, known before it is made ready.
+        order: Order that decides; nothing is ready in it yet.
+        sizes: Body octets of each message, known before the message becomes ready.
 
     Attributes:
         ready_bytes: Body octets of all ready messages.
@@ -27,12 +27,12 @@ class ByteCountedOrder:
         self._sizes = sizes
 
     def __len__(self) -> int:
-        """Return how many messages are ready."""
+        """Return the number of ready messages."""
         return len(self._order)
 
     @property
     def end(self) -> int:
-        """All offsets below it were ready at some time."""
+        """End of the offsets that have ever been ready (exclusive)."""
         return self._order.end
 
     @end.setter
@@ -41,15 +41,15 @@ class ByteCountedOrder:
 
     @property
     def delivered_end(self) -> int:
-        """All offsets that were ever delivered are below this one."""
+        """End of all offsets that have ever been delivered (exclusive)."""
         return self._order.delivered_end
 
     def marked(self) -> list[tuple[int, int]]:
-        """Return what is ready above `delivered_end` and was delivered before, in no order."""
+        """Return ready ranges above `delivered_end` that were delivered before, in no order."""
         return self._order.marked()
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        """Return the ready parts of `[start, end)`, ascending and disjoint; changes nothing."""
         return self._order.within(start, end)
 
     def extend(self, end: int) -> None:
@@ -58,11 +58,11 @@ class ByteCountedOrder:
         self._order.extend(end)
 
     def peek(self) -> ReadyRange | None:
-        """Return the range that goes next, or None when nothing is ready."""
+        """Return the range that comes next, or None if nothing is ready."""
         return self._order.peek()
 
     def take(self, count: int) -> ReadyRange:
-        """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
+        """Remove and return the first `count` offsets of `peek()`, which must have that many."""
         return self._taken([self._order.take(count)])[0]
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
@@ -75,11 +75,11 @@ class ByteCountedOrder:
         return self._taken(self._order.take_all())
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return what is ready in `[start, end)`, in ascending order."""
+        """Remove and return the ready parts of `[start, end)`, in ascending order."""
         return self._taken(self._order.take_range(start, end))
 
     def count_to_free(self, octets: int) -> int:
-        """Return how many messages of `peek()` hold `octets` or more; at most all of it."""
+        """Return how many messages of `peek()` hold `octets` or more; at most all of them."""
         ready = self.peek()
         count = 0
         if ready is not None:

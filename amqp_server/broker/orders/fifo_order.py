@@ -1,9 +1,9 @@
-"""First in, first out: one offset, and ranges that came back.
+"""First in, first out: one offset, and ranges that were requeued.
 
-A queue that only publishes and takes needs one number: every message from `next_offset` on is
-ready. A requeued message returns to its own place as a range below `next_offset`. The lowest range
-goes first, so the order of publishing is kept. A message that leaves from the middle (it expired)
-is a hole above `next_offset`: a bit in a bitmap, until `next_offset` has passed it.
+A queue without requeues needs one number: every message from `next_offset` on is ready. A requeued
+message returns to its own place as a range below `next_offset`. The lowest range goes first, so the
+order of publishing is kept. A message that leaves from the middle (it expired) is a hole above
+`next_offset`: a bit in a bitmap, until `next_offset` has passed it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from amqp_server.broker.orders.ready_ranges import ReadyRange, ReadyRanges
 from offsets.settlement import Settlement
 
 _LOOK_AHEAD = 256
-"""Offsets that `peek` looks at when there are holes: it need not know all that is ready."""
+"""Offsets that `peek` examines when there are holes; it need not find the whole range."""
 
 
 class FifoOrder:
-    """The ready messages of a queue without priorities; `ReadyOrder` says what its methods promise.
+    """The ready messages of a queue without priorities; see `ReadyOrder` for the methods.
 
     Args:
         next_offset: First offset that was never ready before (a recovered log's end offset).
@@ -26,27 +26,27 @@ class FifoOrder:
         self.next_offset = next_offset
         self.end = next_offset
         self._below = ReadyRanges()
-        # Its floor is the next_offset, so the next_offset is never in a hole.
+        # The floor of the holes is `next_offset`, so `next_offset` never lies in a hole.
         self._holes: Settlement | None = None
 
     def __len__(self) -> int:
-        """Return how many messages are ready."""
+        """Return the number of ready messages."""
         count = self.end - self.next_offset + len(self._below)
         return count if self._holes is None else count - self._holes.settled_above_floor
 
     @property
     def delivered_end(self) -> int:
-        """All offsets that were ever delivered are below this one. O(ranges)."""
-        # The lowest goes first, so what was never delivered is above all that was.
+        """End of all offsets that have ever been delivered (exclusive). O(ranges)."""
+        # The lowest goes first, so undelivered messages are above all delivered ones.
         undelivered = self._below.first_undelivered()
         return self.next_offset if undelivered is None else undelivered
 
     def marked(self) -> list[tuple[int, int]]:
-        """Return nothing: all that was delivered is below `delivered_end`."""
+        """Return nothing: everything delivered is below `delivered_end`."""
         return []
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        """Return the ready parts of `[start, end)`, ascending and disjoint; changes nothing."""
         below = self._below.within(start, min(end, self.next_offset))
         return below + self._ready_above(max(start, self.next_offset), min(end, self.end))
 
@@ -55,7 +55,7 @@ class FifoOrder:
         self.end = end
 
     def peek(self) -> ReadyRange | None:
-        """Return the range that goes next, or None when nothing is ready. O(1)."""
+        """Return the range that comes next, or None if nothing is ready. O(1)."""
         if self._below:
             return self._below.first()
         if self.next_offset == self.end:
@@ -67,7 +67,7 @@ class FifoOrder:
         return ReadyRange(self.next_offset, end, redelivered=False)
 
     def take(self, count: int) -> ReadyRange:
-        """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
+        """Remove and return the first `count` offsets of `peek()`, which must have that many."""
         if self._below:
             return self._below.take(count)
         assert 0 < count <= self.end - self.next_offset, "took more than is ready"
@@ -76,8 +76,8 @@ class FifoOrder:
         return taken
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
-        """Return `[start, end)`, below the next_offset, to its place."""
-        assert start < end <= self.next_offset, "gave back what was never taken"
+        """Return `[start, end)`, below `next_offset`, to its place."""
+        assert start < end <= self.next_offset, "requeued what was never taken"
         self._below.add(start, end, redelivered=redelivered)
 
     def take_all(self) -> list[ReadyRange]:
@@ -88,7 +88,7 @@ class FifoOrder:
         return taken
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return what is ready in `[start, end)`, in order."""
+        """Remove and return the ready parts of `[start, end)`, in order."""
         taken = self._below.cut(start, end)
         low, high = max(start, self.next_offset), min(end, self.end)
         if low < high:
@@ -101,7 +101,7 @@ class FifoOrder:
         return taken
 
     def _move_next_offset(self, next_offset: int) -> None:
-        """Move the next_offset, and on over the holes that begin there."""
+        """Move `next_offset`, and further over the holes that begin there."""
         self.next_offset = next_offset
         if self._holes is not None:
             self._holes.settle(0, next_offset)
@@ -114,7 +114,7 @@ class FifoOrder:
         return [ReadyRange(low, high, redelivered=False) for low, high in ready]
 
     def _ready_above(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is ready of `[start, end)`, none of it below the next_offset."""
+        """Return the ready parts of `[start, end)`, none of it below `next_offset`."""
         if start >= end:
             return []
         if self._holes is not None:

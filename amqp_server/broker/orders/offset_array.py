@@ -1,4 +1,4 @@
-"""One small number for each of a queue's messages, in an array: octets, not objects."""
+"""One small number for each message of a queue, in an array without objects."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _FORGET_MIN = 4096
-"""Numbers below the floor that are worth moving the others down."""
+"""Forgotten numbers from which on it pays to move the others."""
 
 
 class OffsetArray:
-    """Numbers by offset, from a floor that only grows.
+    """Numbers by offset, from a floor that never falls.
 
     Args:
         kind: Type code of `array`: `B` for octets, `I` for 32 bits.
@@ -26,22 +26,23 @@ class OffsetArray:
 
     @property
     def end(self) -> int:
-        """The offset that the next number will belong to."""
+        """Offset that the next number belongs to."""
         return self._start + len(self._numbers)
 
     def extend(self, numbers: Iterable[int]) -> None:
-        """Add the numbers of the next offsets."""
+        """Append the numbers of the next offsets."""
         self._numbers.extend(numbers)
 
     def fill(self, end: int) -> None:
-        """Add zeros up to the offset `end`: offsets that hold no message."""
+        """Append zeros up to the offset `end`, for offsets without a message."""
         if end > self.end:
             self._numbers.frombytes(bytes((end - self.end) * self._numbers.itemsize))
 
     def put_before(self, older: OffsetArray) -> None:
-        """Take over the numbers below the first; the other is not used afterwards.
+        """Insert older numbers before the first one; the caller must not use `older` again.
 
-        Between the two are zeros; if this one has forgotten some already, it has no use for more.
+        Zeros fill a gap between the two. If this array has forgotten numbers, `older` is ignored
+        as well.
         """
         older.fill(self._start)
         assert older.end == self._start, "the numbers overlap"
@@ -49,12 +50,12 @@ class OffsetArray:
         self._numbers, self._start = older._numbers, older._start
 
     def numbers(self, start: int, end: int) -> array[int]:
-        """Return the numbers of `[start, end)`, none of them forgotten."""
-        assert self._start <= start <= end <= self.end, "no number is known of this offset"
+        """Return the numbers of `[start, end)`, none of which may be forgotten."""
+        assert self._start <= start <= end <= self.end, "the array has no number of this offset"
         return self._numbers[start - self._start : end - self._start]
 
     def forget(self, floor: int) -> None:
-        """Let go of what lies below `floor`, when it is worth it."""
+        """Discard the numbers below `floor`, if there are enough of them."""
         below = min(floor, self.end) - self._start
         if below >= _FORGET_MIN and below * 2 >= len(self._numbers):
             del self._numbers[:below]

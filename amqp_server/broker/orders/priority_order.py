@@ -1,7 +1,7 @@
-"""The order of a queue with priorities: the highest level first, each in order of publishing.
+"""The order of a queue with priorities: highest first, in order of publishing among equals.
 
-Source: RabbitMQ, priority queues: a message without a priority has 0, one above the queue's
-highest has the highest.
+Source: RabbitMQ, priority queues: a message without a priority has priority 0; a priority above
+the queue's maximum counts as the maximum.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class PriorityOrder:
-    """The ready messages by priority; see `ReadyOrder` for what its methods promise.
+    """The ready messages by priority; see `ReadyOrder` for the contract of the methods.
 
     Args:
-        priorities: Of every message from `cursor` on, known before it is made ready.
-        max_priority: The highest one.
+        priorities: Priority of each message from `cursor` on, known before it becomes ready.
+        max_priority: Highest priority.
         cursor: First offset that was never ready before.
     """
 
@@ -33,16 +33,16 @@ class PriorityOrder:
         self._count = 0
 
     def __len__(self) -> int:
-        """Return how many messages are ready."""
+        """Return the number of ready messages."""
         return self._count
 
     @property
     def delivered_end(self) -> int:
-        """0: any message may go before any other, so that nothing can be said by one number."""
+        """0: any message may go before any other, so no single offset separates them."""
         return 0
 
     def marked(self) -> list[tuple[int, int]]:
-        """Return what is ready and was delivered before, in no order. O(ranges)."""
+        """Return ready ranges that were delivered before, in no order. O(ranges)."""
         return [
             (ready.start, ready.end)
             for level in self._levels
@@ -51,7 +51,7 @@ class PriorityOrder:
         ]
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        """Return the ready parts of `[start, end)`, ascending and disjoint; changes nothing."""
         return sorted(ready for level in self._levels for ready in level.within(start, end))
 
     def extend(self, end: int) -> None:
@@ -68,7 +68,7 @@ class PriorityOrder:
         return None
 
     def take(self, count: int) -> ReadyRange:
-        """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
+        """Remove and return the first `count` offsets of `peek()`, which must have that many."""
         for level in reversed(self._levels):
             if level:
                 self._count -= count
@@ -76,7 +76,7 @@ class PriorityOrder:
         raise AssertionError("took more than is ready")
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
-        """Return `[start, end)` to its places."""
+        """Return `[start, end)` to its place."""
         self._add(start, end, redelivered=redelivered)
 
     def take_all(self) -> list[ReadyRange]:
@@ -85,7 +85,7 @@ class PriorityOrder:
         return [taken for level in reversed(self._levels) for taken in level.take_all()]
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return what is ready in `[start, end)`, in ascending order."""
+        """Remove and return the ready parts of `[start, end)`, in ascending order."""
         taken = [ready for level in self._levels for ready in level.cut(start, end)]
         self._count -= sum(map(len, taken))
         return sorted(taken, key=lambda ready: ready.start)
@@ -96,7 +96,7 @@ class PriorityOrder:
             self._levels[priority].add(low, high, redelivered=redelivered)
 
     def _runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield priority, start and end of the neighbours that have the same one."""
+        """Yield runs of messages with equal priority, as (priority, start, end)."""
         at = start
         for priority, run in groupby(self._priorities.numbers(start, end)):
             count = sum(1 for _ in run)

@@ -1,4 +1,4 @@
-"""Which ready order a queue has: by offset, by priority, measured where a limit needs it."""
+"""Chooses a queue's ready order: by offset or priority, with a byte count if it needs one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def queue_order(
     settings: QueueSettings, attributes: MessageAttributes, cursor: int
 ) -> tuple[ReadyOrder, LengthLimit | None]:
-    """Return the order that the settings ask for, with nothing ready, and its limit if any."""
+    """Return an empty order for these settings, and the length limit if there is one."""
     if settings.type is QueueType.STREAM:
         return StreamOrder(cursor), None
     order: ReadyOrder = FifoOrder(cursor)

@@ -1,7 +1,7 @@
-"""Which message of a queue is delivered next: what every order offers.
+"""Which message of a queue is delivered next: the interface of every order.
 
-A queue asks its order for the range that goes next and takes as much of it as it can deliver;
-what is requeued is given back and finds its own place. Orders know offsets only.
+A queue asks its order for the range that comes next and takes as much of it as it can deliver.
+Requeued messages return to their own places. Orders know offsets only.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ class ReadyOrder(Protocol):
     """The ready messages of one queue.
 
     Attributes:
-        end: All offsets below it were ready at some time.
+        end: End of the offsets that have ever been ready (exclusive).
     """
 
     end: int
 
     def __len__(self) -> int:
-        """Return how many messages are ready. O(1)."""
+        """Return the number of ready messages. O(1)."""
 
     @property
     def delivered_end(self) -> int:
-        """All offsets that were ever delivered are below this one."""
+        """End of all offsets that have ever been delivered (exclusive)."""
 
     def marked(self) -> list[tuple[int, int]]:
-        """Return what is ready above `delivered_end` and was delivered before, in no order."""
+        """Return ready ranges above `delivered_end` that were delivered before, in no order."""
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is ready of `[start, end)`, ascending and disjoint; nothing changes."""
+        """Return the ready parts of `[start, end)`, ascending and disjoint; changes nothing."""
 
     def extend(self, end: int) -> None:
         """Make the offsets up to `end` (exclusive) ready."""
 
     def peek(self) -> ReadyRange | None:
-        """Return the range that goes next, or None when nothing is ready."""
+        """Return the range that comes next, or None if nothing is ready."""
 
     def take(self, count: int) -> ReadyRange:
-        """Remove and return the first `count` offsets of `peek()`, which must hold as many."""
+        """Remove and return the first `count` offsets of `peek()`, which must have that many."""
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
         """Return `[start, end)`, taken before, to its place."""
@@ -50,4 +50,4 @@ class ReadyOrder(Protocol):
         """Remove and return everything that is ready (a purge)."""
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return what is ready in `[start, end)`, in ascending order."""
+        """Remove and return the ready parts of `[start, end)`, in ascending order."""

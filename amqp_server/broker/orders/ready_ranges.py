@@ -1,4 +1,4 @@
-"""Ready messages as disjoint ranges of offsets: what came back, or was left behind a hole."""
+"""Ready messages as disjoint ranges of offsets: requeued ones, or those beside a hole."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 _USED_UP_MAX = 1024
-"""Ranges at the front that were taken and still take room, before the list is cut."""
+"""Used entries at the front of the list that may remain before they are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyRange:
-    """Offsets `[start, end)` that are ready, alike in whether they were delivered before."""
+    """Ready offsets `[start, end)`, all of them delivered before or none."""
 
     start: int
     end: int
     redelivered: bool
 
     def __len__(self) -> int:
-        """Return how many offsets the range holds."""
+        """Return the number of offsets in the range."""
         return self.end - self.start
 
 
 class ReadyRanges:
-    """Disjoint ranges in ascending order; neighbours that are alike are one."""
+    """Disjoint ranges in ascending order; adjacent ranges with equal flags are joined."""
 
     def __init__(self) -> None:
         self._count = 0
-        # The ranges before the head are gone: deleting each at once would move all others.
+        # Entries before the head are used up. Deleting each at once would move all the others.
         self._ranges: list[ReadyRange] = []
         self._head = 0
 
     def __len__(self) -> int:
-        """Return how many offsets the ranges hold."""
+        """Return the number of offsets in all ranges."""
         return self._count
 
     def ranges(self) -> list[ReadyRange]:
-        """Return all of them, in order. O(ranges)."""
+        """Return all ranges, in order. O(ranges)."""
         return self._ranges[self._head :]
 
     def first(self) -> ReadyRange | None:
@@ -51,7 +51,7 @@ class ReadyRanges:
         return None
 
     def take(self, count: int) -> ReadyRange:
-        """Remove and return the first `count` offsets of `first()`, which must hold as many."""
+        """Remove and return the first `count` offsets of `first()`, which must have that many."""
         first = self._ranges[self._head]
         assert 0 < count <= len(first), "took more than the first range holds"
         self._count -= count
@@ -65,27 +65,27 @@ class ReadyRanges:
         return first
 
     def add(self, start: int, end: int, *, redelivered: bool) -> None:
-        """Put `[start, end)` in its place; none of it may be there."""
+        """Insert `[start, end)`, none of which may be present."""
         ranges = self._ranges
         self._count += end - start
         at = bisect_left(ranges, start, self._head, key=_start)
         if at < len(ranges):
             after = ranges[at]
-            assert end <= after.start, "gave back what is ready already"
+            assert end <= after.start, "requeued what is ready already"
             if after.start == end and after.redelivered == redelivered:
                 end = after.end
                 del ranges[at]
         if at > self._head:
             before = ranges[at - 1]
-            assert before.end <= start, "gave back what is ready already"
+            assert before.end <= start, "requeued what is ready already"
             if before.end == start and before.redelivered == redelivered:
                 ranges[at - 1] = ReadyRange(before.start, end, redelivered)
                 return
         ranges.insert(at, ReadyRange(start, end, redelivered))
 
     def cut(self, start: int, end: int) -> list[ReadyRange]:
-        """Remove and return, in order, what is there of `[start, end)`, which is not empty."""
-        assert start < end, "an empty range would be cut out of the middle of another"
+        """Remove and return, in order, the present parts of `[start, end)`, which is not empty."""
+        assert start < end, "an empty range would split another range"
         ranges = self._ranges
         first = bisect_right(ranges, start, self._head, key=_end)
         last = bisect_left(ranges, end, first, key=_start)
@@ -104,7 +104,7 @@ class ReadyRanges:
         return taken
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is there of `[start, end)`, in order; nothing changes."""
+        """Return the present parts of `[start, end)`, in order; changes nothing."""
         first = bisect_right(self._ranges, start, self._head, key=_end)
         last = bisect_left(self._ranges, end, first, key=_start)
         return [

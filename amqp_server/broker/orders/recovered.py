@@ -1,4 +1,4 @@
-"""Start-up: what a queue's log has unsettled becomes ready, with the flags that it had."""
+"""Makes the unsettled messages of a recovered log ready, with their redelivered flags."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def requeue_recovered(order: ReadyOrder, start: int, end: int, delivered: Settlement) -> None:
-    """Make recovered messages ready, those that were delivered before marked redelivered.
+    """Make recovered messages ready; those that were delivered before are marked redelivered.
 
     Args:
-        order: With a cursor at the end of the log.
-        start: First of them; all to `end` are unsettled, and not ready.
-        end: Exclusive.
-        delivered: Has "settled" what was delivered before, as far as anybody knows.
+        order: Order whose end is the end of the log.
+        start: First offset; all from here to `end` are unsettled and not ready.
+        end: Offset after the last one.
+        delivered: Contains as settled the offsets that may have been delivered before.
     """
     position = start
     for low, high in delivered.unsettled_ranges(start, end):

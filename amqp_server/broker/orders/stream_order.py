@@ -1,4 +1,4 @@
-"""The order of a stream: nothing is ready in the queue itself, its subscriptions have their own."""
+"""The order of a stream: nothing is ready in the queue itself, only in its subscriptions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class StreamOrder:
-    """No ready messages at all; see `ReadyOrder` for what the methods promise.
+    """An order without ready messages; see `ReadyOrder` for the contract of the methods.
 
     Args:
         end: End of the log.
@@ -24,7 +24,7 @@ class StreamOrder:
 
     @property
     def delivered_end(self) -> int:
-        """Nothing is ever delivered by the queue itself."""
+        """0: the queue itself delivers nothing."""
         return 0
 
     def marked(self) -> list[tuple[int, int]]:
@@ -37,7 +37,7 @@ class StreamOrder:
         return []
 
     def extend(self, end: int) -> None:
-        """Take note of the end only."""
+        """Remember the end only."""
         self.end = end
 
     def peek(self) -> ReadyRange | None:
@@ -45,17 +45,17 @@ class StreamOrder:
         return None
 
     def take(self, count: int) -> ReadyRange:
-        """Never called: `peek` has nothing."""
+        """Fail: `peek` never offers anything to take."""
         raise AssertionError(f"took {count} messages of a stream")
 
     def requeue(self, start: int, end: int, *, redelivered: bool = True) -> None:
-        """Keep nothing: what a start found in the log is there for every subscription."""
+        """Ignore the range: every subscription reads recovered messages from the log."""
 
     def take_all(self) -> list[ReadyRange]:
         """Return nothing."""
         return []
 
     def take_range(self, start: int, end: int) -> list[ReadyRange]:
-        """Return nothing: what leaves a stream leaves by retention."""
+        """Return nothing: only retention removes messages from a stream."""
         del start, end
         return []

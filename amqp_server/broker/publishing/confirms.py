@@ -1,8 +1,8 @@
-"""Publisher confirms of one channel: answered in order, many with one frame.
+"""Publisher confirms of one channel: sent in order, many with one frame.
 
-A publish waits for *barriers*: the durable queues that took it, each with the offset that
-its recovery point must reach. Entries leave from the front only, so one
-`basic.ack(multiple)` answers all that became safe since the last.
+A publish waits for *barriers*: the durable queues that took it, each with the offset that its
+recovery point must reach. Entries are removed only from the front, so one `basic.ack(multiple)`
+confirms everything that became safe since the last one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class ConfirmWaiter(Protocol):
-    """Somebody who waits for messages to become safe in a queue, and hears when it has moved."""
+    """Channel, or other sender, that waits until its messages are safe in a queue."""
 
     @property
     def awaits_confirms(self) -> bool:
-        """Whether there is still something to wait for."""
+        """Whether it still waits for messages to become safe."""
 
     def release_confirms(self) -> None:
-        """Look again at what has become safe."""
+        """Confirm the messages that have become safe."""
 
     def refuse_confirms(self, queue: Queue) -> None:
-        """Give up what is not safe in a queue whose log has failed."""
+        """Refuse the messages that are not safe in a queue whose log has failed."""
 
 
 class Barrier(NamedTuple):
-    """A publish is safe in `queue` once its durable end is at `end_offset` or past it."""
+    """A publish is safe in `queue` once its durable end has reached `end_offset`."""
 
     queue: Queue
     end_offset: int
@@ -46,14 +46,14 @@ class _Waiting:
 
 
 class Answer(NamedTuple):
-    """All publishes up to `last_tag` not yet answered are confirmed, or refused."""
+    """Result of all publishes up to `last_tag` that have none yet: confirmed or refused."""
 
     last_tag: int
     refused: bool
 
 
 class PublisherConfirms:
-    """Counts publishes from 1 and says which may be answered."""
+    """Numbers publishes from 1 and decides which may be confirmed or refused."""
 
     def __init__(self) -> None:
         self.last_tag = 0
@@ -61,11 +61,11 @@ class PublisherConfirms:
         self._waiting: deque[_Waiting] = deque()
 
     def __len__(self) -> int:
-        """Return how many entries wait; a batch of publishes is one."""
+        """Return the number of waiting entries; a batch of publishes is one entry."""
         return len(self._waiting)
 
     def add(self, count: int, barriers: Sequence[Barrier], *, refused: bool = False) -> None:
-        """Count `count` publishes; they wait for all `barriers`, or are refused."""
+        """Add `count` publishes, which wait for all `barriers` or are refused."""
         self.last_tag += count
         if not barriers and self._waiting:
             last = self._waiting[-1]
@@ -75,13 +75,14 @@ class PublisherConfirms:
         self._waiting.append(_Waiting(self.last_tag, barriers, refused))
 
     def refuse(self, queue: Queue) -> list[int]:
-        """Refuse what waits for a queue whose log has failed, and take it out of that queue.
+        """Refuse publishes that wait for a failed log, and remove their messages from its queue.
 
-        At once, though it is answered later, when its other queues have it or refuse it as well:
-        the log may work again by then, and pass the same offsets with other messages.
+        The removal happens at once. The nack may come later, when the other queues have the message
+        or refuse it as well. By then the failed log may work again and use the same offsets for
+        other messages.
 
         Returns:
-            The last tags of what is refused.
+            The last delivery tags of the refused entries.
         """
         tags: list[int] = []
         first_tag = self.answered_tag + 1
@@ -91,8 +92,8 @@ class PublisherConfirms:
                     count = entry.last_tag - first_tag + 1
                     queue.refused_ranges.add(barrier.end_offset - count, barrier.end_offset)
                     entry.refused = True
-                    # What the others do with it has to be known as well: whoever tries again
-                    # leaves out those that have it, and they may still fail.
+                    # The other queues may still fail too. The publisher repeats the message without
+                    # those queues that have it, so their result has to be known first.
                     entry.barriers = [each for each in entry.barriers if each.queue is not queue]
                     tags.append(entry.last_tag)
                     break
@@ -100,7 +101,7 @@ class PublisherConfirms:
         return tags
 
     def release(self) -> list[Answer]:
-        """Remove and return what can be answered now, in order, merged where alike."""
+        """Remove and return the results that are known now, in order, equal neighbours merged."""
         answers: list[Answer] = []
         while self._waiting:
             entry = self._waiting[0]

@@ -1,8 +1,8 @@
-"""Content that arrives frame by frame: a publish that no run of the scanner took.
+"""Assembles a publish that arrives frame by frame, because the scanner took it in no run.
 
-Large messages, bodies cut into several frames and publishes torn by frames of other
-channels come this way; so do all the wrong orders of frames, which end the connection with
-505 as the specification asks.
+This happens to large messages, bodies in several frames, and publishes interrupted by frames of
+other channels. Frames in the wrong order end here too: they close the connection with 505, as
+the specification requires.
 
 Source: AMQP 0-9-1 specification, section 4.2.6; texts as in RabbitMQ's command assembler.
 """
@@ -35,14 +35,15 @@ _PUBLISH = (60, 40)
 
 
 class AssemblyBudget:
-    """Bytes of bodies that have begun to arrive, of all connections together.
+    """Limits the bytes of incomplete bodies of all connections together.
 
-    When they are too many, whoever holds more than a fair share (the whole, divided by those
-    that hold anything) gets nothing more: one client that fills it all does not keep the others
-    from publishing. So all together hold twice `bytes_max` at the very most.
+    Above the limit a connection gets no more if it holds more than its fair share: the limit
+    divided by the number of connections that hold something. So one client that uses up the
+    limit does not keep the others from publishing. All connections together never hold more
+    than twice `bytes_max`.
 
     Args:
-        bytes_max: How many there may be.
+        bytes_max: The limit, in bytes.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -51,10 +52,10 @@ class AssemblyBudget:
         self._held_bytes_by_owner: dict[object, int] = {}
 
     def take(self, owner: object, count: int) -> None:
-        """Count more bytes of a connection.
+        """Add bytes to what a connection holds.
 
         Raises:
-            ResourceError: There would be too many, and this connection has its share.
+            ResourceError: The limit is exceeded, and this connection holds more than its share.
         """
         held_bytes = self._held_bytes_by_owner.get(owner, 0) + count
         if self.held_bytes + count > self.bytes_max:
@@ -69,7 +70,7 @@ class AssemblyBudget:
         self._held_bytes_by_owner[owner] = held_bytes
 
     def release(self, owner: object, count: int) -> None:
-        """Count fewer bytes of a connection."""
+        """Subtract bytes from what a connection holds."""
         self.held_bytes -= count
         left = self._held_bytes_by_owner.get(owner, 0) - count
         if left > 0:
@@ -82,11 +83,11 @@ class ContentAssembly:
     """Collects the header and body frames of one publish.
 
     Args:
-        method: The publish that announced content.
-        method_payload: Its octets, for the routing cache.
-        message_bytes_max: Largest body that is accepted.
-        budget: What all unfinished bodies share.
-        owner: The connection that publishes it.
+        method: The `basic.publish` that announced the content.
+        method_payload: Octets of the method, for the routing cache.
+        message_bytes_max: Largest body that is accepted, in bytes.
+        budget: Limit that all incomplete bodies share.
+        owner: Connection that publishes the message.
     """
 
     def __init__(
@@ -122,8 +123,8 @@ class ContentAssembly:
 
     @property
     def message(self) -> bytes:
-        """The finished message."""
-        assert self._properties is not None, "asked for a message without its header"
+        """The complete message."""
+        assert self._properties is not None, "a message needs its content header"
         method = self.method
         return encode_message(
             self.message_flags,
@@ -134,13 +135,13 @@ class ContentAssembly:
         )
 
     def take_header(self, payload: bytes) -> bool:
-        """Take the content header; return whether the message is whole (an empty body).
+        """Accept the content header; return whether the message is complete (an empty body).
 
         Raises:
-            UnexpectedFrame: There was one already, or it is of another class.
-            FieldSyntaxError: It does not hold together.
-            PreconditionFailed: The body would be larger than allowed; its frames follow and
-                are to be discarded.
+            UnexpectedFrame: There was a header already, or it is of another class.
+            FieldSyntaxError: The header is malformed.
+            PreconditionFailed: The body would be larger than allowed. Its frames still follow, and
+                the caller discards them.
         """
         if self._properties is not None:
             raise self.out_of_place
@@ -170,12 +171,12 @@ class ContentAssembly:
         return self._missing_bytes == 0
 
     def take_body(self, payload: bytes) -> bool:
-        """Take a body frame; return whether the message is whole.
+        """Accept a body frame; return whether the message is complete.
 
         Raises:
-            UnexpectedFrame: No header came before, or more body than it announced.
-            ResourceError: All unfinished bodies together are too large, and this connection's
-                are more than its share.
+            UnexpectedFrame: No header came before, or the body is longer than announced.
+            ResourceError: All incomplete bodies together exceed the limit, and this connection
+                holds more than its share.
         """
         if self._properties is None:
             raise self.out_of_place
@@ -187,7 +188,7 @@ class ContentAssembly:
         return self._missing_bytes == 0
 
     def release(self) -> None:
-        """Give back what the body took of the budget; it is finished or given up."""
+        """Release the body's bytes from the budget: it is complete or abandoned."""
         self._budget.release(self._owner, len(self._body))
 
 

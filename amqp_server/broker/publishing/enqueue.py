@@ -1,4 +1,4 @@
-"""Putting messages into the queues that they were routed to, and what makes them safe there."""
+"""Appends messages to the queues that they were routed to, and returns their barriers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 def enqueue(
     queues: Sequence[Queue], messages: list[bytes], flags: int
 ) -> tuple[list[Barrier], list[Queue]]:
-    """Give every queue all messages, in order.
+    """Append all messages to every queue, in order.
 
     Args:
-        queues: Each once.
-        messages: Shared by the queues; not changed. One alone, if a queue `refuses_when_full`.
-        flags: The flags octet that all of them have.
+        queues: Target queues, each once.
+        messages: Messages that the queues share and do not change; just one if a queue
+            `refuses_when_full`.
+        flags: Flags octet that all the messages have.
 
     Returns:
-        What has to become durable before the messages are safe, and the queues that refused
-        them (the others have them).
+        The barriers that must be reached before the messages are safe, and the queues that
+        refused them (the other queues have them).
     """
     barriers: list[Barrier] = []
     refusing: list[Queue] = []
@@ -44,9 +45,9 @@ def enqueue(
 
 
 def is_awaited(queue: Queue, end_offset: int, flags: int) -> bool:
-    """Return whether messages of these flags, before an offset of a queue, are not safe yet.
+    """Return whether messages with these flags, below `end_offset`, are not safe yet.
 
-    Nobody waits for what would not survive a restart anyway.
+    False for messages that would not survive a restart anyway: a confirm does not wait for them.
     """
     is_kept = (bool(flags & PERSISTENT) or queue.is_stream) and queue.is_journaled
     return is_kept and queue.store.confirmed_end < end_offset

@@ -1,6 +1,6 @@
-"""The `expiration` of a message: milliseconds in decimal digits, checked when it is published.
+"""The `expiration` of a message: milliseconds in decimal digits, checked at the publish.
 
-Source: RabbitMQ, `rabbit_basic:parse_expiration` and its texts; `+5` is a number there, too.
+Source: RabbitMQ, `rabbit_basic:parse_expiration` and its texts; it accepts `+5` too.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.field_comparison import erlang_string
 
 EXPIRATION_MS_MAX = 315_360_000_000
-"""Ten years of 365 days, RabbitMQ's bound on all times to live."""
+"""Ten years of 365 days: RabbitMQ's limit for all times to live."""
 
 _NUMBER = re.compile(rb"[+-]?[0-9]+")
 _DIGITS_ALWAYS_BELOW_MAX = len(str(EXPIRATION_MS_MAX)) - 1
 
 
 def check_expiration(octets: bytes) -> None:
-    """Check the value of the property.
+    """Check the value of the property `expiration`.
 
     Args:
-        octets: Its octets, without the length.
+        octets: Octets of the value, without the length.
 
     Raises:
-        PreconditionFailed: It is no number, negative, or too large.
+        PreconditionFailed: The value is no number, negative, or too large.
     """
     if octets.isdigit() and len(octets) <= _DIGITS_ALWAYS_BELOW_MAX:
         return
@@ -41,7 +41,7 @@ def _fault(octets: bytes) -> str | None:
     rest = octets[number.end() :]
     if rest:
         return f"{{leftover_string,{erlang_string(rest)}}}"
-    # A short string: at most 255 digits.
+    # The property is a short string, so there are at most 255 digits.
     value = int(number.group())
     if octets.startswith(b"-"):
         return f"{{value_negative,{value}}}"

@@ -1,7 +1,7 @@
-"""What the properties of a message must be like before it is taken in, and become.
+"""Checks the properties of published messages, and fills in the key for direct replies.
 
-Looked at only where a run's flags say that one of these properties is there, and once for
-messages in a row whose properties are the same octets.
+A run is checked only if its flags say that one of these properties is present. Consecutive
+messages whose properties are the same octets are checked once.
 
 Source: RabbitMQ, `rabbit_channel:handle_method(#'basic.publish'{})`, for the order and the texts.
 """
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from amqp_server.broker.client import Client
 
 CHECKED_PROPERTIES = REPLY_TO | USER_ID | EXPIRATION
-"""Property flags of which at least one must be set for a run to be checked."""
+"""Property flags that make a check necessary; a run with none of them is not checked."""
 
 
 def checked(
     messages: list[bytes], property_flags: int, channel: Channel
 ) -> tuple[list[bytes], PreconditionFailed | None]:
-    """Return the messages of a run before the first that must be refused, and why that is so.
+    """Return the messages before the first one that must be refused, and the reason.
 
-    In those that ask for direct replies `reply_to` is the channel's own key then.
+    If a message asks for direct replies, its `reply_to` becomes the channel's own key.
 
     Args:
-        messages: A run; all of them have the properties of `property_flags`. Not changed.
-        property_flags: The first word of their flags.
-        channel: Where they are published.
+        messages: Messages that all have the properties of `property_flags`; not changed.
+        property_flags: First word of the property flags.
+        channel: Channel on which they are published.
     """
     head = new_head = b""
     good: list[bytes] = []
@@ -57,7 +57,7 @@ def checked(
 
 
 def _checked_head(head: bytes, flags: int, channel: Channel) -> bytes:
-    """Return all of a message before its body, with the key for direct replies if it asks."""
+    """Return a message's octets before its body, with the key for direct replies if asked for."""
     properties = head[properties_position(head) :]
     asks = flags & REPLY_TO and _value(properties, REPLY_TO) == DIRECT_REPLY_TO.encode()
     if asks and channel.reply_consumer is None:

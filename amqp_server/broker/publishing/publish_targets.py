@@ -1,7 +1,7 @@
-"""Where the messages of a `basic.publish` frame go, remembered for all channels of a virtual host.
+"""Cache of the routes of `basic.publish` frames, shared by all channels of a virtual host.
 
-A client sends the same few frames again and again, or one for each of its routing keys: decoding
-and routing them is done once for the octets of a frame, until an exchange on their way changes.
+A client sends the same few publish frames again and again, or one for each routing key. So the
+broker decodes and routes the octets of a frame once, until an exchange on the route changes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
 
 TARGETS_MAX = 16_384
-"""Publish frames whose routing is remembered for sure: one for each routing key in use.
+"""Publish frames whose routes are kept for certain: one for each routing key in use.
 
-Twice as many at most, of half a kilobyte each (1.2 with the longest names).
+There may be up to twice as many, of half a kilobyte each (1.2 with the longest names).
 """
 
 
@@ -34,14 +34,15 @@ class PublishTarget:
     """Where the messages of one `basic.publish` frame go.
 
     Attributes:
-        exchange: Where they are published.
-        routing_key: With which key.
-        mandatory: Whether they come back when no queue takes them.
-        routes_singly: Whether each may go another way.
-        queues: Where they go, if not.
-        reply_keys: Which askers get them.
-        is_plain: Whether going into these queues is all that happens to them.
-        routes_version: The exchange's when this was found; it holds while they are equal.
+        exchange: Exchange that they are published to.
+        routing_key: Routing key of the frame.
+        mandatory: Whether they are returned when no queue takes them.
+        routes_singly: Whether each message may have another route.
+        queues: Queues that take them, unless `routes_singly`.
+        reply_keys: Routing keys of the reply consumers that get them.
+        is_plain: Whether appending them to `queues` is all there is to do.
+        routes_version: `routes_version` of the exchange when the route was found; the target
+            is valid while the two are equal.
     """
 
     exchange: Exchange
@@ -55,11 +56,11 @@ class PublishTarget:
 
 
 class PublishTargets:
-    """The targets of one virtual host.
+    """The publish targets of one virtual host.
 
     Args:
-        virtual_host: Its exchanges and queues. The `routes_version` of an exchange says whether a
-            target that was found is still right.
+        virtual_host: Virtual host of the targets. The `routes_version` of an exchange says whether
+            a cached target is still valid.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
@@ -67,27 +68,29 @@ class PublishTargets:
         self._targets = RecentlyUsed[bytes, PublishTarget](TARGETS_MAX)
 
     def recent(self) -> dict[bytes, PublishTarget]:
-        """Return targets that were used last, by method payload; not to be changed or kept.
+        """Return the most recently used targets by method payload; do not change or keep it.
 
-        The caller compares the `routes_version` of each with that of its exchange.
+        The caller compares the `routes_version` of each target with that of its exchange.
         """
         return self._targets.recent
 
     def forget_all(self) -> None:
-        """Forget all targets."""
+        """Clear the cache."""
         self._targets.clear()
 
     def find(self, method_payload: bytes) -> PublishTarget:
-        """Return where the messages of a frame go.
+        """Return the target of a frame.
 
         Raises:
-            AmqpError: The exchange is missing or refuses, or the method asks for what is not
-                implemented.
+            NotFound: The exchange does not exist.
+            AccessRefused: The exchange is internal.
+            NotImplementedAmqp: The frame sets `immediate`.
         """
         target = self._targets.get(method_payload)
         if target is None or target.routes_version != target.exchange.routes_version:
             target = self._resolve(method_payload)
-            # A queue that is declared later under the key would not end what is remembered here.
+            # Do not cache the route to a missing queue: a later declare of the queue would not
+            # end it.
             has_queue = target.routing_key in self._virtual_host.queues
             if target.exchange.name or has_queue or target.reply_keys:
                 self._targets.put(method_payload, target)
@@ -95,7 +98,7 @@ class PublishTargets:
 
     def _resolve(self, method_payload: bytes) -> PublishTarget:
         method = decode_method(method_payload)
-        assert isinstance(method, BasicPublish), "a run carries basic.publish"
+        assert isinstance(method, BasicPublish), "a run must carry basic.publish"
         if method.immediate:
             raise NotImplementedAmqp("immediate=true", 60, 40)
         vhost = self._virtual_host

@@ -1,4 +1,4 @@
-"""The publishing half of a channel: runs of messages in, confirms and returns out."""
+"""The publishing half of a channel: messages come in, confirms and returns go out."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _RETURN_HEAD = b"\x00\x3c\x00\x32"
 
 
 class Publishing:
-    """What one channel publishes, and what it still has to be told about it.
+    """The publishes of one channel, and their confirms and returns.
 
     Args:
-        channel: The channel.
+        channel: Channel that publishes.
 
     Attributes:
-        confirms: Of this channel, once the client has asked for them.
-        is_refusing: Whether every publish is answered with basic.nack, if confirms are on.
+        confirms: Confirms of the channel; None until the client selects them.
+        is_refusing: Whether every publish is answered with `basic.nack`, if confirms are on.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -55,11 +55,11 @@ class Publishing:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the content of a publish is awaited."""
+        """Whether the content of a publish is still incomplete."""
         return self._assembly is not None
 
     def close(self) -> None:
-        """Forget content that was still awaited, and publishes that were not answered."""
+        """Discard incomplete content, and publishes that are not confirmed yet."""
         if self._assembly is not None:
             self._assembly.release()
             self._assembly = None
@@ -68,12 +68,12 @@ class Publishing:
     def publish_run(
         self, method_payload: bytes, messages: list[bytes], property_flags: int, message_flags: int
     ) -> None:
-        """Route and take in messages that share one publish frame and their kinds of properties.
+        """Route and enqueue messages that share one publish frame and their property flags.
 
         Raises:
-            AmqpError: The exchange is missing or refuses, and nothing of the run was taken in;
-                or one of the messages cannot be, and only those before it were.
-            UnexpectedFrame: Another message's content was still awaited.
+            AmqpError: The exchange is missing or refuses them, and no message was enqueued; or one
+                message is refused, and only those before it were enqueued.
+            UnexpectedFrame: The content of another message is still incomplete.
         """
         if self._assembly is not None:
             raise self._assembly.out_of_place
@@ -134,9 +134,9 @@ class Publishing:
             self._enqueue_row(row)
 
     def begin_content(self, payload: bytes) -> None:
-        """Begin a publish whose content comes frame by frame."""
+        """Start a publish whose content arrives frame by frame."""
         method = decode_method(payload)
-        assert isinstance(method, BasicPublish), "only basic.publish carries content from a client"
+        assert isinstance(method, BasicPublish), "clients send content with basic.publish only"
         self._targets.find(payload)
         self._assembly = ContentAssembly(
             method,
@@ -147,14 +147,14 @@ class Publishing:
         )
 
     def take_header(self, payload: bytes) -> None:
-        """Take a content header frame that came by itself."""
+        """Accept a content header frame that is not part of a run."""
         if self._assembly is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead")
         if self._assembly.take_header(payload):
             self._finish_content()
 
     def take_body(self, payload: bytes) -> None:
-        """Take a content body frame that came by itself."""
+        """Accept a content body frame that is not part of a run."""
         if self._assembly is None:
             raise UnexpectedFrame("expected method frame, got non method frame instead")
         if self._assembly.take_body(payload):
@@ -164,19 +164,19 @@ class Publishing:
         """Check that a method may come now.
 
         Raises:
-            UnexpectedFrame: The content of a publish is awaited.
+            UnexpectedFrame: The content of a publish is still incomplete.
         """
         if self._assembly is not None:
             raise self._assembly.out_of_place
 
     def wait_for_room(self, queues: Iterable[Queue]) -> None:
-        """Stop reading the client as long as one of the queues has no room."""
+        """Stop reading from the client while one of the queues has no room."""
         for queue in queues:
             if queue.store.throttles_publishers:
                 queue.throttled_publishers.throttle(self._client)
 
     def release_confirms(self) -> None:
-        """Answer every publish that has become safe, or has failed, since the last time."""
+        """Confirm or refuse every publish whose result became known since the last call."""
         if self.confirms is None:
             return
         answered = self.confirms.answered_tag
@@ -191,22 +191,22 @@ class Publishing:
                 self._channel.send(BasicAck(delivery_tag=answer.last_tag, multiple=multiple))
 
     def refuse_confirms(self, queue: Queue) -> None:
-        """Give up what is not safe in a queue whose log has failed."""
+        """Refuse the publishes that are not safe in a queue whose log has failed."""
         if self.confirms is not None:
             self.confirms.refuse(queue)
 
     @property
     def awaits_confirms(self) -> bool:
-        """Whether publishes of this channel are not answered yet."""
+        """Whether publishes of this channel still wait for their confirm."""
         return self.confirms is not None and len(self.confirms) > 0
 
     def run_turn(self) -> None:
-        """Confirm what waited for nothing."""
+        """Confirm the publishes that had no barriers to wait for."""
         self.release_confirms()
 
     def _finish_content(self) -> None:
         assembly, self._assembly = self._assembly, None
-        assert assembly is not None, "no content to finish"
+        assert assembly is not None, "there is no content to finish"
         assembly.release()
         self.publish_run(
             assembly.method_payload,
@@ -216,10 +216,10 @@ class Publishing:
         )
 
     def _publish_singly(self, target: PublishTarget, messages: list[bytes], flags: int) -> None:
-        """Publish messages that may each go another way; neighbours that go the same way together.
+        """Publish messages that may have different routes; consecutive ones with one together.
 
         Raises:
-            AmqpError: One cannot be routed; those before it were taken in.
+            AmqpError: A message cannot be routed; those before it were enqueued.
         """
         run: list[bytes] = []
         way: tuple[Sequence[Queue], tuple[str, ...]] = (), ()
@@ -238,7 +238,7 @@ class Publishing:
     def _way_of(
         self, target: PublishTarget, message: bytes, flags: int
     ) -> tuple[Sequence[Queue], tuple[str, ...], bytes]:
-        """Return the queues and the reply keys of one message, and what the queues store of it."""
+        """Return a message's queues and reply keys, and the form in which the queues store it."""
         copies: tuple[str, ...] = ()
         stored = message
         if flags & HAS_HEADERS and may_have_copies(message):
@@ -248,7 +248,7 @@ class Publishing:
         keys = (target.routing_key, *copies)
         queues = self._virtual_host.routing.route(target.exchange, Envelope(keys, stored))
         if copies and queues == (self._virtual_host.delay_queues.get(target.exchange),):
-            # Kept as it came: the delayed exchange reads `BCC` again, and takes it out, at the end.
+            # The delay queue stores the message unchanged; `BCC` is removed after the delay.
             stored = message
         return queues, reply_keys_of(target.exchange, keys), stored
 
@@ -279,7 +279,7 @@ class Publishing:
     def _await_barriers(
         self, count: int, barriers: Sequence[Barrier], *, refused: bool = False
     ) -> None:
-        assert self.confirms is not None, "somebody has to hear of it"
+        assert self.confirms is not None, "only a channel with confirms waits for barriers"
         self.confirms.add(count, barriers, refused=refused)
         for barrier in barriers:
             barrier.queue.waiting_confirms.add(self)

@@ -1,4 +1,4 @@
-"""Telling people which queue refuses messages: once a minute for each, however many there are."""
+"""Logs which queues refuse messages: at most once a minute for each queue."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 60.0
-"""From one line about a queue to the next."""
+"""Least time between two log lines about the same queue."""
 
 
 def note_refused(queue: Queue, count: int) -> None:
-    """Count messages that a queue without a working log refused, and tell so if it is time.
+    """Count messages that a queue without a working log refused, and log that if it is due.
 
-    A publisher without confirms hears nothing of it.
+    A publisher without confirms gets no other sign of it.
 
     Args:
-        queue: Its log has failed, or could not be opened.
-        count: Messages; each try of the same dead letter counts.
+        queue: Queue whose log has failed, or could not be opened.
+        count: Refused messages; each attempt to forward the same dead letter counts.
     """
     is_first = not queue.refused_count
     queue.refused_count += count

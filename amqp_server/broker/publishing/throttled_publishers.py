@@ -1,4 +1,4 @@
-"""Clients that are not read because a queue they publish to has no room, or soon will have."""
+"""Clients that the server does not read, because a queue that they publish to is (almost) full."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class ThrottledPublishers:
-    """The publishers of one queue that are not read now.
+    """The publishers of one queue that are throttled now.
 
     Args:
-        queue: Whose store says how long.
+        queue: Queue whose store decides when they resume.
     """
 
     __slots__ = ("_clients", "_queue")
@@ -26,16 +26,16 @@ class ThrottledPublishers:
         self._clients: set[Client] = set()
 
     def leave_some_of(self, consumers: Iterable[Consumer]) -> bool:
-        """Return whether the client of one of `consumers` is not held because of this queue."""
+        """Return whether one of `consumers` has a client that this queue does not throttle."""
         return any(consumer.channel.client not in self._clients for consumer in consumers)
 
     def throttle(self, client: Client) -> None:
-        """Do not read a client until the store has room."""
+        """Stop reading from a client until the store has room."""
         self._clients.add(client)
         client.pause_reading(self._queue)
 
     def resume(self) -> None:
-        """Read all of them again, if the store has room."""
+        """Read all throttled clients again, if the store has room."""
         if self._clients and not self._queue.store.throttles_publishers:
             clients, self._clients = self._clients, set()
             for client in clients:

@@ -1,1 +1,1 @@
-"""Messages on their way from one queue into others: dead letters, delayed ones."""
+"""Moving messages from one queue into others: dead letters, delayed messages, replays."""

@@ -1,9 +1,9 @@
-"""Dead letters: what a message looks like after it left a queue for its dead-letter exchange.
+"""Dead letters: how a message changes on its way to the dead-letter exchange of its queue.
 
 Source: RabbitMQ, `rabbit_dead_letter`: the header `x-death` has one table for each queue and
-reason, the latest first; a repeated death counts up and moves to the front. The fields of a table
-are in the order of RabbitMQ 3.10: one for the first death of all, by name for each later one.
-`x-last-death-*` as in RabbitMQ since 3.13.
+reason, the latest first; a repeated death increments its count and moves to the front. The fields
+of a table are in the order of RabbitMQ 3.10: a special order for the very first death, by name for
+each later one. `x-last-death-*` is as in RabbitMQ since 3.13.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _COUNT_MAX = (1 << 63) - 1
 
 
 class Death(NamedTuple):
-    """One message's leaving a queue.
+    """Event that makes a dead letter out of a message.
 
     Attributes:
-        queue: Name of the queue.
-        reason: One of this module's.
-        seconds: When, in seconds since 1970.
+        queue: Name of the queue that the message was in.
+        reason: One of the constants of `deaths`.
+        seconds: Time of the event, in seconds since 1970.
     """
 
     queue: str
@@ -44,12 +44,12 @@ class Death(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What a death makes of a message's properties and route.
+    """Properties and routing keys of a message after its death.
 
     Attributes:
-        properties: As on the wire.
-        routing_keys: What the dead letter is routed by; never empty.
-        headers: Those in `properties`.
+        properties: Properties as on the wire.
+        routing_keys: Routing keys of the dead letter; never empty.
+        headers: Headers in `properties`.
     """
 
     properties: bytes
@@ -61,23 +61,23 @@ class DeadLetters:
     """Forwards a queue's dead letters to its dead-letter exchange.
 
     Args:
-        queue: A queue with a dead-letter exchange.
+        queue: Queue with a dead-letter exchange.
     """
 
     def __init__(self, queue: Queue) -> None:
         settings = queue.settings
-        assert settings.dead_letter_exchange is not None, "a queue without a dead-letter exchange"
+        assert settings.dead_letter_exchange is not None, "the queue has no dead-letter exchange"
         self.keeps_unroutable = settings.dead_letters_at_least_once
         self._exchange_name = settings.dead_letter_exchange
         self._routing_key = settings.dead_letter_routing_key
         self._queue_name = queue.name
         self._virtual_host = queue.virtual_host
-        # Messages that die together are often alike but for their bodies.
+        # Messages that die together often differ in their bodies only, so the last stamp is kept.
         self._stamped: tuple[bytes, bytes, bytes, Death] | None = None
         self._stamp = Stamp(b"", (), {})
 
     def forward(self, message: bytes, reason: str) -> Copy:
-        """Return the dead letter and the queues that it goes to; none if there is no exchange."""
+        """Return the dead letter and its target queues; there are none without the exchange."""
         vhost = self._virtual_host
         name = self._exchange_name
         exchange = vhost.exchanges.get(name) or vhost.damaged.refusing_exchange(name)
@@ -111,14 +111,15 @@ def dead_letter(message: MessageView, stamp: Stamp, exchange: str) -> bytes:
 def stamp(
     properties: bytes, exchange: bytes, key: bytes, death: Death, new_key: str | None
 ) -> Stamp:
-    """Return properties with a death and without an expiration; all else of them stays.
+    """Return the properties with a death added and the expiration removed.
 
     Args:
-        properties: Of the message, as on the wire.
-        exchange: Where it was published.
-        key: With which routing key.
-        death: What happened.
-        new_key: Instead of its own and those of its header `CC`; None keeps them.
+        properties: Properties of the message, as on the wire.
+        exchange: Exchange that the message was published to.
+        key: Routing key that it was published with.
+        death: Death to add.
+        new_key: Routing key that replaces its own and those of its header `CC`; None keeps
+            them.
     """
     old = readable_properties(properties)
     headers = dict(old.headers or {})
@@ -135,9 +136,9 @@ def stamp(
 
 
 def is_cycle(queue: str, deaths: list[Table]) -> bool:
-    """Return whether a message that died so has been in `queue` and came round by itself.
+    """Return whether a message came back to `queue` without a rejection since its last visit.
 
-    A consumer that rejects is a will from outside: such a round may go on for ever.
+    A consumer that rejects a message acts on purpose, so such a cycle may go on.
     """
     for at, death in enumerate(deaths):
         if death.get("queue") == field_value(queue):
@@ -147,20 +148,20 @@ def is_cycle(queue: str, deaths: list[Table]) -> bool:
 
 
 def deaths_of(headers: Table) -> list[Table]:
-    """Return the tables of `x-death`, the latest first; what is no table is passed over."""
+    """Return the tables of `x-death`, the latest first; other values are skipped."""
     return [each.value for each in _x_death(headers) or () if isinstance(each.value, dict)]
 
 
 def _add_death(
     headers: Table, death: Death, exchange: bytes, keys: list[bytes], expiration: str | None
 ) -> None:
-    """Put a death in front of `x-death`, and into the headers of the first and the last one."""
+    """Add a death to the front of `x-death`, and to the headers `x-first-death-*` and `x-last-*`."""
     place: Table = {"queue": field_value(death.queue), "reason": field_value(death.reason)}
     known = deaths_of(headers)
     same = [table for table in known if place.items() <= table.items()]
     others = [table for table in known if not place.items() <= table.items()]
     if same:
-        # What a publisher wrote there may be any number.
+        # A publisher may have written any number there.
         count = min(sum(map(_count, same)) + 1, _COUNT_MAX)
         latest = same[0] | {"count": FieldValue(b"l", count)}
     else:
@@ -175,7 +176,7 @@ def _add_death(
         if expiration is not None:
             latest["original-expiration"] = field_value(expiration)
     if _x_death(headers) is not None:
-        # As RabbitMQ 3.10 does with each death but the first: some clients compare octets.
+        # RabbitMQ 3.10 sorts each death but the first, and some clients compare octets.
         latest = dict(sorted(latest.items()))
     moments = ("last",) if X_DEATH in headers else ("first", "last")
     for moment in moments:
@@ -187,7 +188,7 @@ def _add_death(
 
 
 def _x_death(headers: Table) -> list[FieldValue] | None:
-    """Return what `x-death` holds; None when there is none that deaths can be added to."""
+    """Return the values of `x-death`; None if the header is missing or no list."""
     field = headers.get(X_DEATH)
     return field.value if field is not None and isinstance(field.value, list) else None
 

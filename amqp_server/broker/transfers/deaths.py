@@ -1,4 +1,4 @@
-"""Why a message leaves its queue for good without having been acknowledged."""
+"""Reasons for which a message leaves its queue without an acknowledgement."""
 
 from typing import Final
 

@@ -1,7 +1,8 @@
 """`x-delay`: the header that says how long a delayed exchange keeps a message.
 
-Milliseconds; a message without it, or with 0 or less, is not kept. When a message is let go the
-number is negated, so that no other delayed exchange on its way keeps it again.
+The value is in milliseconds. A message without it, or with 0 or less, is routed at once. The
+exchange negates the number when it forwards the message, so that no other delayed exchange on the
+way keeps the message again.
 
 Source: plugin rabbitmq_delayed_message_exchange, `rabbit_delayed_message_utils`.
 """
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 DELAYED_KIND = "x-delayed-message"
-"""The exchange type."""
+"""Type of a delayed exchange."""
 DELAYED_TYPE = "x-delayed-type"
-"""Its argument: the type that it routes as."""
+"""Argument of a delayed exchange: the exchange type that it routes like."""
 X_DELAY = "x-delay"
 
 _DELAY_MS_MAX = (1 << 63) - 1
@@ -29,7 +30,7 @@ _INT32_MIN = -(1 << 31)
 
 
 def delay_ms(headers: Table) -> int:
-    """Return for how long the headers ask, in milliseconds; 0 if they ask for nothing."""
+    """Return the delay that the headers ask for, in milliseconds; 0 for none."""
     value = headers.get(X_DELAY)
     if value is None:
         return 0
@@ -45,10 +46,10 @@ def delay_ms(headers: Table) -> int:
 
 
 def with_delay_negated(message: bytes, headers: Table) -> bytes:
-    """Return a message that was kept, as it is let go; all other octets stay.
+    """Return a message with its delay negated; all other octets stay.
 
     Args:
-        message: With headers that ask for a delay.
+        message: Message whose headers ask for a delay.
         headers: Its headers.
     """
     number = -delay_ms(headers)

@@ -1,9 +1,9 @@
-"""The hidden queue of a delayed exchange: messages wait in it until their time has come.
+"""The hidden queue of a delayed exchange: messages wait in it until their delay is over.
 
-It is a queue like any other, with its own log, checkpoints, retention and recovery; but it is in
-no table of names, so that no client sees it, and it goes with its exchange. What its messages
-wait for are deadlines, and they leave it as dead letters leave a queue: a message is settled here
-when it is safe in the queues that it was routed to.
+It works like any other queue, with its own log, checkpoints, retention and recovery. But no table
+of names contains it, so that no client sees it, and it is deleted with its exchange. The delays are
+kept as deadlines. Messages leave like dead letters: a message is settled here once it is safe in
+the queues that it was routed to.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from appendlog import SegmentSummary
 
 DELAY_QUEUE_NAME = "amq.delayed"
-"""What logs and log directories call all of these queues; no client can declare it."""
+"""Name of all these queues in logs and log directories; no client can declare it."""
 
 
 class DelayAttributes(MessageAttributes):
-    """When each message is let go: as long after it came as its `x-delay` says.
+    """When each message is forwarded: `x-delay` milliseconds after it was published.
 
     Args:
         start: Offset of the first message that will be noted.
@@ -46,21 +46,21 @@ class DelayAttributes(MessageAttributes):
         self.is_needed = True
 
     def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
-        """Note messages from the offset `start` on, published at `now_ms`."""
+        """Note the deadlines of messages from the offset `start` on, published at `now_ms`."""
         for offset, message in enumerate(messages, start):
             deadline_ms = now_ms + delay_ms(Envelope(("",), message).headers)
             self.deadlines.add(offset, offset + 1, deadline_ms)
 
     def has_something_to_know(self, summary: SegmentSummary) -> bool:
-        """Return whether there is a message in a segment: each has a delay."""
+        """Return whether a segment holds messages, because each has a delay."""
         return summary.record_count > 0
 
 
 class DelayedRelease:
-    """Lets messages go on their way through the exchange that kept them.
+    """Routes messages whose delay is over, through the exchange that delayed them.
 
     Args:
-        virtual_host: Where it is.
+        virtual_host: Virtual host of the exchange.
         exchange: The delayed exchange.
     """
 
@@ -71,7 +71,7 @@ class DelayedRelease:
         self._exchange = exchange
 
     def forward(self, message: bytes, reason: str) -> Copy:
-        """Return the message as it goes on, and the queues that it goes to now."""
+        """Return the message with its delay negated, and its target queues."""
         copies: tuple[str, ...] = ()
         if message[0] & HAS_HEADERS:
             message = with_delay_negated(message, Envelope(("",), message).headers)
@@ -93,7 +93,7 @@ def fresh_delay_log(
 
 
 def end_delay_queues(virtual_host: VirtualHost, exchanges: list[Exchange]) -> list[Queue]:
-    """Stop the hidden queues of exchanges that are gone, and return them to be discarded."""
+    """Stop the hidden queues of deleted exchanges; return them to be discarded."""
     queues = [
         virtual_host.delay_queues.pop(exchange)
         for exchange in exchanges
@@ -113,17 +113,17 @@ def make_delay_queue(
     storage: QueueStorage,
     turn: Turn,
 ) -> Queue:
-    """Return the hidden queue of a delayed exchange; as durable as the exchange is.
+    """Return the hidden queue of a delayed exchange; it is durable if the exchange is.
 
     Args:
-        virtual_host: Where the exchange is.
-        exchange: The exchange.
-        incarnation: Tells the queue from all others.
-        opened: Its log, with `DelayAttributes` of what is in it.
-        storage: What stores need.
-        turn: Where it asks for its turn.
+        virtual_host: Virtual host of the exchange.
+        exchange: The delayed exchange.
+        incarnation: Identifier that differs from those of all other queues.
+        opened: Log of the queue, with the `DelayAttributes` of its messages.
+        storage: Source of the queue's message store; shared by all queues.
+        turn: Turn at whose end the queue writes and forwards.
     """
-    assert isinstance(opened.attributes, DelayAttributes), "a delay queue without deadlines"
+    assert isinstance(opened.attributes, DelayAttributes), "a delay queue needs deadlines"
     queue = Queue(
         virtual_host=virtual_host,
         name=DELAY_QUEUE_NAME,

@@ -1,9 +1,9 @@
 """Forwards messages from one queue to others; settles them here once they are safe there.
 
-A rejected or expired message, or one for which there is no room, goes to the dead-letter exchange.
-A delayed message leaves its hidden queue when its time has come. While it is forwarded, a message
-is neither ready nor unacked by a consumer. After a crash the broker forwards again what it had not
-settled yet, marked redelivered; it loses nothing.
+A message that is rejected, expired or too many goes to the dead-letter exchange. A delayed message
+leaves its hidden queue when its delay is over. While it is forwarded, a message is neither ready
+nor unacked. After a crash the broker forwards again what it had not settled yet, marked
+redelivered; it loses nothing.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UNDER_WAY_MAX = 8192
-"""Runs of messages that may wait for the disks of their new queues."""
+"""Most runs of messages that may wait for the disks of their target queues."""
 BATCH_MESSAGES_MAX = 512
-"""Messages that leave in one turn of their queue."""
+"""Most messages that are forwarded in one turn of their queue."""
 RETRY_SECONDS = 1.0
-"""Pause before a message that nobody took is tried again."""
+"""Pause before the broker retries a message that no queue took."""
 
 
 class Copy(NamedTuple):
-    """What becomes of one message: the same in all queues that it goes to, if there are any."""
+    """The forwarded form of one message, and the queues that get it; there may be none."""
 
     queues: tuple[Queue, ...]
     flags: int
@@ -43,21 +43,21 @@ class Copy(NamedTuple):
 
 
 class ForwardingRule(Protocol):
-    """Decides where a message goes and what it looks like there.
+    """Decides which queues a forwarded message goes to, and how it changes.
 
     Attributes:
-        keeps_unroutable: Whether a message that no queue takes stays and is tried again;
-            otherwise it is gone.
+        keeps_unroutable: Whether a message that no queue takes is kept and retried; otherwise
+            it is dropped.
     """
 
     keeps_unroutable: bool
 
     def forward(self, message: bytes, reason: str) -> Copy:
-        """Return the copy of a message that leaves for `reason`."""
+        """Return the copy of a message that is forwarded because of `reason`."""
 
 
 class _Transfer(NamedTuple):
-    """Messages `[start, end)` that leave for `reason`; `taken_by` has those of an earlier try."""
+    """Messages `[start, end)` to forward; the queues in `taken_by` have them already."""
 
     start: int
     end: int
@@ -66,7 +66,7 @@ class _Transfer(NamedTuple):
 
 
 class _UnderWay(NamedTuple):
-    """Messages that wait for the disks of the queues that took them, up to a tag."""
+    """Forwarded messages that wait for the disks of `queues`; `last_tag` is their confirm's tag."""
 
     last_tag: int
     transfer: _Transfer
@@ -74,12 +74,12 @@ class _UnderWay(NamedTuple):
 
 
 class Forwarder:
-    """The messages that are leaving one queue. Runs in the queue's turns.
+    """The messages that one queue forwards. Runs in the queue's turns.
 
     Args:
-        queue: The queue that they leave.
-        forwarding: Where to.
-        turn: For trying again later.
+        queue: Queue that the messages leave.
+        forwarding: Decides where they go.
+        turn: Turn that runs the retries.
     """
 
     def __init__(self, queue: Queue, forwarding: ForwardingRule, turn: Turn) -> None:
@@ -92,7 +92,7 @@ class Forwarder:
         self._confirms = PublisherConfirms()
         self._stalled: set[Queue] = set()
         self._reader: WindowReader | None = None
-        # Of those that wait, so many at the front are in the order of the log.
+        # The first `_sweep_count` waiting transfers are in the order of the log.
         self._sweep_count = 0
         self._is_stopped = False
         self._settled_waiters: list[asyncio.Future[None]] = []
@@ -100,21 +100,21 @@ class Forwarder:
 
     @property
     def awaits_confirms(self) -> bool:
-        """Whether messages wait for the disk or for room in their new queues."""
+        """Whether messages wait for the disks of their target queues, or for room there."""
         return bool(self._under_way or self._stalled)
 
     def add(self, start: int, end: int, reason: str) -> None:
-        """Let the messages `[start, end)`, neither ready nor unacked, leave."""
+        """Forward the messages `[start, end)`, which are neither ready nor unacked."""
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last == _Transfer(last.start, start, reason):
-            # Rejected one by one, they still leave together.
+            # Messages that are rejected one by one are still forwarded together.
             self._waiting[-1] = last._replace(end=end)
         else:
             self._waiting.append(_Transfer(start, end, reason))
         self._queue.wake()
 
     def in_transit(self, reasons: Container[str]) -> list[tuple[int, int]]:
-        """Return the ranges that are leaving for one of `reasons`, in no order."""
+        """Return the ranges that are being forwarded for one of `reasons`, in no order."""
         under_way = (each.transfer for each in self._under_way)
         return [
             (transfer.start, transfer.end)
@@ -123,12 +123,12 @@ class Forwarder:
         ]
 
     def reach_below(self, end: int) -> bool:
-        """Return whether a message below `end` is on its way. O(messages on their way)."""
+        """Return whether a message below `end` is being forwarded. O(transfers)."""
         transfers = chain(self._waiting, self._kept, (each.transfer for each in self._under_way))
         return any(transfer.start < end for transfer in transfers)
 
     def lose(self, start: int, end: int) -> None:
-        """Give up those of `[start, end)` that wait: the log no longer has them."""
+        """Settle the waiting messages of `[start, end)`: the log no longer has them."""
         waiting, self._waiting = self._waiting, deque()
         self._sweep_count = 0
         for transfer in waiting:
@@ -143,7 +143,7 @@ class Forwarder:
         self._queue.wake()
 
     def run_turn(self) -> None:
-        """Send what may go, settle what has arrived."""
+        """Forward waiting messages, and settle those that are safe in their target queues."""
         self.release_confirms()
         if not self._is_stopped:
             self._send_waiting()
@@ -151,28 +151,28 @@ class Forwarder:
             wake(self._sent_waiters)
 
     def retry(self) -> None:
-        """Try again what nobody took."""
+        """Retry the messages that no queue took."""
         self._waiting.extendleft(reversed(self._kept))
         self._sweep_count = 0
         self._kept.clear()
 
     def stop(self) -> None:
-        """Let nothing more leave; what is under way arrives."""
+        """Stop forwarding; messages that are under way still arrive."""
         self._is_stopped = True
         self._close_reader()
         wake(self._sent_waiters)
 
     async def until_settled(self) -> None:
-        """Return when everything that is under way has been settled here, or cannot arrive."""
+        """Return when every message under way is settled here, or cannot arrive."""
         while self._under_way:
             waiter = asyncio.get_running_loop().create_future()
             self._settled_waiters.append(waiter)
             await waiter
 
     async def until_sent(self) -> None:
-        """Return when nothing has to be read from the queue any more: all is under way.
+        """Return when no waiting message has to be read from the queue any more.
 
-        What nobody takes and is to be tried again does not count.
+        Messages that wait for a retry, because no queue took them, do not count.
         """
         while self._waiting and not self._is_stopped:
             waiter = asyncio.get_running_loop().create_future()
@@ -180,7 +180,7 @@ class Forwarder:
             await waiter
 
     def refuse_confirms(self, queue: Queue) -> None:
-        """Let what is not safe in a queue whose log has failed be tried again there."""
+        """Retry the messages that are not safe in a queue whose log has failed."""
         refused = set(self._confirms.refuse(queue))
         self._under_way = deque(
             each._replace(queues=[one for one in each.queues if one is not queue])
@@ -190,13 +190,13 @@ class Forwarder:
         )
 
     def release_confirms(self) -> None:
-        """Settle what has become safe in its new queues."""
+        """Settle the messages that have become safe in their target queues."""
         answers = self._confirms.release()
         answered: list[tuple[_UnderWay, bool]] = []
         for answer in answers:
             while self._under_way and self._under_way[0].last_tag <= answer.last_tag:
                 answered.append((self._under_way.popleft(), answer.refused))
-        # Settling may make room in this queue, which tells everyone who waits: this one too.
+        # Settling may make room in this queue, which notifies all that wait: this one too.
         for (_, transfer, queues), is_refused in answered:
             if is_refused:
                 self._keep(transfer, queues)
@@ -208,7 +208,7 @@ class Forwarder:
             self._queue.wake()
 
     def _may_go_on(self) -> bool:
-        """Return whether one of the queues that had no room has some; it tells when it does."""
+        """Return whether one of the full queues has room; the queue notifies us when it does."""
         return any(not queue.store.is_stalled for queue in self._stalled)
 
     def _send_waiting(self) -> None:
@@ -237,9 +237,9 @@ class Forwarder:
             self._queue.wake()
 
     def _begin_sweep(self) -> bool:
-        """Let all that wait leave in the order of the log, unless they do so already.
+        """Sort the waiting transfers by offset, unless they are sorted; return whether it did.
 
-        What expires here and there in a long queue would else be read one by one.
+        Otherwise messages that expire all over a long queue would be read one by one.
         """
         if self._sweep_count > 0 or len(self._waiting) == 1:
             return False
@@ -258,7 +258,7 @@ class Forwarder:
             self._reader = None
 
     def _send(self, transfer: _Transfer, messages: list[bytes]) -> None:
-        """Let messages that wait no more be under way, kept or settled, whatever happens (I8)."""
+        """Forward messages: each ends under way, kept or settled, even after an error (I8)."""
         try:
             copies = [self._rule.forward(message, transfer.reason) for message in messages]
         except Exception:
@@ -268,7 +268,7 @@ class Forwarder:
                 )
                 self._keep(transfer, ())
                 return
-            # A mistake of ours with one of them must not keep the others.
+            # An error with one message must not stop the others.
             for at, message in enumerate(messages, transfer.start):
                 self._send(transfer._replace(start=at, end=at + 1), [message])
             return
@@ -292,12 +292,12 @@ class Forwarder:
         try:
             barriers, refusing = enqueue(queues, messages, flags)
         except Exception:
-            # Some of the queues may have them: to have them twice is better than not at all.
+            # Some of the queues may have the messages: a duplicate is better than a loss.
             logger.exception("not taken queue=%s offset=%d", self._queue.name, transfer.start)
             self._keep(transfer, ())
             return
         if refusing and not self._rule.keeps_unroutable:
-            # No room is an answer; a disk that failed is not: the message must not be lost by it.
+            # A full queue may refuse a message for good; a failed log must not lose it.
             refusing = [queue for queue in refusing if queue.store.is_failed]
         self._confirms.add(len(messages), barriers, refused=bool(refusing))
         took = [queue for queue in queues if queue not in refusing] if refusing else queues
@@ -318,7 +318,7 @@ class Forwarder:
             self._queue.settle(transfer.start, transfer.end)
 
     def _keep(self, transfer: _Transfer, queues: Sequence[Queue]) -> None:
-        """Try again later, but not with those of `queues`, which took it, that have it safe."""
+        """Keep messages for a retry, without those of `queues` that have them safely."""
         if not self._kept:
             self._turn.mark_after(RETRY_SECONDS, _Retry(self, self._queue))
         safe = [queue for queue in queues if not queue.store.is_failed]

@@ -1,4 +1,4 @@
-"""Rewriting a message's headers: everything else stays octet for octet."""
+"""Rewrites a message's headers and keeps all its other octets."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NO_HEADERS = bytes(_LENGTH_BYTES)
 
 
 def readable_properties(octets: bytes) -> Properties:
-    """Return a message's properties; its headers are left out when they do not hold together.
+    """Return a message's properties, without its headers if these are malformed.
 
-    A publish is taken in without looking into its headers, so that a broken table is found only
+    A publish is accepted without a look into its headers. So a malformed table is found only
     when something has to be added to it. That is no reason to lose the message.
 
     Args:
-        octets: As on the wire, and as the scanner lets them pass.
+        octets: Properties as on the wire, and as the scanner accepts them.
     """
     try:
         return decode_properties(octets)
@@ -44,14 +44,14 @@ def readable_properties(octets: bytes) -> Properties:
 
 
 def with_header(message: bytes, name: str, value: FieldValue) -> bytes:
-    """Return a message that has one more header, or another value of it; see `with_headers`."""
+    """Return a message with one header added or replaced; see `with_headers`."""
     return with_headers(message, {name: value})
 
 
 def with_headers(message: bytes, headers: Table) -> bytes:
-    """Return a message that has more headers, or other values of them; all other octets stay.
+    """Return a message with headers added or replaced; all other octets stay.
 
-    Headers that do not hold together are left out, as in `readable_properties`.
+    Malformed headers are removed, as in `readable_properties`.
     """
     properties = message[properties_position(message) : body_position(message)]
     others = _NO_HEADERS

@@ -1,9 +1,9 @@
-"""Replay: what was settled in a queue is put back, into the same queue or into another one.
+"""Replay: publishes settled messages of a queue again, into the same queue or another one.
 
-What was settled stays settled: each message is published anew, so that it has an offset at the end
-of its queue, and says in its headers where it comes from. A part of the log is read, published and
-safe before the next one is read. So whoever is told how far it came can go on from there: what
-follows may be in the queue already, and is then there twice; nothing is left out.
+Settled messages stay settled. Each copy has a new offset at the end of its queue, and headers that
+say where it comes from. The broker reads a part of the log, publishes it and waits until it is safe
+before it reads the next part. So a client can continue from the last reported offset: messages
+after it may be in the target already and are then duplicated, but none is left out.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ if TYPE_CHECKING:
     from offsets.settlement_snapshot import SettlementSnapshot
 
 FROM_HEADER: Final = "x-replayed-from"
-"""Name of the queue that a message was replayed from."""
+"""Header with the name of the queue that a message was replayed from."""
 OFFSET_HEADER: Final = "x-replayed-offset"
-"""Its offset there."""
+"""Header with the message's offset in that queue."""
 AT_HEADER: Final = "x-replayed-at"
-"""When, in seconds since 1970 UTC."""
+"""Header with the time of the replay, in seconds since 1970 UTC."""
 
 BATCH_BYTES: Final = 256 * 1024
-"""Read, published and made safe at a time."""
+"""Bytes that are read, published and made safe at a time."""
 BATCH_MESSAGES: Final = 1024
 LOOK_AHEAD: Final = 65_536
-"""Offsets of which it is asked at once whether any is wanted."""
+"""Offsets that one check for wanted messages covers."""
 PAUSE_SECONDS: Final = 0.25
-"""How often it is looked whether an alarm is over."""
+"""Time between two checks of whether an alarm is over."""
 
 
 class ReplayStoppedError(Exception):
-    """A replay that cannot go on; what it has told of is done. The text is one line."""
+    """A replay that cannot continue; the parts that it reported are done. The text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What is to be replayed.
+    """Which messages to replay, and where to.
 
     Attributes:
-        source: The queue that it was in.
-        target: Where to; may be the same.
+        source: Queue that the messages were in.
+        target: Queue that gets them; may be the same.
         start: First offset.
-        end: Exclusive; below the source's `visible_end` when it began, so that a replay into the
-            same queue has an end.
+        end: Offset after the last one; at most the source's `visible_end` at the start, so that
+            a replay into the same queue ends.
         includes_all: Whether unsettled messages are copied too.
-        filters: Only messages that have all of these headers.
+        filters: Header filters that a message must all match.
         is_dry_run: Whether messages are only counted.
     """
 
@@ -73,22 +73,22 @@ class ReplayRequest:
 
 
 class Replay:
-    """One replay at work. The event loop owns it.
+    """One running replay. The event loop owns it.
 
     Args:
-        request: What is to be done.
-        pin: On the source's log; moved as it goes on.
-        is_alarmed: Tells whether publishers have to wait.
-        tell: Awaited after each part, and now and then while it waits.
+        request: Which messages to replay.
+        pin: Pin on the source's log; the replay moves it forward.
+        is_alarmed: Returns whether publishers are blocked by an alarm.
+        tell: Reports the progress; awaited after each part, and repeatedly during an alarm.
 
     Attributes:
-        next_offset: All below it is done: safe in its new queue, as far as it was wanted.
-        replayed: Messages put back.
-        replayed_bytes: Their bodies, headers and routes.
-        passed: Messages that were looked at and not wanted.
-        first_offset: Of the first message that was put back; None before.
-        last_offset: Of the last one.
-        is_waiting: Whether an alarm keeps it from going on.
+        next_offset: Offset below which everything wanted is safe in the target.
+        replayed: Replayed messages.
+        replayed_bytes: Bytes of their bodies, headers and routes.
+        passed: Messages that were read but not wanted.
+        first_offset: Offset of the first replayed message; None before.
+        last_offset: Offset of the last replayed message; None before.
+        is_waiting: Whether the replay waits for the end of an alarm.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class Replay:
         tell: Callable[[Replay], Awaitable[None]],
     ) -> None:
         self.next_offset = request.start
-        self.replayed = self.replayed_bytes = self.passed = 0
+        self.replayed = 0
+        self.replayed_bytes = 0
+        self.passed = 0
         self.first_offset: int | None = None
         self.last_offset: int | None = None
         self.is_waiting = False
@@ -111,10 +113,10 @@ class Replay:
         self._publishes = SafePublishes(request.target, self._check)
 
     async def run(self) -> None:
-        """Replay everything; done when all of it is on the disk.
+        """Replay everything; return when all of it is on the disk.
 
         Raises:
-            ReplayStoppedError: It cannot go on.
+            ReplayStoppedError: The replay cannot continue.
             LogFailedError: The source cannot be read.
         """
         request = self._request
@@ -133,7 +135,7 @@ class Replay:
             self.next_offset = self._pin.move(behind)
             await self._tell(self)
         if request.target.is_journaled and not request.is_dry_run:
-            # Its own durability may promise less than this command does.
+            # The target's own durability may promise less than this command does.
             await request.target.store.make_durable()
             self._check()
 
@@ -145,10 +147,10 @@ class Replay:
         self.is_waiting = False
 
     def _check(self) -> None:
-        """Check that both queues are as they were.
+        """Check that both queues still exist and can be used.
 
         Raises:
-            ReplayStoppedError: One is not.
+            ReplayStoppedError: One of them cannot be used.
         """
         source, target = self._request.source, self._request.target
         for queue in (source, target):
@@ -158,7 +160,7 @@ class Replay:
             raise self._cannot_be_written()
         start = source.store.log.log_start_offset
         if start > self.next_offset:
-            # It was being removed when the pin came.
+            # The pin came too late for a removal that was already running.
             raise ReplayStoppedError(f"retention has removed what is below offset {start}")
 
     def _cannot_be_written(self) -> ReplayStoppedError:
@@ -171,7 +173,7 @@ class Replay:
         return bool(self._settled.settled_count(start, end))
 
     def _copies(self, page: LogPage) -> list[tuple[int, bytes]]:
-        """Return the wanted messages as they are published anew, each with its offset."""
+        """Return copies of the wanted messages, ready to publish, each with its offset."""
         request = self._request
         unsettled: list[tuple[int, int]] = []
         if not request.includes_all and page.offsets:
@@ -194,10 +196,10 @@ class Replay:
         return copies
 
     async def _put(self, copies: list[tuple[int, bytes]]) -> None:
-        """Publish messages and return when they are safe in their queue.
+        """Publish messages; return when they are safe in the target.
 
         Raises:
-            ReplayStoppedError: They cannot all be put there; those that are there are counted.
+            ReplayStoppedError: The target did not take all; those that it took are counted.
         """
         is_dry_run = self._request.is_dry_run
         count = len(copies)

@@ -1,4 +1,4 @@
-"""Publishing into one queue by the server itself, and waiting until the messages are safe."""
+"""Messages that the broker itself publishes into one queue, waiting until they are safe."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
 
 RUN_MESSAGES: Final = 1024
-"""Neighbours that are alike, published at once."""
+"""Most messages with equal flags that are published at once."""
 
 
 class SafePublishes:
-    """Messages on their way into a queue; a `ConfirmWaiter`. The event loop owns it.
+    """Publishes messages into a queue; a `ConfirmWaiter`. The event loop owns it.
 
     Args:
-        target: The queue.
-        check: Raises when nothing more must be published; called whenever it has waited.
+        target: Queue that gets the messages.
+        check: Raises if publishing must stop; called after each wait.
 
     Attributes:
-        is_refused: Whether the queue's log has failed before messages were safe in it.
+        is_refused: Whether the queue's log failed before its messages were safe.
     """
 
     def __init__(self, target: Queue, check: Callable[[], None]) -> None:
@@ -39,33 +39,34 @@ class SafePublishes:
         self._confirms = PublisherConfirms()
         self._waiters: list[asyncio.Future[None]] = []
 
-    # For who tells what is safe
+    # Called by queues
 
     @property
     def awaits_confirms(self) -> bool:
-        """Whether messages are not safe yet."""
+        """Whether messages are not safe yet, or wait for room."""
         return bool(self._confirms) or self._target.store.is_stalled
 
     def release_confirms(self) -> None:
-        """Look again at what has become safe."""
+        """Wake the publisher: more messages may be safe."""
         self.is_refused |= any(answer.refused for answer in self._confirms.release())
         wake(self._waiters)
 
     def refuse_confirms(self, queue: Queue) -> None:
-        """Give up what is not safe in a queue whose log has failed."""
+        """Refuse the messages that are not safe in a queue whose log has failed."""
         self.is_refused |= bool(self._confirms.refuse(queue))
 
-    # For who publishes
+    # Called by the publisher
 
     async def publish(self, messages: Sequence[bytes], transaction_id: bytes = b"") -> int:
-        """Publish messages in order; return how many: all, or those for which there was room.
+        """Publish messages in order, as far as there is room; return how many were published.
 
         Args:
-            messages: As in the log.
-            transaction_id: What their chunks are to carry; empty for nothing.
+            messages: Messages as in the log.
+            transaction_id: Transaction that their chunks name; empty for none.
         """
-        target, count = self._target, 0
-        # A queue that refuses has to be asked for each.
+        target = self._target
+        count = 0
+        # A queue that refuses when full has to be asked for each message.
         run_max = 1 if target.refuses_when_full else RUN_MESSAGES
         for flags, run in groupby(messages, key=itemgetter(0)):
             neighbours = list(run)
@@ -86,14 +87,14 @@ class SafePublishes:
         return count
 
     async def until_safe(self) -> None:
-        """Return when all that was published is safe, or refused."""
+        """Return when all published messages are safe or refused."""
         self.release_confirms()
         while self._confirms:
             await self._wait()
         self._check()
 
     async def _wait(self) -> None:
-        """Return when something has moved in the target."""
+        """Return when the target has made progress."""
         self._target.waiting_confirms.add(self)
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
