@@ -256,7 +256,10 @@ def clashing_with_foreign_binding(client: AmqpClient) -> str:
     declare_hash_exchange(client, "events")
     client.declare("mine")
     client.call(Queue.Bind(0, "mine", "events", "1"), Queue.BindOk)
-    return "exchange 'events' has a binding that is none of its 4 shards': to queue 'mine', key '1'"
+    return (
+        "exchange 'events' has a binding that belongs to none of its 4 shards: "
+        "to queue 'mine', key '1'"
+    )
 
 
 def clashing_with_weight(client: AmqpClient) -> str:
@@ -264,7 +267,7 @@ def clashing_with_weight(client: AmqpClient) -> str:
     client.declare("events-0")
     client.call(Queue.Bind(0, "events-0", "events", "2"), Queue.BindOk)
     return (
-        "exchange 'events' has a binding that is none of its 4 shards': "
+        "exchange 'events' has a binding that belongs to none of its 4 shards: "
         "to queue 'events-0', key '2'"
     )
 
@@ -275,8 +278,8 @@ def clashing_with_order(client: AmqpClient) -> str:
         client.declare(f"events-{shard}")
         client.call(Queue.Bind(0, f"events-{shard}", "events", "1"), Queue.BindOk)
     return (
-        "the bindings of exchange 'events' were made in another order than that of the shards: "
-        "unbind its queues, and let them be bound again"
+        "the bindings of exchange 'events' were not created in the order of its shards: "
+        "unbind its queues and run the command again"
     )
 
 
@@ -392,7 +395,7 @@ def test_what_is_not_there_cannot_be_listed_or_deleted(
     for command in (["list", "events"], ["delete", "events", "--yes"]):
         assert refuse(capsys, 1, *command) == "no exchange 'events' in vhost '/'"
     for command in (["list", "amq.direct"], ["delete", "amq.direct", "--yes"]):
-        text = "exchange 'amq.direct' in vhost '/' is none of shards"
+        text = "exchange 'amq.direct' in vhost '/' has no shards"
         assert refuse(capsys, 1, *command) == text
 
 

@@ -188,9 +188,9 @@ def test_only_streams_have_filters(
             "x-consumer-group",
             Typed("S", "mine"),
             "x-stream-filter",
-            "the members of a group have no filter",
+            "members of a consumer group cannot have a filter",
         ),
-        ("x-browse", YES, "x-browse", "a consumer that browses has no x-stream-filter"),
+        ("x-browse", YES, "x-browse", "a consumer that browses cannot have x-stream-filter"),
     ],
 )
 def test_only_consumers_of_their_own_have_a_filter(

@@ -238,7 +238,8 @@ def test_without_its_place_on_the_disk_there_is_no_group(server: InlineServer) -
         answer = join(server, "g", 1, {"x-stream-offset": "first"})
     assert isinstance(answer, Channel.Close)
     assert (
-        "the place of group 'g' on queue 's' in vhost '/' could not be saved" in answer.reply_text
+        "the position of group 'g' on queue 's' in vhost '/' could not be saved"
+        in answer.reply_text
     )
     assert groups_of(server).names() == []
     assert [each.offset for each in member(server, 1).collect()] == [0]

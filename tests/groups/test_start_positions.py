@@ -213,7 +213,7 @@ def test_a_reset_without_a_group_is_refused(stream: Stream) -> None:
     answer = join(stream.server, "", 1, dict(RESET))
     assert isinstance(answer, Channel.Close)
     assert "invalid arg 'x-offset-reset'" in answer.reply_text
-    assert "there is no x-consumer-group" in answer.reply_text
+    assert "it needs x-consumer-group" in answer.reply_text
 
 
 def consuming(stream: Stream, at: object) -> InlineClient:

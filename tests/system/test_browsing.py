@@ -403,7 +403,7 @@ def test_what_means_nothing_to_who_only_looks_is_refused(
     arguments: Any = {**BROWSE, name: value}
     client.send(Basic.Consume(queue="q", arguments=arguments), 2)
     close = client.expect_channel_close(406, 2)
-    assert close.reply_text.endswith(f"a consumer that browses has no {name}")
+    assert close.reply_text.endswith(f"a consumer that browses cannot have {name}")
 
 
 def test_another_connections_queue_is_not_to_be_seen(

@@ -1,7 +1,7 @@
-"""Handlers: what each method does, one file for each class of the protocol.
+"""Handlers: what the broker does for each method, one file for each class of the protocol.
 
-A handler takes the channel and the method. It answers at once, or returns an awaitable when
-the answer must wait for the disk; the connection handles nothing further until it is done.
+A handler takes the channel and the method. It replies at once, or returns an awaitable if the reply
+must wait for the disk. The connection handles no further method until the awaitable is done.
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ HANDLERS: Handlers = {
     **CONFIRM_HANDLERS,
     **TX_HANDLERS,
 }
-"""Handler by method; a method without one is one that only a server sends."""
+"""Handler of each method; methods that only a server sends have none."""

@@ -1,4 +1,4 @@
-"""access.*: tickets of AMQP 0-9, granted to old clients that ask for them."""
+"""access.*: tickets of AMQP 0-9, for old clients that request them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def request(channel: Channel, method: AccessRequest) -> None:
-    """Grant the one ticket there is; it means nothing."""
+    """Grant the only ticket; it has no effect."""
     channel.send(AccessRequestOk())
 
 

@@ -1,4 +1,4 @@
-"""Answering a method: at once, or when the disk has what the answer promises."""
+"""Replies to a method: at once, or when the disk holds what the reply confirms."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def answer(
     """Send a reply, unless the client asked for none.
 
     Args:
-        channel: Where to.
+        channel: Channel of the method.
         reply: The reply; None sends nothing.
-        after: What must be done first, or None.
-        notices: What the same channel learns of the same change: sent behind the reply, or when
-            it would be due. Not sent if `after` fails.
+        after: Awaited before the reply, or None.
+        notices: Notices of the same change for the same channel, sent after the reply. They are
+            not sent if `after` fails.
 
     Returns:
-        What the connection has to wait for, with the reply that is due then; None when there is
-        nothing to wait for.
+        What the connection has to await, with the reply as its result; None if the reply is
+        sent already.
     """
     if after is not None:
         return _answer_after(channel, reply, after, notices)
@@ -42,7 +42,7 @@ async def _answer_after(
     channel: Channel, reply: Method | None, after: Awaitable[None], notices: Sequence[Method]
 ) -> Method | None:
     await after
-    # The reply stands in the client's line until this returns, so these come behind it.
+    # The client's reply queue keeps a place for the reply, so the notices come after it.
     _send_in_turn(channel, notices)
     return reply
 

@@ -1,8 +1,8 @@
-"""What an argument may be: checks of single values, which tell a fault in RabbitMQ's words.
+"""Checks of single argument values; they describe faults in RabbitMQ's words.
 
-A check takes the value, and the table that it is from, and returns the fault or None.
+A check takes the value and the table that contains it, and returns the fault or None.
 
-Source: RabbitMQ `rabbit_amqqueue` (`check_int_arg` and its neighbours), texts as 3.10 sends them.
+Source: RabbitMQ `rabbit_amqqueue` (`check_int_arg` and similar functions), texts of 3.10.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ TIMEOUT_MS_MAX = 315_360_000_000
 
 
 def any_value(_value: FieldValue, _arguments: Table) -> str | None:
-    """Take everything."""
+    """Accept any value."""
     return None
 
 
 def integer(value: FieldValue, _arguments: Table) -> str | None:
-    """Take integers of any width."""
+    """Accept integers of any width."""
     return None if value.kind in INTEGER_KINDS else f'"expected integer, got {type_name(value)}"'
 
 
 def not_negative(value: FieldValue, arguments: Table) -> str | None:
-    """Take integers from 0."""
+    """Accept integers from 0."""
     fault = integer(value, arguments)
     if fault is None and number(value) < 0:
         return f"{{value_negative,{number(value)}}}"
@@ -42,13 +42,13 @@ def not_negative(value: FieldValue, arguments: Table) -> str | None:
 
 
 def positive(value: FieldValue, arguments: Table) -> str | None:
-    """Take integers from 1."""
+    """Accept integers from 1."""
     fault = not_negative(value, arguments)
     return "{value_zero,0}" if fault is None and number(value) == 0 else fault
 
 
 def duration(value: FieldValue, arguments: Table) -> str | None:
-    """Take milliseconds from 0 to ten years."""
+    """Accept milliseconds from 0 to ten years."""
     fault = not_negative(value, arguments)
     if fault is None and number(value) > TIMEOUT_MS_MAX:
         return f"{{value_too_large,{number(value)}}}"
@@ -56,22 +56,22 @@ def duration(value: FieldValue, arguments: Table) -> str | None:
 
 
 def positive_duration(value: FieldValue, arguments: Table) -> str | None:
-    """Take milliseconds from 1 to ten years."""
+    """Accept milliseconds from 1 to ten years."""
     return duration(value, arguments) or positive(value, arguments)
 
 
 def truth(value: FieldValue, _arguments: Table) -> str | None:
-    """Take true and false."""
+    """Accept booleans."""
     return None if value.kind == b"t" else unacceptable(value)
 
 
 def text(value: FieldValue, _arguments: Table) -> str | None:
-    """Take long strings."""
+    """Accept long strings."""
     return None if value.kind == b"S" else unacceptable(value)
 
 
 def age(value: FieldValue, arguments: Table) -> str | None:
-    """Take a length of time as a text, as in `7D`."""
+    """Accept a duration as a text such as `7D`."""
     fault = text(value, arguments)
     if fault is None and isinstance(value.value, bytes) and age_ns(value.value) is None:
         return "invalid_max_age"
@@ -79,7 +79,7 @@ def age(value: FieldValue, arguments: Table) -> str | None:
 
 
 def one_of(choices: Collection[str], *, otherwise: str) -> ValueCheck:
-    """Return a check for one of a few texts; `otherwise` is the fault, with `{}` for the text."""
+    """Return a check for one of some texts; `otherwise` is the fault, with `{}` for the text."""
 
     def fault(value: FieldValue, _arguments: Table) -> str | None:
         if value.kind != b"S" or not isinstance(value.value, bytes):
@@ -91,11 +91,11 @@ def one_of(choices: Collection[str], *, otherwise: str) -> ValueCheck:
 
 
 def unacceptable(value: FieldValue) -> str:
-    """Return the fault of a value of a wrong type."""
+    """Return the fault of a value with a wrong type."""
     return f"{{unacceptable_type,{type_name(value)}}}"
 
 
 def number(value: FieldValue) -> int:
-    """Return the number that a value was checked to be."""
-    assert isinstance(value.value, int), "not checked to be an integer"
+    """Return the value of an argument that was checked to be an integer."""
+    assert isinstance(value.value, int), "the value must be checked before"
     return value.value

@@ -1,4 +1,4 @@
-"""Arguments of exchanges: checked before an exchange is made."""
+"""Checks of the arguments of a new exchange."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def check_alternate(exchange: str, vhost: str, arguments: Table) -> None:
-    """Check a new exchange's `alternate-exchange`, if it has one.
+    """Check the argument `alternate-exchange` of a new exchange, if there is one.
 
     Raises:
-        PreconditionFailed: It is not a string.
+        PreconditionFailed: The argument is not a string.
     """
     value = arguments.get("alternate-exchange")
     if value is not None and value.kind != b"S":

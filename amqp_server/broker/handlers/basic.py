@@ -1,4 +1,4 @@
-"""basic.*: consuming, getting, and answering deliveries."""
+"""basic.*: consuming, getting, and acknowledging deliveries."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ _HIGHEST_TAG = (1 << 62) - 1
 
 
 def qos(channel: Channel, method: BasicQos) -> None:
-    """Set the prefetch limits: with `global` of the channel, without of consumers to come.
+    """Set the prefetch limit: of the channel with `global`, else of consumers that start later.
 
-    As in RabbitMQ (`basic.qos` in `rabbit_channel`), a limit without `global` ends the channel's;
-    the other way round both hold. Some clients need it for running consumers as well
-    (`amqp_server.products`).
+    As in RabbitMQ (`basic.qos` in `rabbit_channel`), a limit without `global` removes the limit of
+    the channel; a limit with `global` leaves the other unchanged. For some client libraries it also
+    changes running consumers (`amqp_server.products`).
     """
     if method.prefetch_size != 0:
         raise NotImplementedAmqp(f"prefetch_size!=0 ({method.prefetch_size})")
@@ -84,7 +84,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
 
 def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
-    """Begin to deliver a queue's messages."""
+    """Start a consumer of a queue."""
     if method.queue == DIRECT_REPLY_TO:
         consume_replies(channel, method)
         return None
@@ -108,7 +108,7 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
     if is_searched_for(queue, method.arguments):
         return _consume_when_found(channel, queue, tag, method)
     if not is_browser:
-        # What was published before it came is for those that were there.
+        # Older messages go to the consumers that were there before.
         queue.bring_up_to_date()
     _begin(channel, queue, find_source(queue, method.arguments), tag, method)
     return None
@@ -117,7 +117,7 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
 async def _consume_when_found(
     channel: Channel, queue: Queue, tag: str, method: BasicConsume
 ) -> None:
-    """Wait until it is known where in the log the consumer begins."""
+    """Start a consumer once its position in the log is found."""
     begin = await search_source(queue, method.arguments, channel.broker.write_checkpoint)
     if begin is None:
         raise NotFound(f"no queue '{queue.name}' in vhost '{queue.virtual_host.name}'")
@@ -146,10 +146,10 @@ def _begin(channel: Channel, queue: Queue, source: Source, tag: str, method: Bas
 
 
 def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
-    """Check that a consumer may come beside those that are there.
+    """Check that the queue may have another consumer.
 
     Raises:
-        AccessRefused: One of them is exclusive, or the new one cannot be.
+        AccessRefused: A consumer of the queue is exclusive, or the new one cannot be.
     """
     can_be_exclusive = len(queue.consumers) == 0 and not queue.settings.single_active_consumer
     if queue.consumers.has_exclusive or (exclusive and not can_be_exclusive):
@@ -159,22 +159,22 @@ def _check_not_taken(queue: Queue, *, exclusive: bool) -> None:
 
 
 def cancel(channel: Channel, method: BasicCancel) -> None:
-    """End a consumer; what it has unacked stays with the channel."""
+    """End a consumer; its unacked messages stay with the channel."""
     consumer = channel.consumers.get(method.consumer_tag)
     if consumer is not None:
-        # It is still to get what was published before it ends, as in RabbitMQ.
+        # The consumer still gets what was published before its end, as in RabbitMQ.
         consumer.queue.bring_up_to_date()
     if not method.no_wait:
         channel.send(BasicCancelOk(consumer_tag=method.consumer_tag))
     if consumer is not None:
-        # Its queue may go with it: what that ends on this channel is told behind the answer.
+        # The queue may be deleted with it; notices of that on this channel follow the reply.
         channel.remove_consumer(consumer)
     elif channel.reply_consumer is not None and channel.reply_consumer.tag == method.consumer_tag:
         channel.remove_reply_consumer()
 
 
 def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
-    """Deliver one message, or say that there is none."""
+    """Deliver one message, or reply that there is none."""
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "basic.get")
     _check_may_get(queue)
@@ -194,10 +194,10 @@ def get(channel: Channel, method: BasicGet) -> Awaitable[None] | None:
 
 
 def _check_may_get(queue: Queue) -> None:
-    """Check that somebody beside the active consumer may take messages.
+    """Check that clients other than the active consumer may take messages.
 
     Raises:
-        ResourceLocked: A quorum queue with a single active consumer.
+        ResourceLocked: The queue is a quorum queue with a single active consumer.
     """
     if queue.settings.single_active_consumer and queue.settings.type is QueueType.QUORUM:
         raise ResourceLocked(
@@ -208,7 +208,7 @@ def _check_may_get(queue: Queue) -> None:
 
 
 async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> None:
-    """Wait until it is known which message goes first, and which have expired."""
+    """Wait until the messages are loaded: then it is known which is first and which expired."""
     await queue.loading.until_loaded()
     if not queue.loading.is_loading:
         queue.bring_up_to_date()
@@ -218,7 +218,7 @@ async def _get_when_loaded(channel: Channel, queue: Queue, method: BasicGet) -> 
 
 
 async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> None:
-    """Wait for the log; another consumer may have taken the message meanwhile."""
+    """Wait for the log; another consumer may take the message during that time."""
     while not channel.is_closed and not queue.is_deleted:
         ready = queue.ready.peek()
         if ready is None:
@@ -234,12 +234,13 @@ async def _get_when_read(channel: Channel, queue: Queue, method: BasicGet) -> No
 
 def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> None:
     ready = queue.ready.peek()
-    assert ready is not None, "it was read just now"
+    assert ready is not None, "the caller has just read this message"
     if ready.redelivered:
         (message,) = messages_of(queue.as_delivered(ready.start, [message], redelivered=True))
     head = _GET_OK_HEAD + pack(">QB", channel.next_tag, ready.redelivered)
     count = pack(">I", len(queue.ready) - 1)
-    # Nothing is taken before it can be sent: what is taken and lost is nowhere (I8).
+    # Take the message only when it can be sent. A message that is taken and then lost would be
+    # neither ready nor unacked (I8).
     octets = encode_content(message, channel.number, head, count, channel.client.frame_max)
     taken = queue.ready.take(1)
     channel.hand_over(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
@@ -247,31 +248,31 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
 
 
 def ack(channel: Channel, method: BasicAck) -> None:
-    """Settle deliveries; those with a tag come in runs, this is the rest: tag 0."""
+    """Acknowledge deliveries with tag 0; the connection handles other tags in runs."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
     channel.answer(Outcome.ACKNOWLEDGED, runs)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
-    """Give deliveries back to their queues, or drop them."""
+    """Requeue deliveries, or reject them."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
     channel.answer(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
-    """Give one delivery back to its queue, or drop it."""
+    """Requeue one delivery, or reject it."""
     runs = _take(channel, method.delivery_tag, multiple=False)
     channel.answer(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:
-    """Requeue everything unacked on the channel."""
+    """Requeue all unacked messages of the channel."""
     _requeue_all(channel, requeue=method.requeue)
     channel.send(BasicRecoverOk())
 
 
 def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
-    """Requeue everything unacked on the channel, without an answer."""
+    """Requeue all unacked messages of the channel, without a reply."""
     _requeue_all(channel, requeue=method.requeue)
 
 

@@ -1,4 +1,4 @@
-"""What binding a queue and binding an exchange have in common."""
+"""What `queue.bind` and `exchange.bind` have in common."""
 
 from __future__ import annotations
 
@@ -27,13 +27,20 @@ def make_binding(
     reply: Method | None,
     number: int | None = None,
 ) -> Awaitable[Method | None] | None:
-    """Bind and answer; the same binding twice is one.
+    """Create a binding and reply; a binding that exists already is not created again.
 
-    A new one has the number given, or is the last one of its source.
+    Args:
+        channel: Channel of the method.
+        source: Exchange that messages come from.
+        destination: Queue or exchange that they go to.
+        key: Routing key.
+        arguments: Arguments of the binding.
+        reply: Reply of the method; None sends none.
+        number: Number of a new binding; None makes it the last one of its source.
 
     Raises:
-        PreconditionFailed: The exchange's type cannot have such a binding, or there are as many
-            as there may be.
+        PreconditionFailed: The exchange's type does not allow such a binding, or the virtual
+            host has as many bindings as allowed.
     """
     source.matcher.check_binding(key, arguments)
     vhost, broker = channel.virtual_host, channel.broker

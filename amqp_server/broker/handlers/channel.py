@@ -1,4 +1,4 @@
-"""channel.*: what is done on a channel that is open. Opening it is the session's part."""
+"""channel.*: methods on an open channel. The session opens channels."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 def open_again(_channel: Channel, _method: ChannelOpen) -> None:
-    """Refuse to open what is open."""
+    """Refuse to open an open channel."""
     raise ChannelError("second 'channel.open' seen")
 
 
 def close(channel: Channel, _method: ChannelClose) -> None:
-    """End the channel; its number is free as soon as the client reads the answer."""
+    """Close the channel; its number is free as soon as the client reads the reply."""
     del channel.client.channels[channel.number]
     channel.close()
     channel.send(ChannelCloseOk())
 
 
 def flow(channel: Channel, method: ChannelFlow) -> None:
-    """Say that deliveries flow; stopping them is refused, as in RabbitMQ."""
+    """Confirm that deliveries flow; stopping them is refused, as in RabbitMQ."""
     if not method.active:
         raise NotImplementedAmqp("active=false")
     channel.send(ChannelFlowOk(active=True))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def select(channel: Channel, method: ConfirmSelect) -> None:
-    """Turn confirms on; once is enough."""
+    """Turn confirms on; a second select changes nothing."""
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     if channel.publishing.confirms is None:

@@ -1,9 +1,8 @@
-"""Arguments of consumers: which there are, for which kind of queue, and what they may be.
+"""Arguments of consumers: their names, the queue types that have them, and their checks.
 
-What is not in the table is the client's own note, without effect.
+An argument that is not in the table has no effect.
 
-Source: RabbitMQ `rabbit_amqqueue:consume_args` and the `consumer_arguments` that each kind of
-queue says it has.
+Source: RabbitMQ `rabbit_amqqueue:consume_args` and the `consumer_arguments` of each queue type.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 PRIORITY = "x-priority"
-"""Consumers with a higher one are served first."""
+"""Consumers with a higher priority are served first."""
 
 TIMEOUT = "x-consumer-timeout"
-"""Milliseconds that a consumer may take to answer a delivery; 0 = for ever."""
+"""Milliseconds that a consumer has to acknowledge a delivery; 0 = no limit."""
 
 _STREAM = frozenset((QueueType.STREAM,))
 
 
 def _browse_fault(value: FieldValue, arguments: Table) -> str | None:
-    """Return what is wrong with who wants to browse: what means nothing then is not taken."""
+    """Return the fault of `x-browse`; arguments without effect for browsing are refused."""
     fault = truth(value, arguments)
     if fault is None and browses(arguments):
         for name in (PRIORITY, FILTER, GROUP):
             if name in arguments:
-                return f"a consumer that browses has no {name}"
+                return f"a consumer that browses cannot have {name}"
     return fault
 
 
@@ -58,14 +57,15 @@ _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     GROUP: (group_name_fault, _STREAM),
     RESET: (reset_fault, _STREAM),
 }
-"""By name, in RabbitMQ's order of checks."""
+"""Arguments by name, in RabbitMQ's order of checks."""
 
 
 def check_consumer_arguments(queue: Queue, arguments: Table) -> None:
     """Check the arguments of a new consumer of a queue.
 
     Raises:
-        PreconditionFailed: One has a value that it cannot have, or is for another kind of queue.
+        PreconditionFailed: An argument has an invalid value, or the queue's type does not have
+            it.
     """
     if not arguments:
         return
@@ -85,17 +85,17 @@ def check_consumer_arguments(queue: Queue, arguments: Table) -> None:
 
 
 def _is_taken(name: str, arguments: Table) -> bool:
-    """Tell whether an argument is for this consumer, though not for this kind of queue."""
-    # The members of a group are like consumers of a queue; other consumers of a stream are served
-    # each for itself.
+    """Return whether this consumer may have an argument that its queue's type does not."""
+    # Members of a group share messages like consumers of a queue; other consumers of a stream
+    # are independent.
     return (name == OFFSET and browses(arguments)) or (name == PRIORITY and GROUP in arguments)
 
 
 def check_browser(queue: Queue, method: BasicConsume) -> None:
-    """Check that a consumer that only looks does not want to be the only one.
+    """Check that a consumer that browses is not exclusive.
 
     Raises:
-        PreconditionFailed: It does.
+        PreconditionFailed: The consumer is exclusive.
     """
     if method.exclusive:
         raise PreconditionFailed(
@@ -105,18 +105,18 @@ def check_browser(queue: Queue, method: BasicConsume) -> None:
 
 
 def consumer_priority(arguments: Table) -> int:
-    """Return the priority that checked arguments ask for; 0 when they do not."""
+    """Return the priority in checked arguments; 0 if there is none."""
     value = arguments.get(PRIORITY)
     return value.value if value is not None and isinstance(value.value, int) else 0
 
 
 def consumer_timeout_ms(arguments: Table, queue: Queue, default_seconds: float) -> int:
-    """Return how long a consumer may take: its own argument, its queue's, or the default."""
+    """Return the delivery timeout: the consumer's own, its queue's, or the default."""
     value = arguments.get(TIMEOUT)
     if value is not None and isinstance(value.value, int):
         return value.value
     if browses(arguments):
-        # It keeps nothing from anybody.
+        # It keeps no message from other consumers.
         return 0
     if queue.settings.consumer_timeout_ms is not None:
         return queue.settings.consumer_timeout_ms

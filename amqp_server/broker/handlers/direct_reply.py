@@ -1,4 +1,4 @@
-"""What consuming, cancelling and declaring mean for `amq.rabbitmq.reply-to`."""
+"""Consuming from and declaring `amq.rabbitmq.reply-to` (direct reply-to)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def consume_replies(channel: Channel, method: BasicConsume) -> None:
-    """Begin to deliver answers; they are gone when sent, so there is nothing to acknowledge.
+    """Start to deliver replies; there is nothing to acknowledge, as the broker does not keep them.
 
     Raises:
-        NotAllowed: The consumer tag is taken.
+        NotAllowed: The consumer tag is in use.
         PreconditionFailed: The consumer would acknowledge, or the channel has one already.
     """
     tag = method.consumer_tag
@@ -41,15 +41,15 @@ def consume_replies(channel: Channel, method: BasicConsume) -> None:
 
 
 def is_reply_name(queue: str) -> bool:
-    """Return whether a queue's name is one that direct reply-to has taken."""
+    """Return whether a queue's name is reserved for direct reply-to."""
     return queue.startswith(DIRECT_REPLY_TO)
 
 
 def reply_declare_ok(channel: Channel, name: str) -> QueueDeclareOk:
-    """Return the answer to a declare that asks whether an asker is still there.
+    """Return the reply to a declare that checks whether a reply consumer still exists.
 
     Raises:
-        NotFound: It is not.
+        NotFound: The reply consumer does not exist.
     """
     vhost = channel.virtual_host
     if not vhost.replies.exists(name):

@@ -1,7 +1,7 @@
-"""Declaring again: the same name must mean the same thing.
+"""Checks of repeated declares: the same name must have the same properties.
 
-Source: RabbitMQ `rabbit_misc:assert_args_equivalence` and its texts; only arguments that mean
-something are compared, so that a client's own notes in the table do no harm.
+Source: RabbitMQ `rabbit_misc:assert_args_equivalence` and its texts. Only arguments with an effect
+are compared, so that a client may add others.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _EXCHANGE_ARGUMENTS = ("alternate-exchange",)
 def check_equivalent_exchange(
     vhost: VirtualHost, exchange: Exchange, method: ExchangeDeclare
 ) -> None:
-    """Check that an exchange is like the one asked for.
+    """Check that an exchange has the declared properties.
 
     Raises:
-        PreconditionFailed: It is not.
+        PreconditionFailed: A property differs.
     """
     where = f"exchange '{exchange.name}' in vhost '{vhost.name}'"
     _same("type", where, _atom(method.type), _atom(exchange.type))
@@ -46,17 +46,17 @@ def check_equivalent_exchange(
 
 
 def check_equivalent_queue(queue: Queue, method: QueueDeclare) -> None:
-    """Check that a queue is like the one asked for.
+    """Check that a queue has the declared properties.
 
     Raises:
-        PreconditionFailed: It is not.
-        ResourceLocked: One is exclusive and the other is not.
+        PreconditionFailed: A property differs.
+        ResourceLocked: Only one of the two is exclusive.
     """
     where = f"queue '{queue.name}' in vhost '{queue.virtual_host.name}'"
     if method.exclusive != (queue.exclusive_owner is not None):
         raise locked(queue)
     if not method.exclusive:
-        # An exclusive queue goes with its connection, durable or not: RabbitMQ does not compare.
+        # An exclusive queue is deleted with its connection anyway: RabbitMQ does not compare here.
         _same("durable", where, _truth(method.durable), _truth(queue.durable))
     _same("auto_delete", where, _truth(method.auto_delete), _truth(queue.auto_delete))
     names = compared_arguments(queue.settings.type)
@@ -86,12 +86,12 @@ def _same_arguments(names: Sequence[str], where: str, received: Table, current: 
 
 
 def _queue_type(value: object) -> object:
-    """Return a queue type's octets; a queue without the argument is a classic one."""
+    """Return the octets of a queue type; a queue without the argument is a classic one."""
     return getattr(value, "value", b"classic")
 
 
 def _atom(kind: str) -> str:
-    """Return a type as RabbitMQ's texts show it: Erlang quotes an atom that has a hyphen."""
+    """Return a type as RabbitMQ's texts show it: Erlang quotes an atom with a hyphen."""
     return f"'{kind}'" if "-" in kind else kind
 
 

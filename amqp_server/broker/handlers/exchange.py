@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | None] | None:
-    """Create an exchange, or check that the one there is like the one asked for."""
+    """Create an exchange, or check that the existing one has the same properties."""
     if not method.passive:
         _check_type(method.type)
     name = clean_name(method.exchange)
@@ -85,12 +85,12 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
 
 def _check_type(kind: str) -> None:
     if kind not in MATCHERS:
-        # RabbitMQ's two words for it; since 3.13 the connection stays open.
+        # RabbitMQ has two words for it; since 3.13 it leaves the connection open.
         raise PreconditionFailed(f"{'unknown' if kind else 'invalid'} exchange type '{kind}'")
 
 
 def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None] | None:
-    """Delete an exchange; one that is not there counts as deleted."""
+    """Delete an exchange; a missing one counts as deleted."""
     name = clean_name(method.exchange)
     refuse_default(name)
     vhost = channel.virtual_host
@@ -114,7 +114,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | N
     """Bind an exchange to another."""
     vhost = channel.virtual_host
     source_name, destination_name = _ends(method)
-    # Of two that are missing RabbitMQ names the source.
+    # If both are missing, RabbitMQ names the source.
     source = find_exchange(vhost, source_name)
     destination = find_exchange(vhost, destination_name)
     reply = None if method.no_wait else ExchangeBindOk()
@@ -122,7 +122,7 @@ def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | N
 
 
 def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None] | None:
-    """Unbind an exchange from another; what is not there counts as removed, as in RabbitMQ."""
+    """Unbind an exchange from another; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     source_name, destination_name = _ends(method)
     source = vhost.exchanges.get(source_name)

@@ -1,4 +1,4 @@
-"""What the arguments of a member of a consumer group may be."""
+"""Checks of the arguments of a consumer group's members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def group_name_fault(value: FieldValue, arguments: Table) -> str | None:
-    """Return what is wrong with the name of a group, or None."""
+    """Return the fault of a group's name, or None."""
     fault = text(value, arguments)
     if fault is not None or not isinstance(value.value, bytes):
         return fault
@@ -25,8 +25,8 @@ def group_name_fault(value: FieldValue, arguments: Table) -> str | None:
 
 
 def reset_fault(value: FieldValue, arguments: Table) -> str | None:
-    """Return what is wrong with asking for a reset, or None: only a group has a place."""
+    """Return the fault of `x-offset-reset`, or None; it needs a group."""
     fault = truth(value, arguments)
     if fault is None and GROUP not in arguments:
-        return f"there is no {GROUP}"
+        return f"it needs {GROUP}"
     return fault

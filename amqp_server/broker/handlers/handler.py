@@ -1,4 +1,4 @@
-"""What a handler is."""
+"""The type of a handler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from amqp_server.protocol.methods import Method
 
 Handler = Callable[[Any, Any], Awaitable[Method | None] | None]
-"""Takes the channel and a method of the class it is registered for.
+"""Takes the channel, and a method of the class that it is registered for.
 
-Returns what has to be waited for before the method is done, with the reply that is due then.
+Returns an awaitable if the method is not done yet; its result is the reply, or None.
 """
 
 Handlers = dict[type[Method], Handler]
-"""Handler by method."""
+"""Handlers by method."""

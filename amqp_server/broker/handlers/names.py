@@ -1,4 +1,4 @@
-"""Finding what a method names, and the rules of names."""
+"""Finds the objects that a method names, and checks names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _STRIPPED = str.maketrans("", "", "\r\n")
 
 
 def clean_name(name: str) -> str:
-    """Return a name without CR and LF, as RabbitMQ takes it."""
+    """Return a name without CR and LF, as RabbitMQ stores it."""
     return name.translate(_STRIPPED)
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether only the server may create this name."""
+    """Return whether only the server may create objects with this name."""
     return name.startswith("amq.")
 
 
 def find_exchange(vhost: VirtualHost, name: str) -> Exchange:
-    """Return an exchange.
+    """Return an exchange by name.
 
     Raises:
-        NotFound: There is none of that name.
+        NotFound: There is no such exchange.
     """
     exchange = vhost.exchanges.get(name)
     if exchange is None:
@@ -38,10 +38,10 @@ def find_exchange(vhost: VirtualHost, name: str) -> Exchange:
 
 
 def queue_name(channel: Channel, name: str) -> str:
-    """Return the name, or for an empty one that of the channel's last declared queue.
+    """Return the name; for an empty one, that of the last queue that the channel declared.
 
     Raises:
-        NotFound: It is empty and the channel has declared none.
+        NotFound: The name is empty, and the channel has declared no queue.
     """
     if name:
         return clean_name(name)
@@ -51,21 +51,21 @@ def queue_name(channel: Channel, name: str) -> str:
 
 
 def find_queue(channel: Channel, name: str) -> Queue:
-    """Return a queue that this client may use; an empty name is the last declared one.
+    """Return a queue that this client may use; an empty name means the last declared queue.
 
     Raises:
-        NotFound: There is none of that name.
-        ResourceLocked: It belongs to another connection alone.
+        NotFound: There is no such queue.
+        ResourceLocked: The queue is exclusive to another connection.
     """
     return find_named_queue(channel, queue_name(channel, name))
 
 
 def find_named_queue(channel: Channel, name: str) -> Queue:
-    """Return a queue that this client may use; an empty name is a name like any other.
+    """Return a queue that this client may use; an empty name has no special meaning.
 
     Raises:
-        NotFound: There is none of that name.
-        ResourceLocked: It belongs to another connection alone.
+        NotFound: There is no such queue.
+        ResourceLocked: The queue is exclusive to another connection.
     """
     vhost = channel.virtual_host
     queue = vhost.queues.get(name)
@@ -77,26 +77,26 @@ def find_named_queue(channel: Channel, name: str) -> Queue:
 
 
 def check_not_damaged(vhost: VirtualHost, name: str) -> None:
-    """Check that a queue that is not there is not one that start-up could not bring back.
+    """Check that a missing queue is not one that the start could not recover.
 
     Raises:
-        NotFound: It is; RabbitMQ has the same code for a queue that is down.
+        NotFound: It is such a queue; RabbitMQ has the same code for a queue that is down.
     """
     if vhost.damaged.is_queue(name):
         raise _damaged("queue", vhost, name)
 
 
 def check_queue_name_is_free(vhost: VirtualHost, name: str, *, is_saved: bool) -> None:
-    """Check that a new queue does not take the name of one that start-up could not bring back.
+    """Check that a new queue does not have the name of one that the start could not recover.
 
     Args:
-        vhost: Where it is declared.
-        name: Its name.
-        is_saved: Whether its definition goes to the disk: then it must not replace one that
-            may be there, unread.
+        vhost: Virtual host of the new queue.
+        name: Name of the new queue.
+        is_saved: Whether its definition goes to the disk. Then it must not replace a definition
+            there that could not be read.
 
     Raises:
-        NotFound: It would.
+        NotFound: A queue with this name could not be recovered.
     """
     check_not_damaged(vhost, name)
     if is_saved and vhost.damaged.may_be_queue(name):
@@ -104,15 +104,15 @@ def check_queue_name_is_free(vhost: VirtualHost, name: str, *, is_saved: bool) -
 
 
 def check_exchange_name_is_free(vhost: VirtualHost, name: str, *, is_saved: bool) -> None:
-    """Check that a new exchange does not take the place of one that is damaged.
+    """Check that a new exchange does not replace one that the start could not recover.
 
     Args:
-        vhost: Where it is declared.
-        name: Its name.
+        vhost: Virtual host of the new exchange.
+        name: Name of the new exchange.
         is_saved: Whether its definition goes to the disk.
 
     Raises:
-        NotFound: It would.
+        NotFound: An exchange with this name could not be recovered.
     """
     if is_saved and vhost.damaged.may_be_exchange(name):
         raise _damaged("exchange", vhost, name)
@@ -126,17 +126,17 @@ def _damaged(kind: str, vhost: VirtualHost, name: str) -> NotFound:
 
 
 def check_not_locked(channel: Channel, queue: Queue) -> None:
-    """Check that no other connection has the queue for itself.
+    """Check that the queue is not exclusive to another connection.
 
     Raises:
-        ResourceLocked: One has.
+        ResourceLocked: It is.
     """
     if queue.exclusive_owner is not None and queue.exclusive_owner is not channel.client:
         raise locked(queue)
 
 
 def locked(queue: Queue) -> ResourceLocked:
-    """Return the error for a queue that another connection has for itself."""
+    """Return the error for a queue that is exclusive to another connection."""
     return ResourceLocked(
         f"cannot obtain exclusive access to locked queue '{queue.name}' in vhost "
         f"'{queue.virtual_host.name}'. It could be originally declared on another connection or "

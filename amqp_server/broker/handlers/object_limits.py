@@ -1,4 +1,4 @@
-"""Room for one more: what a client may create has a bound."""
+"""Limits of the objects that clients create."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from amqp_server.protocol.errors import PreconditionFailed
 
 
 def check_limit(action: str, limit: str, count: int, most: int) -> None:
-    """Check that one more may be made; `action` and `limit` are words of the error.
+    """Check that there may be one more object.
+
+    Args:
+        action: What the client wants, for the error.
+        limit: Name of the limit, for the error.
+        count: Existing objects.
+        most: Most objects that are allowed.
 
     Raises:
-        PreconditionFailed: There are `most` already.
+        PreconditionFailed: There are `most` objects already.
     """
     if count >= most:
         raise PreconditionFailed(f"cannot {action}: {limit} ({most}) is reached")

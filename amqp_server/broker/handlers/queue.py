@@ -53,12 +53,12 @@ logger = logging.getLogger(__name__)
 
 
 def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] | None:
-    """Create a queue, or check that the one there is like the one asked for."""
+    """Create a queue, or check that the existing one has the same properties."""
     if is_reply_name(method.queue):
         ok = reply_declare_ok(channel, clean_name(method.queue))
         return answer(channel, None if method.no_wait else ok)
     if method.passive:
-        # Not the last declared one for an empty name: RabbitMQ says that '' is missing.
+        # An empty name does not mean the last declared queue: RabbitMQ reports that '' is missing.
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
         queue.note_use()
@@ -66,7 +66,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
     vhost = channel.virtual_host
     named = clean_name(method.queue)
     if is_reserved(named):
-        # RabbitMQ refuses it even when there is such a queue, and it is the client's own.
+        # RabbitMQ refuses such a name even if the queue exists and belongs to the client.
         raise AccessRefused(f"queue name '{named}' contains reserved prefix 'amq.*'")
     name = named or generated_name()
     existing = vhost.queues.get(name)
@@ -76,7 +76,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         check_equivalent_queue(existing, method)
         channel.last_queue_name = name
         if existing.store.awaits_definition:
-            # Its definition is on its way to the disk; this answer must not be sooner.
+            # The definition is on its way to the disk, and this reply must not come earlier.
             return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
         return answer(channel, None if method.no_wait else declare_ok(existing))
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
@@ -102,13 +102,13 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
 
 
 async def declared(queue: Queue, method: QueueDeclare, saving: Awaitable[None]) -> Method | None:
-    """Return the answer to a declare when the definition is durable."""
+    """Return the reply to a declare when the definition is durable."""
     await saving
     return None if method.no_wait else declare_ok(queue)
 
 
 def declare_ok(queue: Queue) -> QueueDeclareOk:
-    """Return the answer to a declare: ready messages only, as in RabbitMQ."""
+    """Return the reply to a declare; it counts ready messages only, as in RabbitMQ."""
     queue.bring_up_to_date()
     return QueueDeclareOk(
         queue=queue.name, message_count=queue.ready_count, consumer_count=queue.consumer_count
@@ -116,7 +116,7 @@ def declare_ok(queue: Queue) -> QueueDeclareOk:
 
 
 def generated_name() -> str:
-    """Return a name for a queue that its client did not name."""
+    """Return a name for a queue that was declared without one."""
     return "amq.gen-" + urlsafe_b64encode(token_bytes(16)).rstrip(b"=").decode()
 
 
@@ -125,7 +125,7 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[Method | None] | None
     name = queue_name(channel, method.queue)
     exchange_name = clean_name(method.exchange)
     refuse_default(exchange_name)
-    # Of two that are missing RabbitMQ names the exchange.
+    # If both are missing, RabbitMQ names the exchange.
     exchange = find_exchange(channel.virtual_host, exchange_name)
     queue = find_named_queue(channel, name)
     key = method.routing_key
@@ -137,7 +137,7 @@ def bind(channel: Channel, method: QueueBind) -> Awaitable[Method | None] | None
 
 
 def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | None:
-    """Unbind a queue from an exchange; what is not there counts as removed, as in RabbitMQ."""
+    """Unbind a queue from an exchange; a missing binding counts as removed, as in RabbitMQ."""
     vhost = channel.virtual_host
     queue = vhost.queues.get(queue_name(channel, method.queue))
     exchange_name = clean_name(method.exchange)
@@ -157,12 +157,12 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
         return answer(channel, QueueUnbindOk(), pending)
     check_not_locked(channel, queue)
     binding = vhost.unbind(exchange, queue, key, method.arguments)
-    assert binding is not None, "it is among the exchange's"
+    assert binding is not None, "the exchange has this binding"
     return answer(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
 
 
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | None:
-    """Drop the ready messages; for a journaled queue the answer waits for the checkpoint."""
+    """Drop the ready messages; a journaled queue replies after the checkpoint."""
     queue = find_queue(channel, method.queue)
     refuse_stream(queue, "queue.purge")
     queue.bring_up_to_date()
@@ -174,18 +174,19 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
 
 
 def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | None:
-    """Delete a queue; one that is not there counts as deleted."""
+    """Delete a queue; a missing one counts as deleted."""
     vhost = channel.virtual_host
     name = queue_name(channel, method.queue)
     queue = vhost.queues.get(name)
     if queue is None:
         ok = None if method.no_wait else QueueDeleteOk(message_count=0)
         if not vhost.damaged.is_queue(name):
-            # Whoever deletes it may still wait for the disk: this answer must not be sooner.
+            # Another client's delete may still wait for the disk, and this reply must not come
+            # earlier.
             return answer(channel, ok, channel.broker.definitions.pending_queue(vhost.name, name))
         if method.if_empty:
             raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
-        # As RabbitMQ does with a queue that has crashed.
+        # RabbitMQ does the same with a queue that has crashed.
         return answer(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
     check_not_locked(channel, queue)
     queue.bring_up_to_date()
@@ -195,8 +196,8 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     if method.if_unused and queue.consumer_count:
         raise PreconditionFailed(f"{where} in use")
     reply = None if method.no_wait else QueueDeleteOk(message_count=queue.ready_count)
-    # As in RabbitMQ the channel that asks has its answer first: clients take what comes before it
-    # for a cancellation by somebody else, in the middle of their own.
+    # As in RabbitMQ the reply comes before the cancellations on its own channel: clients take a
+    # cancellation that comes before the reply for one by another client.
     own = [each for each in consumers_of(queue) if each.channel is channel]
     notices = end_consumers_quietly(own)
     return answer(channel, reply, channel.broker.delete_queue(queue), notices)

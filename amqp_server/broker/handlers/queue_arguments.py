@@ -1,11 +1,11 @@
-"""Arguments of queues: which there are, for which kind of queue, and what they may be.
+"""Arguments of queues: their names, the queue types that have them, and their checks.
 
-One table drives all that is asked of an argument when a queue is declared: it is checked, it
-belongs to the kind of queue or is refused, and it is compared when the queue is declared again.
-What is not in the table is the client's own note: remembered, without effect.
+One table decides three things when a queue is declared: which values an argument may have, which
+queue types have it, and whether it is compared with that of an existing queue. An argument that is
+not in the table is stored and has no effect.
 
 Source: RabbitMQ `rabbit_amqqueue:declare_args` (checks, texts and their order) and the
-`queue_arguments` that each kind of queue says it has.
+`queue_arguments` of each queue type.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 
 PRIORITY_MAX = 255
 QUEUE_VERSIONS = (1, 2)
-"""Versions of RabbitMQ's storage of classic queues; here they mean nothing."""
+"""Versions of RabbitMQ's storage of classic queues; they have no effect here."""
 STREAM_SEGMENT_BYTES_MAX = 3_000_000_000
-"""Size of a stream's segments that may be asked for; RabbitMQ's limit."""
+"""Largest segment size of a stream that a client may ask for; RabbitMQ's limit."""
 FILTER_BYTES = range(16, 256)
-"""Sizes of RabbitMQ's Bloom filters in streams; here they mean nothing."""
+"""Sizes of RabbitMQ's Bloom filters in streams; they have no effect here."""
 
 TYPE_MODULES = {
     QueueType.CLASSIC: "rabbit_classic_queue",
     QueueType.QUORUM: "rabbit_quorum_queue",
     QueueType.STREAM: "rabbit_stream_queue",
 }
-"""What RabbitMQ's texts call a kind of queue."""
+"""Names of the queue types in RabbitMQ's texts."""
 _CLASSIC = frozenset((QueueType.CLASSIC,))
 _QUORUM = frozenset((QueueType.QUORUM,))
 _STREAM = frozenset((QueueType.STREAM,))
@@ -75,11 +75,11 @@ _EVERY = frozenset(QueueType)
 
 
 def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
-    """Check the arguments of a new queue, and whether its kind can be what is asked for.
+    """Check the arguments of a new queue, and the properties that its type allows.
 
     Raises:
-        PreconditionFailed: An argument has a value that it cannot have, or the kind of queue
-            does not have it, or cannot be exclusive, transient or auto-delete.
+        PreconditionFailed: An argument has an invalid value, or the queue's type does not have
+            it, or cannot be exclusive, transient or auto-delete.
     """
     arguments = method.arguments
     where = f"queue '{queue}' in vhost '{vhost}'"
@@ -101,7 +101,7 @@ def check_queue_arguments(queue: str, vhost: str, method: QueueDeclare) -> None:
 
 
 def compared_arguments(kind: QueueType) -> list[str]:
-    """Return what two declares of a queue of this kind must agree in, in the order of checks."""
+    """Return the arguments that a repeated declare must repeat, in the order of the checks."""
     return [
         name
         for name, argument in QUEUE_ARGUMENTS.items()
@@ -110,7 +110,7 @@ def compared_arguments(kind: QueueType) -> list[str]:
 
 
 def queue_type(arguments: Table) -> QueueType:
-    """Return the kind of queue that checked arguments ask for."""
+    """Return the queue type in checked arguments."""
     value = arguments.get("x-queue-type")
     if value is None:
         return QueueType.CLASSIC
@@ -125,7 +125,7 @@ def _check_value(name: str, where: str, arguments: Table) -> None:
 
 
 def _check_dead_letter_exchange(where: str, arguments: Table) -> None:
-    # RabbitMQ looks at it first, to ask for the user's permissions, and has another text.
+    # RabbitMQ checks it first, for the user's permissions, and with another text.
     value = arguments.get("x-dead-letter-exchange")
     if value is not None and value.kind != b"S":
         raise PreconditionFailed(
@@ -134,7 +134,7 @@ def _check_dead_letter_exchange(where: str, arguments: Table) -> None:
 
 
 def _check_replicable(where: str, method: QueueDeclare) -> None:
-    """Check what a quorum queue or stream cannot be, in RabbitMQ's order."""
+    """Refuse properties that quorum queues and streams cannot have, in RabbitMQ's order."""
     for is_asked, name in (
         (method.auto_delete, "auto-delete"),
         (method.exclusive, "exclusive-owner"),
@@ -145,7 +145,7 @@ def _check_replicable(where: str, method: QueueDeclare) -> None:
 
 
 def _check_stream_sizes(arguments: Table) -> None:
-    """Check what RabbitMQ checks last, in texts of their own, two blanks included."""
+    """Check what RabbitMQ checks last; its texts include two blanks."""
     segment = arguments.get(STREAM_SEGMENT_BYTES)
     if segment is not None and number(segment) > STREAM_SEGMENT_BYTES_MAX:
         raise PreconditionFailed(f"Exceeded max value for {STREAM_SEGMENT_BYTES}")
@@ -186,7 +186,7 @@ def _segment_bytes(value: FieldValue, arguments: Table) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class QueueArgument:
-    """What one argument may be, which kinds of queue have it, and whether a redeclare must agree.
+    """The check of one argument, the queue types that have it, and whether redeclares compare it.
 
     `fault` returns what is wrong with a value, in RabbitMQ's words, or None.
     """
@@ -248,4 +248,4 @@ QUEUE_ARGUMENTS = {
     SEGMENT_MAX_BYTES: QueueArgument(_segment_bytes, _EVERY, is_compared=False),
     SEGMENT_MAX_AGE: QueueArgument(duration, _EVERY, is_compared=False),
 }
-"""By name, in RabbitMQ's order of checks: of two faults the first one here is told."""
+"""Arguments by name, in RabbitMQ's order of checks; the first fault is reported."""

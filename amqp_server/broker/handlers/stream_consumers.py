@@ -1,7 +1,7 @@
-"""What a stream asks of its consumers, and what cannot be done with a stream at all.
+"""Checks of a stream's consumers, and methods that streams do not support.
 
-Source: RabbitMQ 3.10, `rabbit_stream_queue` (`consume`, `dequeue`) and `rabbit_channel`; texts as
-it sends them.
+Source: RabbitMQ 3.10, `rabbit_stream_queue` (`consume`, `dequeue`) and `rabbit_channel`, with their
+texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _START_KINDS = INTEGER_KINDS | {b"S", b"T"}
 
 
 def stream_offset(value: FieldValue, _arguments: Table) -> str | None:
-    """Return what is wrong with where a consumer wants to begin, or None."""
+    """Return the fault of `x-stream-offset`, or None."""
     if value.kind not in _START_KINDS:
         return unacceptable(value)
     if parse_start(value, now_ns=0) is None:
@@ -34,22 +34,22 @@ def stream_offset(value: FieldValue, _arguments: Table) -> str | None:
 
 
 def stream_filter(value: FieldValue, arguments: Table) -> str | None:
-    """Return what is wrong with the values that a consumer wants, or None."""
+    """Return the fault of `x-stream-filter`, or None."""
     if isinstance(value.value, list):
         fault = next(filter(None, (text(each, arguments) for each in value.value)), None)
     else:
         fault = text(value, arguments)
     if fault is None and GROUP in arguments:
-        return "the members of a group have no filter"
+        return "members of a consumer group cannot have a filter"
     return fault
 
 
 def check_stream_consumer(channel: Channel, queue: Queue, method: BasicConsume) -> None:
-    """Check that a stream can serve a consumer: it is bounded, and by itself.
+    """Check that a consumer of a stream has a prefetch limit of its own and acknowledges.
 
     Raises:
         PreconditionFailed: The channel has no prefetch limit for its consumers.
-        NotImplementedAmqp: It does not acknowledge, or shares a limit with others.
+        NotImplementedAmqp: The consumer does not acknowledge, or the channel has a global limit.
     """
     where = _where(queue)
     if not channel.prefetch:
@@ -63,14 +63,14 @@ def check_stream_consumer(channel: Channel, queue: Queue, method: BasicConsume) 
 
 
 def refuse_stream(queue: Queue, operation: str) -> None:
-    """Refuse what cannot be done with streams.
+    """Refuse a method that streams do not support.
 
     Args:
-        queue: What it is to be done with.
+        queue: Queue that the method names.
         operation: Name of the method.
 
     Raises:
-        NotImplementedAmqp: It is a stream.
+        NotImplementedAmqp: The queue is a stream.
     """
     if queue.is_stream:
         raise NotImplementedAmqp(f"{operation} not supported by stream queues {_where(queue)}")

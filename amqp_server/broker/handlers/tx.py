@@ -1,4 +1,4 @@
-"""tx.*: publishes and answers of a channel that happen together, or not at all."""
+"""tx.*: publishes, acks and rejects of a channel that take effect together, or not at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def select(channel: Channel, method: TxSelect) -> None:
-    """Make the channel transactional, for as long as it is open; once is enough."""
+    """Make the channel transactional while it is open; a second select changes nothing."""
     if channel.publishing.confirms is not None:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
@@ -33,7 +33,7 @@ def select(channel: Channel, method: TxSelect) -> None:
 
 
 def commit(channel: Channel, method: TxCommit) -> Awaitable[None] | None:
-    """Do what was held back; answered when a crash cannot undo it."""
+    """Apply the transaction; the reply comes when a crash cannot undo it."""
     transaction = _transaction(channel)
     committing = Commit(channel, *transaction.held)
     committing.check()
@@ -49,15 +49,17 @@ async def _commit_durably(channel: Channel, committing: Commit) -> None:
         await channel.broker.commit(committing)
     except RedoUnknownError as error:
         raise PreconditionFailed(
-            "transaction may be committed or not, a restart will tell: the disk refused it, "
-            "and refused to take it back"
+            "transaction may or may not be committed: the redo journal failed and the record could "
+            "not be removed; the next start of the server decides"
         ) from error
     except RedoFailedError as error:
-        raise PreconditionFailed("transaction not committed: the disk refused it") from error
+        raise PreconditionFailed(
+            "transaction not committed: the redo journal could not be written"
+        ) from error
 
 
 def rollback(channel: Channel, method: TxRollback) -> None:
-    """Forget what was held back; the answered deliveries are outstanding again."""
+    """Drop the transaction; its acked and rejected deliveries are outstanding again."""
     _transaction(channel).roll_back()
     channel.send(TxRollbackOk())
 

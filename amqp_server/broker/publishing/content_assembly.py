@@ -62,7 +62,7 @@ class AssemblyBudget:
             owners = len(self._held_bytes_by_owner.keys() | {owner})
             if held_bytes > self.bytes_max // owners:
                 raise ResourceError(
-                    f"unfinished messages of this connection hold {held_bytes} bytes, more than "
+                    f"incomplete messages of this connection hold {held_bytes} bytes, more than "
                     f"its share of the {self.bytes_max} that are allowed in all",
                     *_PUBLISH,
                 )

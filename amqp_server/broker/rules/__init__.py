@@ -1,1 +1,1 @@
-"""What a queue does by itself: expiry, limits, counts, its own end."""
+"""What a queue does without a client: expiry, length limits, delivery limits, its own deletion."""

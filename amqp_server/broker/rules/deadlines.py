@@ -1,7 +1,7 @@
 """When a queue's messages expire: a heap by deadline, and the same runs by offset.
 
-Messages that were published together and live equally long are one run. The heap says what
-expires next, wherever in the queue it is; the runs say when a message that comes back expires.
+Messages that were published together with the same lifetime are one run. The heap says which
+messages expire next, wherever they are in the queue. The runs say when a requeued message expires.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
     from offsets.settlement import Settlement
 
 _PRUNE_MIN = 1024
-"""Messages that have to be settled before it is worth looking for their runs."""
+"""Newly settled messages from which on it pays to remove their runs."""
 DUE_RUNS_MAX = 2048
-"""Runs taken at a time: more would keep the other queues waiting."""
+"""Most runs that are taken at a time; more would delay the other queues."""
 _NEVER_MS = -(1 << 62)
 _START_BITS = 62
 _COUNT_BITS = 24
 _COUNT_MAX = (1 << _COUNT_BITS) - 1
 
 _Run = int
-"""Deadline (milliseconds of the steady clock), start, count of neighbours, highest bits first.
+"""Deadline (milliseconds of the steady clock), start and count of a run, highest bits first.
 
-One integer sorts as the three would, and takes a third of their memory: a queue may hold
-millions of messages with lifetimes of their own. A deadline may be negative: a message that was
-recovered may be older than the clock.
+One integer sorts like the three numbers, and takes a third of their memory: a queue may hold
+millions of messages with lifetimes of their own. A deadline may be negative, because a recovered
+message may be older than the clock.
 """
 
 
 class Deadlines:
-    """The deadlines of one queue's unsettled messages. A queue without any holds nothing."""
+    """The deadlines of one queue's unsettled messages; empty if no message expires."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
         self._heap: list[_Run] = []
-        # The last run may still grow: it is in neither of the two before it is closed.
+        # The last run may still grow. It is in neither list until it is closed.
         self._open: tuple[int, int, int] | None = None
         self._taken_ms = _NEVER_MS
         self._settled_count = 0
 
     def __len__(self) -> int:
-        """Return how many runs have a deadline to come."""
+        """Return the number of runs whose deadline is still to come."""
         return len(self._heap) + (self._open is not None)
 
     @property
@@ -54,7 +54,7 @@ class Deadlines:
         return min(self._open[0], _deadline_ms(self._heap[0])) if self._heap else self._open[0]
 
     def add(self, start: int, end: int, deadline_ms: int) -> None:
-        """Note that `[start, end)`, above all others, expires at `deadline_ms`."""
+        """Set the deadline of `[start, end)`, which lies above all others, to `deadline_ms`."""
         if self._open is not None:
             open_ms, open_start, open_end = self._open
             if open_ms == deadline_ms and open_end == start and end - open_start <= _COUNT_MAX:
@@ -64,9 +64,9 @@ class Deadlines:
         self._open = deadline_ms, start, end
 
     def put_before(self, older: Deadlines) -> None:
-        """Take over the deadlines of offsets below all others; the other is not used afterwards.
+        """Insert the deadlines of lower offsets; the caller must not use `older` again.
 
-        Costs what is here, not what comes.
+        The cost grows with the deadlines here, not with those in `older`.
         """
         if older._open is not None:
             older._close()
@@ -76,9 +76,9 @@ class Deadlines:
         self._runs, self._heap = older._runs, older._heap
 
     def take_due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Return the offsets whose deadline is `now_ms` or before, each once, soonest first.
+        """Return the offsets whose deadline is `now_ms` or earlier, each once, soonest first.
 
-        At most `DUE_RUNS_MAX` runs of them; with as many there may be more.
+        Returns at most `DUE_RUNS_MAX` runs; if there are as many, more may be due.
         """
         if self._open is not None and self._open[0] <= now_ms:
             self._close()
@@ -90,7 +90,7 @@ class Deadlines:
         return due
 
     def rearm(self, start: int, end: int) -> None:
-        """Let what was due of `[start, end)` be due again: it could not expire when it was."""
+        """Make past deadlines of `[start, end)` due again: the messages could not expire then."""
         at = max(bisect_right(self._runs, start, key=_start) - 1, 0)
         while at < len(self._runs) and _start(self._runs[at]) < end:
             run = self._runs[at]
@@ -100,9 +100,9 @@ class Deadlines:
             at += 1
 
     def prune(self, settlement: Settlement) -> None:
-        """Let go of what is settled, when that may be half of what is here.
+        """Remove the runs of settled messages, once these may be half of all runs.
 
-        So a queue that only fills up is never gone through.
+        So a queue that only fills up is never searched.
         """
         settled_count = settlement.ack_floor + settlement.settled_above_floor
         fresh_count = settled_count - self._settled_count
@@ -114,7 +114,7 @@ class Deadlines:
         heapq.heapify(self._heap)
 
     def _close(self) -> None:
-        """Put the last run where the others are; it grows no more."""
+        """Move the open run to the other runs; it cannot grow any more."""
         assert self._open is not None, "no run is open"
         deadline_ms, start, end = self._open
         while start < end:

@@ -1,10 +1,10 @@
-"""How often messages came back: for the delivery limit and the header that tells consumers.
+"""How often messages were requeued, for the delivery limit and the header `x-delivery-count`.
 
-Neighbours that came back equally often are one run, so what a channel gives back when it closes
-costs as much as one message, however much that is. The number of runs has a bound.
+Adjacent messages with the same count are one run. So the messages that a closed channel returns
+cost as much as one message, however many they are. The number of runs is bounded.
 
-Source: RabbitMQ, quorum queues: every return of a message counts, whoever returned it; with one
-return more than the limit the message is dropped.
+Source: RabbitMQ, quorum queues: every requeue of a message counts, whoever caused it; the first
+one above the limit drops the message.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ if TYPE_CHECKING:
     _Run = tuple[int, int, int]
 
 _PRUNE_MIN = 1024
-"""Runs that have to be there before it is worth looking for settled messages."""
+"""Number of runs from which on settled messages are searched and removed."""
 RUNS_MAX = 65_536
-"""Runs held of one queue, about 10 MB. Of more, the half with the lowest counts is forgotten."""
+"""Most runs that one queue keeps, about 10 MB; above it the half with the lowest counts goes."""
 
 
 class DeliveryCounts:
-    """Returns of one queue's unsettled messages; one that never came back has no entry.
+    """Requeues of one queue's unsettled messages; a message without one has no entry.
 
-    The event loop owns it. Bounded by `RUNS_MAX`: with more runs than that, messages that came
-    back less often than others count as if they never had; whether they are redelivered is
-    known elsewhere, from the queue's order.
+    The event loop owns it. Above `RUNS_MAX` runs it forgets the messages that were requeued least
+    often: they count as never requeued. The queue's order still knows that they are redelivered.
 
     Args:
-        limit: Returns allowed; None allows any number.
-        runs: Known from before: start, end (exclusive) and count, in any order, disjoint.
+        limit: Most requeues of a message; None = no limit.
+        runs: Recovered runs: start, end (exclusive) and count, in any order, disjoint.
     """
 
     def __init__(self, limit: int | None, runs: Iterable[tuple[int, int, int]] = ()) -> None:
@@ -49,18 +48,18 @@ class DeliveryCounts:
         self._set(sorted(runs))
 
     def __len__(self) -> int:
-        """Return how many messages have come back. O(runs); some may be settled."""
+        """Return how many messages were requeued. O(runs); some may be settled."""
         return sum(self._ends) - sum(self._starts)
 
     def get(self, offset: int) -> int:
-        """Return how often the message came back. O(log runs)."""
+        """Return how often a message was requeued. O(log runs)."""
         at = bisect_right(self._starts, offset) - 1
         return self._counts[at] if at >= 0 and offset < self._ends[at] else 0
 
     def tell(self, start: int, messages: Messages) -> list[bytes]:
-        """Return messages, from `start` on, with the header `x-delivery-count` where there is one.
+        """Return messages from `start` on; those that were requeued get `x-delivery-count`.
 
-        Source: RabbitMQ, quorum queues: how often a message was delivered before.
+        Source: RabbitMQ, quorum queues: the header says how often a message was delivered before.
         """
         numbers = self.numbers(start, start + len(messages))
         return [
@@ -69,7 +68,7 @@ class DeliveryCounts:
         ]
 
     def numbers(self, start: int, end: int) -> Iterator[int]:
-        """Yield how often each of `[start, end)` came back."""
+        """Yield for each offset of `[start, end)` how often it was requeued."""
         position = start
         for low, high, count in self._between(start, end):
             yield from repeat(0, low - position)
@@ -78,10 +77,10 @@ class DeliveryCounts:
         yield from repeat(0, end - position)
 
     def add(self, start: int, end: int) -> list[tuple[int, int, bool]]:
-        """Count one return of each of `[start, end)`, which is not empty.
+        """Count one requeue of each message of `[start, end)`, which is not empty.
 
         Returns:
-            Start and end of neighbours, and whether these have come back too often; ascending.
+            Runs as (start, end, whether these messages are above the limit); ascending.
         """
         counted: list[_Run] = []
         position = start
@@ -96,16 +95,16 @@ class DeliveryCounts:
         return self._verdicts(counted)
 
     def runs(self, ack_floor: int, end: int) -> list[tuple[int, int, int]]:
-        """Return the runs below `end`; those below the floor are forgotten.
+        """Return the runs below `end`, and forget those below the floor.
 
-        Some of what they hold may be settled.
+        Some of the messages may be settled.
         """
         settled = bisect_right(self._ends, ack_floor)
         del self._starts[:settled], self._ends[:settled], self._counts[:settled]
         return list(self._between(ack_floor, end)) if self._starts else []
 
     def prune(self, settlement: Settlement) -> None:
-        """Let go of what is settled when there may be much of it, and of what is too much."""
+        """Remove settled messages if there may be many, and the lowest counts above `RUNS_MAX`."""
         if len(self._starts) < self._prune_at:
             return
         runs = [
@@ -114,7 +113,7 @@ class DeliveryCounts:
             for low, high in settlement.unsettled_ranges(start, end)
         ]
         if len(runs) > RUNS_MAX:
-            # Those that came back most often are those that somebody asks for.
+            # The highest counts matter most, so they stay.
             runs = sorted(sorted(runs, key=_count)[-RUNS_MAX // 2 :])
         self._set(runs)
         self._prune_at = min(max(2 * len(runs), _PRUNE_MIN), RUNS_MAX + 1)
@@ -132,8 +131,8 @@ class DeliveryCounts:
             yield max(self._starts[at], start), min(self._ends[at], end), self._counts[at]
 
     def _replace(self, start: int, end: int, counted: list[_Run]) -> None:
-        """Put `counted`, which covers `[start, end)`, where runs of it are; join equal ones."""
-        # Those that only touch it may join.
+        """Replace the runs of `[start, end)` by `counted`, which covers it; join equal ones."""
+        # Include the runs that only touch the range: they may be joined.
         first = bisect_left(self._ends, start)
         last = bisect_right(self._starts, end)
         if first < last:

@@ -1,10 +1,10 @@
-"""The lease of a queue with `x-expires`: it goes when nobody has used it for that long.
+"""The expiry timer of a queue with `x-expires`: deletes the queue when it is unused for so long.
 
-Using it means to declare it (passively too), to get from it, or to consume from it, which counts
-until the consumer ends. Publishing, binding and acknowledging do not. The time starts again
-when the server does: nobody could use the queue while it was down.
+A client uses the queue by declaring it (passively too), by `basic.get`, or by consuming, which
+counts until the consumer ends. Publishing, binding and acknowledging do not count. The timer starts
+again when the server does, because no client could use the queue while it was down.
 
-Source: RabbitMQ `rabbit_amqqueue_process` (`ensure_expiry_timer`), and what 3.10 was seen to do.
+Source: RabbitMQ `rabbit_amqqueue_process` (`ensure_expiry_timer`), and the behaviour of 3.10.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ logger = logging.getLogger(__name__)
 
 
 class ExpiryTimer:
-    """How long one queue may stay unused. The event loop owns it.
+    """Deletes one queue after a time without use. The event loop owns it.
 
     Args:
-        queue: The queue, just made or just recovered.
-        seconds: How long, above 0.
-        turn: For the timer.
+        queue: Queue that was declared or recovered just now.
+        seconds: Time without use after which the queue is deleted, above 0.
+        turn: Turn that runs the timer.
         delete: Called with the queue when the time is over.
 
     Attributes:
-        is_over: Whether it was cancelled; then the queue stays.
+        is_over: Whether the timer was cancelled; then the queue stays.
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class ExpiryTimer:
         self.renew()
 
     def renew(self) -> None:
-        """Count from now on: the queue was used, or its last consumer has left."""
+        """Start the time again: the queue was used, or its last consumer ended."""
         self._end = monotonic() + self._seconds
         if self._timer is None and not self.is_over:
-            # A timer that runs is left alone: it looks again when it comes. Polling with
-            # basic.get so costs no timer a message.
+            # A running timer stays unchanged and checks the new end when it fires. So polling with
+            # basic.get starts no timer for each message.
             self._timer = self._turn.mark_after(self._seconds, self)
 
     def cancel(self) -> None:
-        """Let the queue be for good: it was deleted otherwise, or the server stops."""
+        """Stop for good: the queue was deleted otherwise, or the server stops."""
         self.is_over = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def run_turn(self) -> None:
-        """Delete the queue if the time is over, or see when to look again."""
+        """Delete the queue if the time is over; otherwise schedule the next check."""
         self._timer = None
         if self.is_over or len(self._queue.consumers):
-            # The last consumer to leave renews it.
+            # The queue renews the timer when its last consumer ends.
             return
         left_seconds = self._end - monotonic()
         if left_seconds > 0:

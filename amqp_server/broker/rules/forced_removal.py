@@ -1,4 +1,4 @@
-"""Messages that leave a queue because their segment is to go, wanted or not."""
+"""Removes unsettled messages from a queue whose segment is too old (`x-force-remove-after`)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ logger = logging.getLogger(__name__)
 
 
 class ForcedRemoval:
-    """Drops what is unsettled below an offset. Belongs to one queue.
+    """Drops the unsettled messages of one queue below an offset.
 
-    What is ready goes at once: as expired into the dead-letter exchange if the queue has one,
-    else nowhere. What a consumer has is settled when all of that has arrived; what the consumer
-    answers then changes nothing any more.
+    Ready messages are dropped at once: into the dead-letter exchange, as expired, if the queue has
+    one. Messages that a consumer has are settled when all those dead letters have arrived. A later
+    acknowledgement or rejection by the consumer has no effect.
 
     Args:
-        queue: Whose messages.
+        queue: Queue whose messages are dropped.
 
     Attributes:
-        end: No message below this offset is ever ready again.
-        dropped_count: How many were dropped, since the server started.
+        end: Offset below which no message becomes ready again.
+        dropped_count: Messages that were dropped since the server started.
     """
 
     def __init__(self, queue: Queue) -> None:
@@ -34,13 +34,13 @@ class ForcedRemoval:
         self._queue = queue
 
     def drop_below(self, end: int) -> None:
-        """Drop all that is ready below `end`; nothing yet while the queue's loading is read.
+        """Drop all ready messages below `end`; does nothing while messages are still loading.
 
-        What a start has found is not ready before that: it would be settled and ready as well,
-        and never become a dead letter.
+        Recovered messages are not ready before that. They would be settled and ready at the same
+        time, and never become dead letters.
         """
         queue = self._queue
-        # Of what a stop settles after the last checkpoint, all would come back.
+        # What is settled after the last checkpoint of a stop would return at the next start.
         if queue.loading.is_loading or queue.is_winding_up:
             return
         self.end = max(self.end, end)
@@ -57,7 +57,7 @@ class ForcedRemoval:
             self._count(start, stop)
 
     def drop_returned(self, start: int, end: int) -> int:
-        """Settle what comes back of `[start, end)` too late; return where the rest begins."""
+        """Settle requeued messages below `self.end`; return where the rest begins."""
         stop = min(end, self.end)
         if start >= stop:
             return start

@@ -1,4 +1,4 @@
-"""How many ready messages a queue may hold, and how many octets of bodies."""
+"""Limits of a queue's ready messages: their number, and the octets of their bodies."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class LengthLimit:
-    """The limits of one queue; either may be absent.
+    """The length limits of one queue; either may be missing.
 
     Args:
-        settings: The limits.
-        order: What is ready.
+        settings: Settings with the limits.
+        order: Order of the ready messages.
         measured: The same order, if there is a limit in octets.
     """
 
@@ -32,7 +32,7 @@ class LengthLimit:
         self._measured = measured
 
     def excess(self) -> int:
-        """Return how many messages of `order.peek()` have to go; 0 when the limits are kept."""
+        """Return how many messages of `order.peek()` exceed the limits; 0 if none does."""
         first = self._order.peek()
         if first is None:
             return 0
@@ -45,7 +45,7 @@ class LengthLimit:
         return 0
 
     def has_room_for(self, messages: Sequence[bytes]) -> bool:
-        """Return whether that many more ready messages keep the limits.
+        """Return whether the limits allow that many more ready messages.
 
         Source: RabbitMQ 3.10, `rabbit_amqqueue_process:will_overflow`.
         """

@@ -1,7 +1,7 @@
-"""What a queue's rules have to know of each unsettled message: its deadline, priority and size.
+"""Attributes of unsettled messages that a queue's rules need: deadline, priority and size.
 
-A message may have left the ring long before a rule asks for it, so these few numbers stay in
-memory, in arrays and runs. A queue keeps only what its own rules need: a plain one nothing.
+A message may have left the ring long before a rule needs these numbers, so they stay in memory, in
+arrays and runs. A queue keeps only what its own rules need; a plain queue keeps nothing.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class MessageAttributes:
     """The attributes that one queue keeps.
 
     Args:
-        settings: Tell which attributes are needed.
+        settings: Settings that decide which attributes are needed.
         start: Offset of the first message that will be noted.
 
     Attributes:
-        deadlines: When messages expire.
+        deadlines: When the messages expire.
         priorities: 0 to 255, as published; None in a queue without priorities.
         sizes: Body octets; None in a queue without a limit in octets.
-        is_needed: Whether every message has to be noted, and not only one with an expiration.
+        is_needed: Whether every message must be noted, not only one with an expiration.
     """
 
     def __init__(self, settings: QueueSettings, start: int) -> None:
@@ -47,13 +47,13 @@ class MessageAttributes:
         )
 
     def note(self, start: int, messages: list[bytes], flags: int, now_ms: int) -> None:
-        """Note messages from the offset `start` on, published at `now_ms`.
+        """Note messages with consecutive offsets from `start` on, published at `now_ms`.
 
         Args:
-            start: Above all that was noted before; offsets between hold no message.
-            messages: Neighbours.
-            flags: The flags octet that all of them have.
-            now_ms: Milliseconds of the steady clock.
+            start: First offset, above all noted ones; offsets between hold no message.
+            messages: Messages to note.
+            flags: Flags octet that all the messages have.
+            now_ms: Time by the steady clock, in milliseconds.
         """
         if self.priorities is not None:
             self.priorities.fill(start)
@@ -71,13 +71,13 @@ class MessageAttributes:
             self.deadlines.add(start, start + len(messages), now_ms + self._ttl_ms)
 
     def close_gap(self, end: int) -> None:
-        """Note that there is no message up to `end`: the next one comes there."""
+        """Note that no messages exist up to `end`, the offset of the next one."""
         for numbers in (self.priorities, self.sizes):
             if numbers is not None:
                 numbers.fill(end)
 
     def put_before(self, older: MessageAttributes) -> None:
-        """Take over the attributes of the messages below; the other is not used afterwards."""
+        """Insert the attributes of lower offsets; the caller must not use `older` again."""
         self.deadlines.put_before(older.deadlines)
         for numbers, before in (
             (self.priorities, older.priorities),
@@ -87,20 +87,20 @@ class MessageAttributes:
                 numbers.put_before(before)
 
     def has_something_to_know(self, summary: SegmentSummary) -> bool:
-        """Return whether any message of a segment has to be looked at, by the segment's sums."""
+        """Return whether a segment must be read, judging by its summary."""
         if self.sizes is not None or self._ttl_ms is not None or summary.max_expiry_ns:
             return True
         # A message without a priority has 0 too.
         return self.priorities is not None and summary.priority_bitmap > 1
 
     def forget(self, floor: int) -> None:
-        """Let go of the arrays below `floor`."""
+        """Discard the arrays below `floor`."""
         for numbers in (self.priorities, self.sizes):
             if numbers is not None:
                 numbers.forget(floor)
 
     def _lifetime_ms(self, message: bytes) -> int | None:
-        """Return how long a message lives: the shorter of its own time and the queue's."""
+        """Return a message's lifetime: the shorter of its own and the queue's."""
         expiration_ms = priority_and_expiration(_properties(message))[1]
         if expiration_ms == NO_EXPIRATION:
             return self._ttl_ms
@@ -108,7 +108,7 @@ class MessageAttributes:
 
 
 def body_bytes(message: bytes) -> int:
-    """Return the octets of a message's body."""
+    """Return the number of octets of a message's body."""
     return len(message) - body_position(message)
 
 

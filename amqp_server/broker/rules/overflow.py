@@ -1,4 +1,4 @@
-"""What happens to a publish for which a queue has no room, where not the oldest goes."""
+"""Refuses publishes to a full queue whose `x-overflow` is `reject-publish`(`-dlx`)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def refuse(queue: Queue, message: bytes, flags: int) -> bool:
-    """Return whether a message is refused for want of room; it may be a dead letter then.
+    """Return whether a full queue refuses a message; with `-dlx` it also dead-letters it.
 
     Source: RabbitMQ 3.10, `rabbit_amqqueue_process:maybe_deliver_or_enqueue`.
     """
     if has_room_for(queue, [message]):
         return False
     if queue.settings.overflow is Overflow.REJECT_PUBLISH_DLX and queue.forwarder is not None:
-        # It passes through the log, so that it is as safe as any other on its way.
+        # The dead letter passes through the log, so that it is as safe as any other.
         start = queue.store.end_offset
         end = queue.publish([message], flags)
         for taken in queue.ready.take_range(start, end):
@@ -30,7 +30,7 @@ def refuse(queue: Queue, message: bytes, flags: int) -> bool:
 
 
 def has_room_for(queue: Queue, messages: Sequence[bytes]) -> bool:
-    """Return whether a queue that `refuses_when_full` can take all of these now."""
+    """Return whether a queue that `refuses_when_full` has room for all these messages now."""
     rules = queue.rules
     if rules is None or rules.has_room_for(messages):
         return True

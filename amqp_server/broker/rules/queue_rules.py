@@ -1,6 +1,6 @@
-"""What a queue does to ready messages by itself: it lets them expire, and keeps its length.
+"""Applies a queue's expiry and length limits to its ready messages.
 
-A plain queue has no rules; it gets some with its first message that can expire.
+A plain queue has no rules. It gets some with its first message that can expire.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Timer, Turn
 
 TIMER_SECONDS_MAX = 3600.0
-"""A queue looks at its next deadline this often at least."""
+"""Longest time between two checks of a queue's deadlines."""
 
 
 class QueueRules:
-    """Expiry and length of one queue. Runs in the queue's turns.
+    """Expiry and length limits of one queue. Runs in the queue's turns.
 
     Args:
-        queue: The queue.
-        attributes: Of its messages.
-        limit: Its limits, or None.
-        turn: For the next deadline.
+        queue: Queue that the rules apply to.
+        attributes: Attributes of its messages.
+        limit: Length limits of the queue, or None.
+        turn: Turn that runs the timer of the next deadline.
     """
 
     def __init__(
@@ -40,30 +40,30 @@ class QueueRules:
         self._queue = queue
         self._limit = limit
         self._turn = turn
-        # What was recovered has been on offer long enough.
+        # Recovered messages need not be offered to consumers before they expire.
         self._offered_end = queue.ready.end
         self._timer: Timer | None = None
         self._timer_ms = 0
 
     def note(self, start: int, messages: list[bytes], flags: int) -> None:
-        """Note messages that are about to be taken in from the offset `start` on."""
+        """Note messages that the queue is about to append at the offset `start`."""
         self.attributes.note(start, messages, flags, now_ms())
 
     def before_delivery(self) -> bool:
-        """Let expire what is due. What was just published is offered to consumers first.
+        """Expire due messages, but not newly published ones: consumers are offered these first.
 
-        So a message with a lifetime of 0 goes to whoever can take it at once, or expires.
+        So a message with a lifetime of 0 goes to a consumer that can take it at once, or expires.
 
         Returns:
-            Whether there may be more, for the next turn; nothing should be delivered before.
+            Whether more may be due, for the next turn; nothing should be delivered before.
         """
         return self._expire(self._offered_end, now_ms())
 
     def after_delivery(self) -> bool:
-        """Let expire what nobody took, and drop what is too much.
+        """Expire due messages that no consumer took, and drop those above the length limits.
 
         Returns:
-            Whether there may be more to expire, for the next turn.
+            Whether more may be due, for the next turn.
         """
         looked_ms = now_ms()
         is_more = self._expire(self._queue.ready.end, looked_ms)
@@ -75,26 +75,26 @@ class QueueRules:
         return is_more
 
     def came_back(self, start: int, end: int) -> None:
-        """Let messages that were requeued expire at their old deadline, or now."""
+        """Make requeued messages expire at their old deadline, or now."""
         self.attributes.deadlines.rearm(start, end)
 
     def has_room_for(self, messages: Sequence[bytes]) -> bool:
-        """Return whether that many more ready messages keep the limits."""
+        """Return whether the limits allow that many more ready messages."""
         return self._limit is None or self._limit.has_room_for(messages)
 
     def stop(self) -> None:
-        """Forget the next deadline: the queue is deleted."""
+        """Cancel the timer, because the queue is deleted."""
         if self._timer is not None:
             self._timer.cancel()
 
     def run_turn(self) -> None:
-        """Let the queue look at its deadlines: the next one has come, or nearly."""
-        # The loop's clock is not that of the deadlines: it may be sooner by a moment.
+        """Make the queue check its deadlines: the next one has come, or almost."""
+        # The loop's clock is not that of the deadlines, so the timer may come a moment early.
         self._timer = None
         self._queue.wake()
 
     def _expire(self, end: int, looked_ms: int) -> bool:
-        """Expire some of what is due below `end`, from anywhere; return whether to go on."""
+        """Expire a part of the due messages below `end`; return whether to continue."""
         deadlines = self.attributes.deadlines
         if not deadlines:
             return False
@@ -102,16 +102,16 @@ class QueueRules:
         due = deadlines.take_due(looked_ms)
         for start, stop in due:
             if stop > end:
-                # Not offered yet.
+                # Consumers were not offered these yet.
                 deadlines.rearm(max(start, end), stop)
             if start < end:
                 for taken in queue.ready.take_range(start, min(stop, end)):
                     queue.drop(taken.start, taken.end, EXPIRED)
-        # What is not offered yet would be looked at again and again.
+        # Do not continue for messages that are not offered yet: they would be checked for ever.
         return len(due) == DUE_RUNS_MAX and due[0][0] < end
 
     def _keep_length(self) -> None:
-        """Drop the oldest; a queue that refuses keeps what it took, though some was requeued."""
+        """Drop the oldest messages; a queue that refuses keeps what it accepted, even requeued."""
         if self._limit is None or self._queue.refuses_when_full:
             return
         while count := self._limit.excess():
@@ -119,14 +119,14 @@ class QueueRules:
             self._queue.drop(taken.start, taken.end, MAXLEN)
 
     def _arm_timer(self, looked_ms: int) -> None:
-        """Come back at the next deadline.
+        """Schedule a check at the next deadline.
 
         Args:
-            looked_ms: When the messages were looked at. Not a moment later: what has become due
-                since then would wait for a timer that nobody sets.
+            looked_ms: Time of the last check. A later time would be wrong: messages that became
+                due since then would have no timer.
         """
         next_ms = self.attributes.deadlines.next_ms
-        # A deadline that had passed by then waits for something else than for time.
+        # A deadline before that time waits for another event, not for a timer.
         if next_ms is None or next_ms <= looked_ms:
             return
         next_ms = min(next_ms, looked_ms + int(TIMER_SECONDS_MAX * 1000))

@@ -1,8 +1,8 @@
-"""The clock that deadlines of messages go by: nobody can set it, unlike the wall clock.
+"""The monotonic clock of message deadlines: nothing can set it, unlike the wall clock.
 
-A log knows append times, by the wall clock. `since_ms` says when that was by this one: as long ago
-as the wall clock says, and never in the future. So a message that was stamped by a clock that was
-ahead lives no longer than one that has just come.
+A log stores append times by the wall clock. `since_ms` converts them to the steady clock, and never
+to a time in the future. So a message whose time stamp came from a clock that was ahead lives no
+longer than a new one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import time
 
 
 def now_ms() -> int:
-    """Return milliseconds since some moment; it may be after a recovered message's append time."""
+    """Return milliseconds of the steady clock; a recovered message may be older than its zero."""
     return time.monotonic_ns() // 1_000_000
 
 
 class AppendTimes:
-    """Append times by the steady clock, as both clocks stand when it is made."""
+    """Converts append times to the steady clock, by the state of both clocks at its creation."""
 
     __slots__ = ("_ahead_ms", "_now_ms")
 
@@ -28,6 +28,6 @@ class AppendTimes:
         """Return when a message was appended, by the steady clock; now at the latest.
 
         Args:
-            timestamp_ns: Nanoseconds since 1970 UTC.
+            timestamp_ns: Append time in nanoseconds since 1970 UTC.
         """
         return min(timestamp_ns // 1_000_000 - self._ahead_ms, self._now_ms)

@@ -1,4 +1,4 @@
-"""The beginning of a stream: messages leave it when their segment is too old, or one too many."""
+"""Shortens a stream: messages leave it when their segment is too old or exceeds its size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ logger = logging.getLogger(__name__)
 
 
 def shorten(queue: Queue, now_ns: int) -> None:
-    """Be done with what a stream does not keep, whoever has read it.
+    """Settle the messages at the start of a stream that its bounds no longer keep.
 
-    It counts as settled, so that its segments go when that is in a checkpoint (I1). Subscriptions
-    go on at the new beginning; groups count what they were not done with.
+    Retention removes the segments once a checkpoint holds this (I1). Subscriptions continue at the
+    new start. Groups count the messages that they lost.
 
     Args:
-        queue: A stream.
-        now_ns: Nanoseconds since 1970 UTC.
+        queue: The stream.
+        now_ns: Current time in nanoseconds since 1970 UTC.
     """
     start = stream_start(queue.store.log.segments, queue.storage_settings.stream, now_ns)
     floor = queue.settlement.ack_floor
@@ -35,12 +35,15 @@ def shorten(queue: Queue, now_ns: int) -> None:
         queue.groups.drop_below(start)
     logger.info(
         "stream shortened queue=%s vhost=%s from=%d to=%d",
-        *(queue.name, queue.virtual_host.name, floor, start),
+        queue.name,
+        queue.virtual_host.name,
+        floor,
+        start,
     )
 
 
 def stream_count(settlement: Settlement, end: int) -> int:
-    """Return how many messages a stream has below `end`."""
+    """Return the number of messages that a stream has below `end`."""
     floor = settlement.ack_floor
     if not settlement.settled_above_floor:
         return max(end - floor, 0)

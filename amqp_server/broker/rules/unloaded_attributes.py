@@ -1,4 +1,4 @@
-"""The attributes of a backlog that a start found, read from its log by and by."""
+"""Loads the attributes of messages that a start found in a log, a part at a time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1024 * 1024
 READ_RECORDS = 16_384
-"""How much of a log is read at a time."""
+"""Most bytes and records that one call reads from the log."""
 
 
 class UnloadedAttributes:
-    """Reads what a queue's rules have to know of its backlog. One worker at a time.
+    """Reads the attributes that a queue's rules need of recovered messages, one call at a time.
 
-    Segments whose sums say that they have nothing to know are not read.
+    Segments whose summary shows that no attribute is needed are not read.
 
     Args:
-        log: The queue's log.
-        attributes: Empty, from the first of the offsets on; the caller's when all is read.
-        ranges: The unsettled offsets, ascending; none above the log's end.
+        log: Log of the queue.
+        attributes: Attributes to fill, empty and starting at the first of the offsets. They
+            belong to the caller again when everything is read.
+        ranges: Unsettled offsets, ascending; none above the log's end.
     """
 
     def __init__(
@@ -38,10 +39,10 @@ class UnloadedAttributes:
         self._offset = 0
 
     def read_some(self) -> bool:
-        """Read on a little; return whether there is more. Blocks: for a worker.
+        """Read the next part; return whether there is more. Blocks: call it in a worker.
 
         Raises:
-            LogError: The log cannot be read now; the next call tries the same again.
+            LogError: The log cannot be read now; the next call tries the same part again.
         """
         if self._at == len(self._ranges):
             return False
@@ -54,7 +55,7 @@ class UnloadedAttributes:
         return self._at < len(self._ranges)
 
     def _runs(self, result: ReadResult) -> Iterator[tuple[int, list[bytes], int]]:
-        """Yield unsettled neighbours of one kind: start, messages, when they were appended."""
+        """Yield runs with equal flags and times, as (start, messages, append time)."""
         start, run, run_ms = 0, list[bytes](), 0
         times = AppendTimes()
         for offset, message, timestamp_ns in zip(
@@ -73,7 +74,7 @@ class UnloadedAttributes:
             yield start, run, run_ms
 
     def _go_to(self, offset: int) -> bool:
-        """Leave the ranges behind that end before an offset; return whether the next has it."""
+        """Skip the ranges that end before an offset; return whether the next one contains it."""
         ranges = self._ranges
         while self._at < len(ranges) and ranges[self._at][1] <= offset:
             self._at += 1
@@ -83,7 +84,7 @@ class UnloadedAttributes:
 def _needed(
     log: Log, attributes: MessageAttributes, ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the parts of `ranges` that lie in segments of which something has to be known."""
+    """Yield the parts of `ranges` in segments that must be read."""
     spans = [
         (summary.first_offset, summary.end_offset)
         for summary in log.summaries()

@@ -1,1 +1,1 @@
-"""Sets of shards: one exchange that hashes, and its numbered queues."""
+"""Sets of shards: a consistent-hash exchange and its numbered queues."""

@@ -1,7 +1,7 @@
-"""Making and deleting sets of shards, through the handlers of a client's declares and deletes.
+"""Creates and deletes sets of shards, through the handlers of clients' declares and deletes.
 
-Each change can be cut short by a crash or by a disk that refuses, and is completed when it is
-asked for again: the exchange comes first and goes last, and tells how many shards there are.
+A crash or a disk error may interrupt a change; the same command completes it. The exchange is
+created first and deleted last, because it records how many shards there are.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 TOGETHER: Final = 128
-"""Queues that are made or deleted in one turn of the loop; the next ones wait for the disk."""
+"""Queues that one turn of the loop creates or deletes; the next ones wait for the disk."""
 _WHO: Final = "the shards command"
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What a create has made; the rest of the set was there.
+    """What a create command has created; the rest of the set existed before.
 
     Attributes:
-        exchange: Whether the exchange.
-        queues: How many queues.
-        bindings: How many bindings.
+        exchange: Whether it created the exchange.
+        queues: How many queues it created.
+        bindings: How many bindings it created.
     """
 
     exchange: bool
@@ -54,21 +54,22 @@ class Created:
 async def create_shards(
     broker: Broker, vhost: VirtualHost, wanted: ShardSet, arguments: Table
 ) -> Created:
-    """Make a set of shards, or what is missing of it; returns when all of it is durable.
+    """Create a set of shards, or its missing parts; return when all of it is durable.
 
-    The queues are there before the first binding, and all bindings come into force in one turn:
-    what is published to a new exchange goes nowhere, or to its right shard.
+    It creates the queues before the first binding, and all bindings in one turn. So a message that
+    is published to a new exchange goes nowhere, or to its right shard.
 
     Args:
-        broker: Whose.
-        vhost: Where.
-        wanted: What to make.
-        arguments: Of each queue.
+        broker: Broker that owns the virtual host.
+        vhost: Virtual host of the set.
+        wanted: Set to create.
+        arguments: Arguments of each queue.
 
     Raises:
-        ShardsError: It cannot be made; nothing has changed.
-        AmqpError: A client was quicker in the middle of it; asking again says what is the matter.
-        MetadataError: The disk refused some of it.
+        ShardsError: The set cannot be created; nothing has changed.
+        AmqpError: A client made a conflicting change during the command; repeat the command to
+            see the conflict.
+        MetadataError: The disk refused a part of it.
     """
     channel = inner_channel(_WHO, vhost, broker)
     first_number = check_shards(channel, wanted, arguments)
@@ -76,7 +77,7 @@ async def create_shards(
     missing = sum(queue is None for queue in wanted.queues(vhost))
     await _all_done([partial(exchange_handlers.declare, channel, wanted.exchange_declare())])
     for shards in _batches(wanted):
-        # Those too that are there: they may be on their way to the disk.
+        # Include existing queues: their definitions may still be on their way to the disk.
         declares = [wanted.queue_declare(shard, arguments) for shard in shards]
         await _all_done([partial(queue_handlers.declare, channel, each) for each in declares])
     bindings = await _bind(channel, wanted, first_number)
@@ -86,20 +87,20 @@ async def create_shards(
 async def delete_shards(
     broker: Broker, vhost: VirtualHost, name: str, *, if_empty: bool
 ) -> tuple[ShardSet, int]:
-    """Delete a set of shards with all messages; returns when none of it can come back.
+    """Delete a set of shards with all messages; return when none of it can come back.
 
     Args:
-        broker: Whose.
-        vhost: Where.
-        name: Of the exchange.
-        if_empty: Only if no shard holds a message.
+        broker: Broker that owns the virtual host.
+        vhost: Virtual host of the set.
+        name: Name of the exchange.
+        if_empty: Whether to refuse if a shard holds messages.
 
     Returns:
-        What was deleted, and how many messages.
+        The deleted set, and the number of deleted messages.
 
     Raises:
         ShardsError: There is no such set, or it may not be deleted; nothing has changed.
-        MetadataError: The disk refused some of it.
+        MetadataError: The disk refused a part of it.
     """
     found = find_shards(vhost, name)
     channel = inner_channel(_WHO, vhost, broker)
@@ -125,24 +126,26 @@ def find_shards(vhost: VirtualHost, name: str) -> ShardSet:
     """Return a set of shards by the name of its exchange.
 
     Raises:
-        NoSuchShardsError: There is no such exchange, or it says nothing of shards.
+        NoSuchShardsError: There is no such exchange, or it has no shards.
     """
     exchange = vhost.exchanges.get(name)
     if exchange is None:
         raise NoSuchShardsError(f"no exchange '{name}' in vhost '{vhost.name}'")
     found = shard_set(exchange)
     if found is None:
-        raise NoSuchShardsError(f"exchange '{name}' in vhost '{vhost.name}' is none of shards")
+        raise NoSuchShardsError(f"exchange '{name}' in vhost '{vhost.name}' has no shards")
     return found
 
 
 async def _bind(channel: Channel, wanted: ShardSet, first_number: int) -> int:
-    """Bind all queues, those too that are bound; return how many were not."""
+    """Bind all queues, including bound ones; return how many were not bound before."""
     vhost = channel.virtual_host
     exchange = vhost.exchanges.get(wanted.exchange)
     queues = [queue for queue in wanted.queues(vhost) if queue is not None]
     if exchange is None or len(queues) < wanted.count:
-        raise ShardClashError(f"some of the shards of '{wanted.exchange}' were deleted meanwhile")
+        raise ShardClashError(
+            f"shards of exchange '{wanted.exchange}' were deleted during the command; run it again"
+        )
     bound_before = len(bound_queues(exchange))
     await _all_done(
         [
@@ -159,9 +162,10 @@ def _batches(shards: ShardSet) -> Iterator[range]:
 
 
 async def _all_done(changes: Iterable[Callable[[], Awaitable[object] | None]]) -> None:
-    """Begin all changes in this turn; return when all have ended.
+    """Start all changes in this turn; return when all have ended.
 
-    Raises what the first failed one did; those behind one that cannot begin are not begun.
+    Raises the error of the first change that failed. If a change cannot start, it starts none
+    of those after it.
     """
     begun: list[Awaitable[object]] = []
     refusal: AmqpError | None = None

@@ -1,6 +1,6 @@
-"""Whether a set of shards can be made, or completed: asked of everything before anything is done.
+"""Checks whether a set of shards can be created or completed, before anything is changed.
 
-A set that was begun is completed; whatever is there and would be something else is a clash.
+An incomplete set can be completed. An existing object that differs from the set's is a clash.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 
 def check_shards(channel: Channel, wanted: ShardSet, arguments: Table) -> int:
-    """Check that a set can be made of what is there.
+    """Check that a set can be created beside the existing objects.
 
     Args:
-        channel: Who would make it, and where.
-        wanted: What is asked for.
-        arguments: Of each queue.
+        channel: Channel of the command, in the virtual host of the set.
+        wanted: Set to create.
+        arguments: Arguments of each queue.
 
     Returns:
-        The number that the binding of shard 0 has, or is to have; the others follow.
+        The number of shard 0's binding; the numbers of the others follow it.
 
     Raises:
-        ShardsError: It cannot be made.
+        ShardsError: The set cannot be created.
     """
     vhost = channel.virtual_host
     _check_names(wanted, channel.broker.config.limits.shards_of_exchange_max)
@@ -74,7 +74,7 @@ def check_shards(channel: Channel, wanted: ShardSet, arguments: Table) -> int:
 
 @contextmanager
 def refused_as(kind: type[ShardsError]) -> Iterator[None]:
-    """Turn the refusal of a rule of AMQP into one of shards: its text without the code's name."""
+    """Turn an AMQP error into an error of shards with the same text, without the code's name."""
     try:
         yield
     except AmqpError as error:
@@ -82,7 +82,7 @@ def refused_as(kind: type[ShardsError]) -> Iterator[None]:
 
 
 def _check_names(wanted: ShardSet, count_max: int) -> None:
-    """Check what names can be; a declare would clean them silently."""
+    """Check the names, because a declare would change them without an error."""
     name, longest = wanted.exchange, wanted.queue_name(wanted.count - 1)
     if not 1 <= wanted.count <= count_max:
         raise ShardArgumentError(f"shards must be 1 to {count_max}, found {wanted.count}")
@@ -105,7 +105,7 @@ def _check_hashed(exchange: Exchange) -> None:
 
 
 def _check_count(exchange: Exchange, wanted: ShardSet) -> None:
-    """Check that the exchange has as many shards, or none yet."""
+    """Check that the exchange has the wanted number of shards, or none yet."""
     found = shard_set(exchange)
     if found is not None and found.count != wanted.count:
         raise ShardClashError(
@@ -115,10 +115,10 @@ def _check_count(exchange: Exchange, wanted: ShardSet) -> None:
 
 
 def _first_number(exchange: Exchange, wanted: ShardSet) -> int:
-    """Return the number of shard 0's binding, from the bindings that are there.
+    """Return the number of shard 0's binding, derived from the existing bindings.
 
     Raises:
-        ShardClashError: One of them is none of a shard, or they are in another order.
+        ShardClashError: A binding belongs to no shard, or the bindings are in another order.
     """
     shards = {wanted.queue_name(shard): shard for shard in range(wanted.count)}
     firsts: set[int] = set()
@@ -126,15 +126,15 @@ def _first_number(exchange: Exchange, wanted: ShardSet) -> int:
         shard = shards.get(binding.destination.name)
         if shard is None or not is_of_shard(binding):
             raise ShardClashError(
-                f"exchange '{exchange.name}' has a binding that is none of its {wanted.count} "
-                f"shards': to {binding.identity.kind} '{binding.destination.name}', "
-                f"key '{binding.routing_key}'"
+                f"exchange '{exchange.name}' has a binding that belongs to none of its "
+                f"{wanted.count} shards: to {binding.identity.kind} "
+                f"'{binding.destination.name}', key '{binding.routing_key}'"
             )
         firsts.add(binding.number - shard)
     if len(firsts) > 1 or min(firsts, default=0) < 0:
         raise ShardClashError(
-            f"the bindings of exchange '{exchange.name}' were made in another order than that of "
-            "the shards: unbind its queues, and let them be bound again"
+            f"the bindings of exchange '{exchange.name}' were not created in the order of its "
+            "shards: unbind its queues and run the command again"
         )
     return firsts.pop() if firsts else exchange.next_binding_number
 

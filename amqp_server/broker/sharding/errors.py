@@ -1,21 +1,21 @@
-"""Why shards are not made or deleted. Each text is one line for people."""
+"""Why shards are not created or deleted. Each text is one line for people."""
 
 
 class ShardsError(Exception):
-    """A change of shards that was not begun: nothing is different."""
+    """A change of shards was refused; nothing has changed."""
 
 
 class ShardArgumentError(ShardsError):
-    """No shards can be as they were asked for."""
+    """The arguments of the command do not allow such shards."""
 
 
 class ShardClashError(ShardsError):
-    """What is there is something else, or in use."""
+    """An existing object differs from the set's, or is in use."""
 
 
 class ShardLimitError(ShardsError):
-    """There is no room for so many."""
+    """The set would exceed a limit of its virtual host."""
 
 
 class NoSuchShardsError(ShardsError):
-    """There are none of that name."""
+    """There is no set of shards with this name."""

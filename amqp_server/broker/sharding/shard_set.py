@@ -1,10 +1,10 @@
-"""What belongs to a set of shards: names, declares, and what an exchange says of itself.
+"""A set of shards: its names, its declares, and how its exchange records it.
 
-An exchange of type `x-consistent-hash` with the argument `x-shards` = N, and the queues
-`<exchange>-0` to `<exchange>-<N-1>`, each bound once with the weight 1. The numbers of the bindings
-grow with those of the shards, so that the bucket of a key is its shard (`appendlog.sharding`).
-The argument tells a set that was begun from one that is complete; where a client has declared
-the exchange without it, complete bindings say the same.
+It consists of an exchange of type `x-consistent-hash` with the argument `x-shards` = N, and the
+queues `<exchange>-0` to `<exchange>-<N-1>`, each bound once with the weight 1. The numbers of the
+bindings grow with those of the shards, so that the bucket of a key is its shard
+(`appendlog.sharding`). The argument distinguishes an incomplete set from a complete one. An
+exchange that a client declared without it has a set if its bindings are complete.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 HASH_KIND: Final = "x-consistent-hash"
 SHARDS: Final = "x-shards"
-"""Argument of the exchange: how many shards it has. No meaning for routing."""
+"""Argument of the exchange: its number of shards. It does not affect routing."""
 WEIGHT: Final = "1"
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSet:
-    """One set of shards, as it is or as it is asked for.
+    """One set of shards, existing or wanted.
 
     Attributes:
-        exchange: Its name, from which those of the queues follow.
-        count: How many shards, at least 1.
+        exchange: Name of the exchange, from which the names of the queues derive.
+        count: Number of shards, at least 1.
     """
 
     exchange: str
@@ -46,7 +46,7 @@ class ShardSet:
         return f"{self.exchange}-{shard}"
 
     def queues(self, vhost: VirtualHost) -> list[Queue | None]:
-        """Return the queues by shard; None for one that is missing."""
+        """Return the queues by shard; None for a missing one."""
         return [vhost.queues.get(self.queue_name(shard)) for shard in range(self.count)]
 
     def exchange_declare(self) -> ExchangeDeclare:
@@ -67,13 +67,13 @@ class ShardSet:
 
 
 def shard_set(exchange: Exchange) -> ShardSet | None:
-    """Return the set that an exchange has, complete or not; None if it has none."""
+    """Return the set of an exchange, complete or not; None if it has none."""
     if exchange.type != HASH_KIND:
         return None
     noted = exchange.arguments.get(SHARDS)
     if noted is not None and noted.kind in INTEGER_KINDS:
         count = noted.value
-        assert isinstance(count, int), "its kind says so"
+        assert isinstance(count, int), "an integer kind must have an integer value"
     else:
         count = len(exchange.bindings)
         shards = ShardSet(exchange.name, count)
@@ -83,19 +83,19 @@ def shard_set(exchange: Exchange) -> ShardSet | None:
 
 
 def bound_queues(exchange: Exchange) -> set[str]:
-    """Return the names of the queues to which an exchange is bound as to a shard."""
+    """Return the names of the queues that are bound to an exchange like shards."""
     bindings = exchange.bindings.values()
     return {each.destination.name for each in bindings if is_of_shard(each)}
 
 
 def is_of_shard(binding: Binding) -> bool:
-    """Return whether a binding is as those of shards are."""
+    """Return whether a binding looks like that of a shard."""
     is_plain = binding.routing_key == WEIGHT and not binding.arguments
     return is_plain and binding.identity.kind == "queue"
 
 
 def messages_of(queue: Queue) -> int:
-    """Return how many messages a queue holds: all that its log keeps, or the unsettled ones."""
+    """Return how many messages a queue holds: all in a stream's log, or the unsettled ones."""
     store, settlement = queue.store, queue.settlement
     if queue.is_stream:
         return store.end_offset - store.log.log_start_offset

@@ -359,7 +359,7 @@ class MessageStore:
         self.recovery_point = max(self.recovery_point, self.log.recovery_point)
         self._requests.transactions.forget(self.written_end)
         self.is_failed, self.failure = False, None
-        logger.warning("journal goes on path=%s offset=%d", self.log.directory, self.written_end)
+        logger.warning("journal continues path=%s offset=%d", self.log.directory, self.written_end)
         self._owner.store_reopened()
         self._go_on()
 

@@ -260,7 +260,7 @@ class QueueStorage:
                         self.failed_stores.discard(store)
             except Exception:
                 # An error in one store must not cost the others their results.
-                logger.exception("result not taken log=%s", store.log.directory)
+                logger.exception("flush result not applied log=%s", store.log.directory)
 
     def relieve_memory(self) -> None:
         """Schedule the release of memory if the rings together hold too much."""

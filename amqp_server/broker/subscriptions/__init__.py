@@ -1,1 +1,1 @@
-"""Who reads a log without taking from it: consumers of streams, and who only looks."""
+"""Readers that take nothing from a queue: consumers of streams, and consumers that browse."""

@@ -1,4 +1,4 @@
-"""Browsing: a consumer that looks at all that a queue has, and takes nothing from it."""
+"""Browsing: a consumer gets copies of all messages of a queue and takes none from it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 BROWSE = "x-browse"
-"""Whether a consumer only looks."""
+"""Consumer argument: whether the consumer browses."""
 STATE_HEADER = "x-browse-state"
-"""What has become of a message: `ready`, `unacked` or `settled`."""
+"""Header with the state of a message: `ready`, `unacked` or `settled`."""
 
 
 def browses(arguments: Table) -> bool:
-    """Return whether the checked arguments of a consumer say that it only looks."""
+    """Return whether the checked arguments of a consumer ask for browsing."""
     value = arguments.get(BROWSE)
     return value is not None and value.value is True
 
 
 class BrowseSubscription(Subscription):
-    """One that tells the state of each message, at the moment at which it is sent.
+    """A subscription that adds the state of each message at the moment of its delivery.
 
-    It may be on a queue of any type, and the queue knows nothing of it: it counts nowhere.
+    It works on queues of any type. The queue does not count it as a consumer.
     """
 
     is_counted = False

@@ -1,4 +1,4 @@
-"""When messages were first delivered, as few marks as an answer in seconds needs."""
+"""When messages were first delivered, in as few marks as an answer in seconds needs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from bisect import bisect_right
 from time import monotonic
 
 MARK_SECONDS = 0.5
-"""Deliveries within it share a mark, and count from its end: never too early."""
+"""Deliveries within this time share a mark and count from its end: never too early."""
 MARKS_MAX = 4096
-"""Of more, every other one is forgotten; what it covered counts from the next."""
+"""Most marks. Above it every other mark is removed; its messages count from the next one."""
 
 
 class DeliveryMarks:
-    """Moments up to which a subscription had delivered how far. The event loop owns it.
+    """Times at which a subscription had delivered up to certain offsets. The event loop owns it.
 
-    What is delivered for the first time goes out in order of offset, so a mark is an offset and
-    a time: all below the one were first delivered by the other.
+    First deliveries go out in the order of their offsets. So a mark is an offset and a time: all
+    messages below the offset were first delivered by that time.
 
     Args:
-        delivered_end: What lies below it was delivered before, nobody knows when: it counts
+        delivered_end: Offset below which messages were delivered at an unknown time; they count
             from now.
     """
 
@@ -28,7 +28,7 @@ class DeliveryMarks:
         self._seconds = [monotonic()]
 
     def note(self, end: int) -> None:
-        """Take note that all below `end` was delivered by now; never lower than before."""
+        """Record that all messages below `end` are delivered by now; `end` never decreases."""
         now = monotonic()
         if now - self._begun[-1] < MARK_SECONDS:
             self._ends[-1], self._seconds[-1] = end, now
@@ -38,16 +38,16 @@ class DeliveryMarks:
         self._seconds.append(now)
         if len(self._ends) > MARKS_MAX:
             for marks in (self._ends, self._begun, self._seconds):
-                # From the end, so that the last one stays.
+                # Start at the end, so that the last mark stays.
                 del marks[-2::-2]
 
     def forget_below(self, floor: int) -> None:
-        """Let go of what nobody will ask for: all below `floor` is settled."""
+        """Remove the marks of messages below `floor`, which are settled."""
         used = min(bisect_right(self._ends, floor), len(self._ends) - 1)
         for marks in (self._ends, self._begun, self._seconds):
             del marks[:used]
 
     def age_seconds(self, offset: int) -> float:
-        """Return how long ago an offset that was delivered first was, at least."""
+        """Return the least time since the first delivery of an offset, in seconds."""
         at = min(bisect_right(self._ends, offset), len(self._ends) - 1)
         return max(monotonic() - self._seconds[at], 0.0)

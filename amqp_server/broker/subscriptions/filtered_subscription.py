@@ -1,4 +1,4 @@
-"""A subscription that delivers only some messages: those that a filter lets through."""
+"""A subscription that delivers only the messages that a filter accepts."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
 
 TURN_MESSAGES_MAX: Final = 16_384
-"""Messages that are looked at in one turn: about a millisecond of it."""
+"""Messages that one turn examines, in about a millisecond."""
 _RUN_COST: Final = 64
-"""A run that is delivered takes as long as so many looks."""
+"""Cost of delivering a run, in examined messages."""
 
 
 class FilteredSubscription(Subscription):
-    """Looks at messages a run at a time, and takes out of its order what is not wanted.
+    """Examines messages a run at a time, and removes those from its order that nobody wants.
 
-    What is passed over costs no credit. Nothing is looked at for consumers that can take nothing.
+    Skipped messages cost no credit. While no consumer has credit, it examines nothing.
 
     Args:
-        queue: Whose log.
-        turn: Where it asks for its turn.
-        start: The first offset that it looks at.
-        wanted: What its consumers want.
+        queue: Queue whose log it reads.
+        turn: Turn at whose end it delivers.
+        start: First offset to examine.
+        wanted: Filter of its consumers.
     """
 
     def __init__(self, queue: Queue, turn: Turn, start: int, wanted: StreamFilter) -> None:
         super().__init__(queue, turn, start)
         self._wanted = wanted
-        # Of what lies below `_looked_at_end`: the ranges that are wanted and not delivered yet.
+        # Wanted ranges below `_looked_at_end` that are not delivered yet.
         self._found: deque[tuple[int, int]] = deque()
         self._looked_at_end = start
 
     def read_run(self, start: int, end: int) -> Messages:
-        """Return what is at hand of `[start, end)`, as far as it is wanted."""
+        """Return the wanted messages from `start` on that are in memory, at most up to `end`."""
         self._forget_below(start)
         if not self._found or self._found[0][0] > start:
             return []
         return super().read_run(start, min(end, self._found[0][1]))
 
     def _serve(self) -> bool:
-        """Look and deliver in turns.
+        """Examine and deliver messages by turns.
 
         Returns:
-            Whether there is more to look at, or to deliver, at once.
+            Whether there is more to examine or deliver at once.
         """
         left = TURN_MESSAGES_MAX
         while left > 0:
@@ -62,7 +62,7 @@ class FilteredSubscription(Subscription):
             if self._looked_at_end <= ready.start:
                 looked_at = self._look_at(ready.start, min(ready.end, ready.start + left))
                 if not looked_at:
-                    # They are being read from the log: it is woken when they are here.
+                    # A worker reads the messages from the log and wakes the subscription.
                     return False
                 left -= looked_at
             elif self._found and self._found[0][0] <= ready.start:
@@ -77,7 +77,7 @@ class FilteredSubscription(Subscription):
         return True
 
     def _look_at(self, start: int, end: int) -> int:
-        """Find what is wanted of `[start, end)`; return how many messages were at hand."""
+        """Find the wanted messages of `[start, end)`; return how many messages were in memory."""
         messages = super().read_run(start, end)
         if messages:
             wanted = self._wanted

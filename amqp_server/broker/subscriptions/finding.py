@@ -1,4 +1,4 @@
-"""What a new consumer takes from: its queue, or a place in its log that its arguments name."""
+"""Finds the source of a new consumer: its queue, or a place in the log named by its arguments."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def is_searched_for(queue: Queue, arguments: Table) -> bool:
-    """Return whether a new consumer has to wait until its place is found in the log.
+    """Return whether a new consumer has to wait while its place is looked up in the log.
 
     Args:
-        queue: What it named.
-        arguments: Of the consumer, checked.
+        queue: Queue that `basic.consume` named.
+        arguments: Checked arguments of the consumer.
     """
     if queue.groups is not None and group_name(arguments) is not None:
         return placed_group(queue.groups, arguments) is None
@@ -42,11 +42,11 @@ def is_searched_for(queue: Queue, arguments: Table) -> bool:
 
 
 def find_source(queue: Queue, arguments: Table) -> Source:
-    """Return where a new consumer is to be served, unless its place is searched for.
+    """Return the source of a new consumer whose place need not be looked up in the log.
 
     Args:
-        queue: What it named.
-        arguments: Of the consumer, checked.
+        queue: Queue that `basic.consume` named.
+        arguments: Checked arguments of the consumer.
     """
     if browses(arguments):
         return queue.subscriptions.browse(start_offset_now(queue, _start(arguments)))
@@ -62,16 +62,16 @@ def find_source(queue: Queue, arguments: Table) -> Source:
 async def search_source(
     queue: Queue, arguments: Table, make_durable: MakeDurable
 ) -> Callable[[], Source] | None:
-    """Find where a new consumer is to be served, which may be gone by then.
+    """Look up the source of a new consumer; the queue may be deleted during that time.
 
     Args:
-        queue: What it named.
-        arguments: Of the consumer, checked.
-        make_durable: Writes to the disk what checkpoints are to know.
+        queue: Queue that `basic.consume` named.
+        arguments: Checked arguments of the consumer.
+        make_durable: Writes a checkpoint.
 
     Returns:
-        What begins to serve from there, for whoever adds the consumer at once; None if the queue
-        was deleted meanwhile.
+        Function that returns the source; the caller adds the consumer in the same turn. None if
+        the queue was deleted.
 
     Raises:
         PreconditionFailed: The consumer cannot join the group that it names.
@@ -84,7 +84,7 @@ async def search_source(
         start = await start_offset(queue, _start(arguments))
     except LogFailedError:
         if queue.is_deleted:
-            # Its files went while they were looked at.
+            # The deletion removed the files during the read.
             return None
         raise
     if queue.is_deleted:
@@ -98,5 +98,5 @@ def _start(arguments: Table) -> StartPosition:
     if browses(arguments) and OFFSET not in arguments:
         return START_FIRST
     start = parse_start(arguments.get(OFFSET), time.time_ns())
-    assert start is not None, "not checked to be a place"
+    assert start is not None, "the arguments must be checked before"
     return start

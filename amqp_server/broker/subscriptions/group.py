@@ -1,8 +1,9 @@
-"""A consumer group of a stream: a subscription with a name, which lives on without members.
+"""A consumer group of a stream: a subscription with a name that exists without members too.
 
-What its members acked is the group's, in any order; what they give back, or leave behind when
-they are gone, goes to the others. The place is durable: it goes into checkpoints, as the
-settlement of a queue does. Groups know nothing of one another, nor of plain consumers.
+Members share one position. Messages that a member acks, in any order, are settled for the whole
+group. Messages that a member requeues, or leaves unacked when it goes, go to other members. The
+position is durable: checkpoints hold it, like the settlement of a queue. Groups are independent of
+each other and of plain consumers.
 """
 
 from __future__ import annotations
@@ -31,27 +32,27 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class GroupStats:
-    """What one group has done and has to do, at one moment.
+    """State and counters of one group at one moment.
 
     Attributes:
-        members: Consumers that it has.
-        committed: All below it is done, and what it names is not; None: nothing was ever acked.
-        start: Where it would deliver from after a restart; None: it has no place yet.
+        members: Consumers of the group.
+        committed: First offset that is not acked; None: nothing was ever acked.
+        start: Offset at which delivery would start after a restart; None: no position yet.
         lag: Messages from there to the end of what is on the disk.
-        lag_bytes: Their room on the disk, about: exact to whole segments, and within one to its
-            average message.
-        ready: Messages that wait to be delivered.
+        lag_bytes: Their size on the disk: exact for whole segments, an estimate from the mean
+            message size for parts of segments.
+        ready: Messages that wait for delivery.
         unacked: Messages that members have.
-        settled_above: Messages acked ahead of the first that is not.
-        oldest_unacked_seconds: Since the first delivery of the oldest message that a member has;
-            None: none has one.
-        delivered: Messages given to members since the server started, each time anew.
-        acked: Messages that members acknowledged since the server started.
-        redelivered: Messages delivered again, ever.
-        rejected: Messages that members did not want, since the server started.
-        dropped_total: Messages that retention took before the group was done with them.
-        dropped_since_last_poll: Those that no delivery has told of.
-        updated_at_ns: When it was last started, acked, committed or moved; 0: never.
+        settled_above: Messages that are acked above the first unacked one.
+        oldest_unacked_seconds: Time since the first delivery of the oldest unacked message; None
+            if there is none.
+        delivered: Deliveries to members since the server started, redeliveries included.
+        acked: Messages that members acked since the server started.
+        redelivered: Messages that were delivered again, since the group exists.
+        rejected: Messages that members rejected since the server started.
+        dropped_total: Messages that retention removed before they were settled.
+        dropped_since_last_poll: Those of them that no delivery has reported yet.
+        updated_at_ns: Time of the last start, ack, commit or move; 0: never.
     """
 
     members: int
@@ -77,20 +78,20 @@ class Group:
 
     Args:
         queue: The stream.
-        turn: Where it asks for its turns.
-        offsets: Its place.
-        on_dirty: Called when a checkpoint should say something new of it.
-        delivered_end: As its checkpoint has it; no offset at or above it was delivered to it.
-        returns: Runs (start, end, count) of what came back, as its checkpoint has them.
+        turn: Turn at whose end the group delivers.
+        offsets: Position of the group.
+        on_dirty: Called when the next checkpoint must include the group.
+        delivered_end: From the checkpoint: end of all offsets ever delivered to the group.
+        returns: From the checkpoint: requeued runs as (start, end, count).
 
     Attributes:
-        queue: See above.
-        offsets: See above.
-        subscription: What its members are served from; another one after a seek.
-        rejected_count: Messages that members did not want.
-        counters: Counts what its members are given, as a part of what the stream's readers are.
-        is_dirty: Whether the next checkpoint has to name it.
-        placing: Done when the first place, or another one, that is being looked for is found.
+        queue: The stream.
+        offsets: Position of the group.
+        subscription: Source of the members; a seek replaces it.
+        rejected_count: Messages that members rejected.
+        counters: Counters of the group's deliveries; they also add to those of the stream.
+        is_dirty: Whether the next checkpoint must include the group.
+        placing: Done when the position that is being looked up is found; None otherwise.
     """
 
     def __init__(
@@ -114,32 +115,32 @@ class Group:
 
     @property
     def name(self) -> str:
-        """Its name, unique in the stream."""
+        """Name of the group, unique in the stream."""
         return self.offsets.name
 
     @property
     def where(self) -> str:
-        """What its log is called, in words for people."""
+        """Text that names the queue in error messages."""
         return f"queue '{self.queue.name}' in vhost '{self.queue.virtual_host.name}'"
 
     @property
     def members(self) -> int:
-        """How many consumers it has."""
+        """Number of consumers in the group."""
         return len(self.subscription.consumers)
 
     def note_dirty(self) -> None:
-        """Let the next checkpoint say what is different, if something is."""
+        """Include the group in the next checkpoint if it has changed."""
         if self.offsets.changed and not self.is_dirty:
             self.is_dirty = True
             self._on_dirty(self)
 
     def place(self, offset: int) -> None:
-        """Give it its first place, or another one; it has no members.
+        """Set the first position, or a new one, of a group without members.
 
-        What retention has taken from there on counts as dropped.
+        Messages from there on that retention has already removed count as dropped.
 
         Args:
-            offset: Up to `queue.visible_end`, and perhaps before the log.
+            offset: New position, at most `queue.visible_end`; may be below the log's start.
         """
         now_ns = time.time_ns()
         if self.offsets.start is None:
@@ -150,16 +151,16 @@ class Group:
         self.drop_below(first_offset(self.queue))
 
     def commit(self, offset: int) -> int:
-        """Say that all below `offset` is done; see `GroupOffsets.commit`.
+        """Settle everything below `offset`; see `GroupOffsets.commit`.
 
-        It takes effect now and is durable behind the next checkpoint round.
+        It takes effect now and is durable after the next round of checkpoints.
 
         Returns:
-            How many messages that settled anew.
+            How many messages it settled that were not settled before.
 
         Raises:
-            RegressingCommitError: It goes back.
-            GroupOffsetOutOfRangeError: It is not in the log.
+            RegressingCommitError: `offset` is below the committed one.
+            GroupOffsetOutOfRangeError: `offset` is not in the log.
         """
         was_placed = self.offsets.start is not None
         newly = self.offsets.commit(offset, *offset_range(self.queue), time.time_ns())
@@ -172,70 +173,77 @@ class Group:
         return newly
 
     def seek(self, offset: int, *, force: bool) -> None:
-        """Go to a place in the log, back or on; see `GroupOffsets.seek`.
+        """Move the position to any offset of the log; see `GroupOffsets.seek`.
 
-        What members have from before is not theirs to answer any more: it gives them credit and
-        changes nothing. It takes effect now and is durable behind the next checkpoint round.
+        Members still have earlier messages. Acking or rejecting these restores credit and changes
+        nothing else. The seek takes effect now and is durable after the next round of checkpoints.
 
         Args:
-            offset: What is to be delivered next: the log start to `queue.visible_end`.
-            force: Whether it may have members.
+            offset: Next offset to deliver: from the log's start to `queue.visible_end`.
+            force: Whether the group may have members.
 
         Raises:
-            GroupInUseError: It has members, and `force` is not given.
-            GroupOffsetOutOfRangeError: The log does not have it.
+            GroupInUseError: The group has members, and `force` is false.
+            GroupOffsetOutOfRangeError: The log does not have `offset`.
         """
         self.check_unused(force=force)
         self.offsets.seek(offset, *offset_range(self.queue), time.time_ns())
         self._set_out(offset)
 
     def check_unused(self, *, force: bool = False) -> None:
-        """Check that it has no members, or that they do not matter.
+        """Check that the group has no members, unless `force` allows them.
 
         Raises:
-            GroupInUseError: They do.
+            GroupInUseError: The group has members.
         """
         if self.members and not force:
             raise GroupInUseError(self.name, self.where, self.members)
 
     def drop_below(self, log_start: int, *, is_logged: bool = True) -> int:
-        """Go on to where the log begins now: retention does not wait for groups.
+        """Move the position to the start of the log, if it is below: retention waits for no group.
 
         Args:
-            log_start: See above.
-            is_logged: Whether the server's log is to tell of what is dropped.
+            log_start: First offset of the log.
+            is_logged: Whether to log the dropped messages.
 
         Returns:
-            How many messages the group was not done with.
+            How many unsettled messages the group lost.
         """
         dropped = self.offsets.drop_below(log_start)
         if dropped and is_logged:
             logger.warning(
                 "group passed by retention queue=%s vhost=%s group=%s dropped=%d log_start=%d",
-                *(self.queue.name, self.queue.virtual_host.name, self.name, dropped, log_start),
+                self.queue.name,
+                self.queue.virtual_host.name,
+                self.name,
+                dropped,
+                log_start,
             )
         self.subscription.begin_at(log_start)
         self.note_dirty()
         return dropped
 
     def lost(self, start: int, end: int) -> None:
-        """Go on behind offsets that the log does not have, for retention or for damage."""
+        """Skip offsets that the log does not have, because of retention or damage."""
         self.drop_below(first_offset(self.queue))
         for taken in self.subscription.ready.take_range(start, end):
             logger.error(
                 "records lost queue=%s vhost=%s group=%s from=%d to=%d",
-                *(self.queue.name, self.queue.virtual_host.name, self.name),
-                *(taken.start, taken.end),
+                self.queue.name,
+                self.queue.virtual_host.name,
+                self.name,
+                taken.start,
+                taken.end,
             )
             self.offsets.settle(taken.start, taken.end, time.time_ns())
         self.note_dirty()
 
     def stop(self) -> None:
-        """Deliver nothing any more: it is deleted."""
+        """Stop deliveries, because the group is deleted."""
         self.subscription.stop()
 
     def snapshot(self) -> GroupSnapshot:
-        """Return what a checkpoint may say of it now; I4: nothing that is not on the disk."""
+        """Return the group's state for a checkpoint, up to the recovery point only (I4)."""
         end = self.queue.store.recovery_point
         subscription = self.subscription
         returns: list[tuple[int, int, int]] = []
@@ -251,7 +259,7 @@ class Group:
         )
 
     def stats(self) -> GroupStats:
-        """Return what it has done and has to do. Looks at no file; O(segments + ranges)."""
+        """Return the current state and counters. Reads no file; O(segments + ranges)."""
         offsets, ready = self.offsets, self.subscription.ready
         log_start, end = offset_range(self.queue)
         start = max(offsets.settlement.ack_floor, log_start)
@@ -278,9 +286,9 @@ class Group:
         )
 
     def read_lag_seconds(self) -> float:
-        """Return how old the first message is that it is not done with; 0.0: it is with the end.
+        """Return the age of the first unsettled message, in seconds; 0.0 at the end of the log.
 
-        Reads one record of the log: for a worker, not for the loop.
+        Reads one record of the log: call it in a worker, not on the event loop.
 
         Raises:
             LogFailedError: The log cannot be read.
@@ -293,7 +301,7 @@ class Group:
         return 0.0 if appended_ns is None else max(time.time_ns() - appended_ns, 0) / 1e9
 
     def _set_out(self, offset: int) -> None:
-        """Serve the members from a place on, and nothing of what they had before."""
+        """Serve the members from `offset` on, in a new subscription."""
         before = self.subscription
         members = list(before.consumers)
         self.subscription = GroupSubscription(self, self._turn, offset)
@@ -308,7 +316,7 @@ class Group:
         settlement, subscription = self.offsets.settlement, self.subscription
         subscription.marks.forget_below(settlement.ack_floor)
         position = settlement.ack_floor
-        # What came back is ready: the oldest that a member has lies before, between or behind.
+        # Requeued messages are ready; the oldest unacked one lies before, between or after them.
         end = subscription.ready.next_offset
         for low, high in [*subscription.ready.within(position, end), (end, end)]:
             with_members = settlement.unsettled_ranges(position, max(position, low))

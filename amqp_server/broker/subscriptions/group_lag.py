@@ -1,4 +1,4 @@
-"""How far a place in a log is behind its end: in bytes, and in time."""
+"""The lag of a position in a log: in bytes, and in time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def lag_bytes(segments: Sequence[Segment], start: int, end: int) -> int:
     """Return about how many bytes of segment files the offsets `[start, end)` take.
 
-    Exact for whole segments; of one that `start` or `end` lies in it is the share that it would
-    be if all its messages were of one size. Looks at no file.
+    Exact for whole segments. A part of a segment counts by its share of the segment's messages.
+    Reads no file.
     """
     total = 0
     for segment in segments:
@@ -28,12 +28,12 @@ def lag_bytes(segments: Sequence[Segment], start: int, end: int) -> int:
 
 
 def timestamp_ns_at(log: Log, offset: int) -> int | None:
-    """Return when the first record at or behind an offset was appended; None if there is none.
+    """Return when the first record at or after an offset was appended; None without one.
 
     Reads the disk.
 
     Raises:
-        LogFailedError: It cannot be read.
+        LogFailedError: The log cannot be read.
     """
     found = log.read(offset, max_bytes=1, max_records=1)
     return found.timestamps_ns[0] if found.record_count else None

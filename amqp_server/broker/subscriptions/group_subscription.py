@@ -1,4 +1,4 @@
-"""One way of a group through a log, from a place on; a seek puts another in its place."""
+"""A group's way through a log from one position; a seek replaces it by a new one."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from amqp_server.broker.turn import Turn
 
 DROPPED_HEADER = "x-dropped-since-last-poll"
-"""How many messages retention took before the group was done with them, and since it was told."""
+"""Header with the number of messages that retention removed since the last such header."""
 
 
 class GroupSubscription(Subscription):
-    """What the members of a group are served from: answers are the group's. It is a `Source`.
+    """Source of a group's members: their acks and rejects change the group's position.
 
-    It is over when the group is moved or deleted: answers to its deliveries give credit then,
-    and change nothing else.
+    It is over when the group is moved or deleted. Acks and rejects then restore credit and change
+    nothing else.
 
     Args:
-        group: Whose it is.
-        turn: Where it asks for its turn.
-        delivered_end: No offset at or above it was ever delivered to the group. What is not
-            settled below it comes first, marked redelivered.
-        returns: Runs (start, end, count) of what came back, and how often.
+        group: Group that it serves.
+        turn: Turn at whose end it delivers.
+        delivered_end: End of all offsets ever delivered to the group. Unsettled messages below
+            it are delivered first, marked redelivered.
+        returns: Requeued runs as (start, end, count).
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class GroupSubscription(Subscription):
         self._take_settled()
 
     def see(self) -> None:
-        """Make ready what can be seen by now."""
+        """Make all messages ready that are visible now."""
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
 
     def begin_at(self, start: int) -> None:
-        """Go on at `start`, if it is not there yet: the group is done with what is below it."""
+        """Skip to `start`, if the position is below: the group has settled what is below it."""
         if start > 0:
             super().begin_at(start)
 
     def as_delivered(self, start: int, messages: Messages, *, redelivered: bool) -> Delivered:
-        """Return messages with their offsets, how often they came back, and what was dropped."""
+        """Return messages with their offsets, delivery counts, and the number of dropped ones."""
         offsets = self.group.offsets
         if redelivered:
             offsets.note_redelivered(len(messages))
@@ -86,20 +86,20 @@ class GroupSubscription(Subscription):
         return StampedRun(messages, start)
 
     def settle(self, start: int, end: int) -> None:
-        """Be done with what a member acked; what retention or a commit took before is fine."""
+        """Settle what a member acked; a commit or retention may have settled it before."""
         self.group.offsets.settle(start, end, time.time_ns())
         self.group.note_dirty()
 
     def drop(self, start: int, end: int, reason: str) -> None:
-        """Be done with what a member rejected, for the whole group; it is counted."""
+        """Settle what a member rejected, for the whole group, and count it."""
         del reason
         self.group.rejected_count += end - start
         self.settle(start, end)
 
     def requeue(self, start: int, end: int) -> None:
-        """Make what a member gave back ready again, in its place, marked redelivered."""
+        """Make what a member returned ready again, in its place, marked redelivered."""
         settlement = self.group.offsets.settlement
-        # A commit or retention may have gone past it while a member had it.
+        # A commit or retention may have settled a part of it by now.
         for low, high in settlement.unsettled_ranges(start, end):
             if self.counts is None:
                 self.counts = DeliveryCounts(None)
@@ -111,11 +111,11 @@ class GroupSubscription(Subscription):
         self.wake()
 
     def lost(self, start: int, end: int) -> None:
-        """Go on behind offsets that are not in the log any more."""
+        """Skip offsets that the log does not have any more."""
         self.group.lost(start, end)
 
     def remove_consumer(self, consumer: Consumer) -> bool:
-        """Let a member go; the group lives on without any. Never ends the queue."""
+        """Remove a member; the group exists without any. Never deletes the queue."""
         self.consumers.remove(consumer)
         if not len(self.consumers):
             self.queue.subscriptions.set_aside(self)
@@ -124,7 +124,7 @@ class GroupSubscription(Subscription):
         return False
 
     def _take_settled(self) -> None:
-        """Take out of the order what is settled above what was ever delivered."""
+        """Remove settled messages above `delivered_end` from the order."""
         settled = self.group.offsets.settlement.ranges()
         if settled and settled[-1][1] > self.ready.end:
             self.ready.extend(settled[-1][1])

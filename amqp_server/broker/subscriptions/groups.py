@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NAMED_MAX: Final = 10
-"""Groups that the server's log names when retention has passed them by."""
+"""Most groups that the server's log names after retention removed their messages."""
 
 
 class GroupsRound(NamedTuple):
-    """What one round of checkpoints says of the groups of one stream.
+    """The groups of one stream in one round of checkpoints.
 
     Attributes:
-        groups: Those that it names.
-        removed: Names of those that are gone.
+        groups: Groups that the round includes.
+        removed: Names of the deleted groups.
     """
 
     groups: list[Group]
@@ -38,14 +38,14 @@ class GroupsRound(NamedTuple):
 class Groups:
     """All groups of one stream. The event loop owns it.
 
-    What changes here takes effect at once, and is durable behind the next round of checkpoints:
-    whoever has to promise that waits for one (`Broker.write_checkpoint`).
+    Changes take effect at once and are durable after the next round of checkpoints. A caller that
+    must report a durable change waits for one (`Broker.write_checkpoint`).
 
     Args:
         queue: The stream.
-        turn: Where they ask for their turns.
-        on_dirty: Called when a checkpoint should say something new of the groups.
-        groups_max: How many there may be.
+        turn: Turn at whose end the groups deliver.
+        on_dirty: Called when the next checkpoint must include the groups.
+        groups_max: Most groups of the stream.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Groups:
         self._on_dirty = on_dirty
         self._groups_max = groups_max
         self._all: dict[str, Group] = {}
-        # Dicts, for their order.
+        # Dicts keep the order.
         self._dirty: dict[Group, None] = {}
         self._removed: dict[str, None] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of groups."""
         return len(self._all)
 
     def __iter__(self) -> Iterator[Group]:
@@ -73,27 +73,27 @@ class Groups:
         return iter(tuple(self._all.values()))
 
     def __contains__(self, name: str) -> bool:
-        """Tell whether there is a group of this name."""
+        """Return whether a group with this name exists."""
         return name in self._all
 
     def has(self, group: Group) -> bool:
-        """Tell whether this very group is still there."""
+        """Return whether this very group still exists."""
         return self._all.get(group.name) is group
 
     @property
     def where(self) -> str:
-        """What the log is called, in words for people."""
+        """Text that names the queue in error messages."""
         return f"queue '{self._queue.name}' in vhost '{self._queue.virtual_host.name}'"
 
     def names(self) -> list[str]:
-        """Return their names, sorted."""
+        """Return the names of all groups, sorted."""
         return sorted(self._all)
 
     def get(self, name: str) -> Group:
-        """Return the group of this name.
+        """Return the group with this name.
 
         Raises:
-            UnknownGroupError: There is none.
+            UnknownGroupError: There is no such group.
         """
         group = self._all.get(name)
         if group is None:
@@ -101,54 +101,54 @@ class Groups:
         return group
 
     def create(self, name: str) -> Group:
-        """Return a new group without a place; `begin`, `commit` or `seek` gives it one.
+        """Return a new group without a position; `place`, `commit` or `seek` sets it.
 
         Args:
-            name: None of the others has it.
+            name: Name that no other group of the stream has.
 
         Raises:
-            InvalidGroupNameError: No group can have this name.
-            TooManyGroupsError: There are as many as there may be.
+            InvalidGroupNameError: The name is not allowed.
+            TooManyGroupsError: The stream has as many groups as allowed.
         """
-        assert name not in self._all, "there is one"
+        assert name not in self._all, "the group exists already"
         self.check_limit(name)
         group = Group(self._queue, self._turn, GroupOffsets(name), self._note_dirty)
         self._all[name] = group
         return group
 
     def check_limit(self, name: str) -> None:
-        """Check that there may be one more.
+        """Check that the stream may have one more group.
 
         Args:
-            name: What it would be called.
+            name: Name of the new group, for the error.
 
         Raises:
-            TooManyGroupsError: There are as many as there may be.
+            TooManyGroupsError: The stream has as many groups as allowed.
         """
         if len(self._all) >= self._groups_max:
             raise TooManyGroupsError(name, self.where, self._groups_max)
 
     def commit(self, name: str, offset: int) -> Group:
-        """Commit for a group, which begins by that if there is none; see `Group.commit`."""
+        """Commit for a group, which is created if it is missing; see `Group.commit`."""
         return self._place(name, lambda group: group.commit(offset))
 
     def seek(self, name: str, offset: int, *, force: bool) -> Group:
-        """Move a group, which begins by that if there is none; see `Group.seek`."""
+        """Move a group, which is created if it is missing; see `Group.seek`."""
         return self._place(name, lambda group: group.seek(offset, force=force))
 
     def delete(self, name: str, *, force: bool = False) -> Group:
-        """Remove a group with all that it knows; a later one of its name begins anew.
+        """Delete a group with its position; a later group with this name starts without one.
 
         Args:
-            name: Of the group.
-            force: Whether it may have members; the caller has to cancel them.
+            name: Name of the group.
+            force: Whether the group may have members; the caller must cancel them.
 
         Returns:
-            The group; its `subscription` has the members.
+            The deleted group; its `subscription` has the members.
 
         Raises:
-            UnknownGroupError: There is none.
-            GroupInUseError: It has members, and `force` is not given.
+            UnknownGroupError: There is no such group.
+            GroupInUseError: The group has members, and `force` is false.
         """
         group = self.get(name)
         group.check_unused(force=force)
@@ -158,18 +158,18 @@ class Groups:
         return group
 
     def discard(self, group: Group) -> None:
-        """Forget a group that nobody heard of yet, or that is being deleted."""
+        """Forget a group that was never reported to a client, or that is being deleted."""
         del self._all[group.name]
         self._dirty.pop(group, None)
         group.stop()
 
     def restore(self, checkpoint: GroupCheckpoint, log_end: int, *, was_clean: bool) -> None:
-        """Bring a group back at the start of the server.
+        """Restore a group when the server starts.
 
         Args:
-            checkpoint: The last one of it.
-            log_end: End of the log, exclusive; what the checkpoint says behind it is forgotten.
-            was_clean: Whether the server stopped cleanly; if not, all there is may have been
+            checkpoint: Last checkpoint of the group.
+            log_end: End of the log (exclusive); entries of the checkpoint above it are ignored.
+            was_clean: Whether the server stopped cleanly. If not, every message may have been
                 delivered before.
         """
         offsets = checkpoint.offsets(log_end)
@@ -190,14 +190,15 @@ class Groups:
         group.note_dirty()
 
     def stop(self) -> None:
-        """Let nothing be delivered any more: the queue is deleted."""
+        """Stop all deliveries, because the queue is deleted."""
         for group in self._all.values():
             group.stop()
 
     def drop_below(self, log_start: int) -> None:
-        """Let all go on to where the log begins now.
+        """Move all groups to the start of the log.
 
-        Of thousands that lose something the log names a few: a line for each would keep the loop.
+        It logs only a few of the groups that lost messages: a line for each of thousands would
+        block the event loop.
         """
         named = others = dropped = 0
         for group in self._all.values():
@@ -210,14 +211,18 @@ class Groups:
         if others:
             logger.warning(
                 "groups passed by retention queue=%s vhost=%s groups=%d dropped=%d log_start=%d",
-                *(self._queue.name, self._queue.virtual_host.name, others, dropped, log_start),
+                self._queue.name,
+                self._queue.virtual_host.name,
+                others,
+                dropped,
+                log_start,
             )
 
     def take_dirty(self, *, every: bool = False) -> GroupsRound:
-        """Return what the next round of checkpoints has to say, and expect it to be written.
+        """Return the groups for the next round of checkpoints, and mark them as written.
 
         Args:
-            every: Also of those that are as they were: the last round tells what was delivered.
+            every: Also include unchanged groups, because the last round stores what was delivered.
         """
         groups = dict.fromkeys(self._all.values() if every else self._dirty)
         removed: list[str] = []
@@ -226,7 +231,7 @@ class Groups:
             if group is None or group.offsets.start is None:
                 removed.append(name)
             else:
-                # Begun anew since: its entry replaces the old one.
+                # A new group has the deleted one's name; its entry replaces the old one.
                 groups[group] = None
         self._dirty, self._removed = {}, {}
         for group in groups:
@@ -234,7 +239,7 @@ class Groups:
         return GroupsRound([group for group in groups if group.offsets.start is not None], removed)
 
     def carry_over(self, taken: GroupsRound) -> None:
-        """Let the next round say what this one could not: it was not written."""
+        """Include the groups of a failed round in the next one."""
         self._removed.update(dict.fromkeys(taken.removed))
         for group in taken.groups:
             if self._all.get(group.name) is group:
@@ -244,7 +249,7 @@ class Groups:
             self._on_dirty()
 
     def _place(self, name: str, place: Callable[[Group], object]) -> Group:
-        """Let a group go somewhere, one that there is not too; nothing is left if it cannot."""
+        """Set a group's position; create the group if needed, and undo that after an error."""
         group = self._all.get(name)
         if group is not None:
             place(group)

@@ -1,9 +1,9 @@
-"""How a consumer comes into a group, which may have to be given its place first.
+"""How a consumer joins a group, which may first need a position.
 
-A group begins, or is reset, at one place, whoever asks for it: where that has to be looked for
-in the log, all who join meanwhile wait for the same. A new place is durable before anybody is
-told: a group that began at the end of the log, and was forgotten by a crash, would begin at
-another end, and miss what lies between.
+A group starts, or is reset, at one position, whichever consumer asks for it. While the position is
+looked up in the log, all consumers that join wait for it. A new position is durable before any
+client gets an answer. Otherwise a group that starts at the end of the log could be forgotten in a
+crash, start again at a later end, and miss the messages between.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GROUP = "x-consumer-group"
-"""Name of the group that a consumer of a stream belongs to."""
+"""Consumer argument: name of the stream's group that the consumer joins."""
 RESET = "x-offset-reset"
-"""Whether the group goes to `x-stream-offset` though it has a place."""
+"""Consumer argument: whether the group moves to `x-stream-offset` even if it has a position."""
 
 
 def group_name(arguments: Table) -> str | None:
-    """Return the group that checked arguments name, or None."""
+    """Return the group name in checked arguments, or None."""
     value = arguments.get(GROUP)
     return value.value.decode() if value is not None and isinstance(value.value, bytes) else None
 
 
 def placed_group(groups: Groups, arguments: Table) -> Group | None:
-    """Return the group that a consumer asks for, if it has a place and is to keep it.
+    """Return the group that a consumer asks for, if its position is set and stays.
 
     Args:
-        groups: Of the stream.
-        arguments: Of the consumer, checked; they name a group.
+        groups: Groups of the stream.
+        arguments: Checked arguments of the consumer; they name a group.
     """
     name = group_name(arguments)
     if name is None or name not in groups or _is_reset(arguments):
@@ -68,20 +68,21 @@ def placed_group(groups: Groups, arguments: Table) -> Group | None:
 
 
 async def join(groups: Groups, arguments: Table, make_durable: MakeDurable) -> Group:
-    """Return the group that a consumer asks for when it has its place, and that is durable.
+    """Return the group that a consumer asks for, once its position is set and durable.
 
     Args:
-        groups: Of the stream.
-        arguments: Of the consumer, checked; they name a group.
-        make_durable: Writes to the disk what checkpoints are to know.
+        groups: Groups of the stream.
+        arguments: Checked arguments of the consumer; they name a group.
+        make_durable: Writes a checkpoint.
 
     Raises:
-        PreconditionFailed: There are too many groups; it is to be reset and has members; the log
-            does not have its place yet; or the disk refused.
+        PreconditionFailed: There are too many groups, or a group with members would be reset, or
+            the position is above the end of the log, or it could not be saved.
         LogFailedError: The log cannot be read.
     """
-    name, is_reset = group_name(arguments), _is_reset(arguments)
-    assert name is not None, "no group is asked for"
+    name = group_name(arguments)
+    is_reset = _is_reset(arguments)
+    assert name is not None, "the arguments must name a group"
     try:
         while True:
             group = groups.get(name) if name in groups else groups.create(name)
@@ -91,7 +92,7 @@ async def join(groups: Groups, arguments: Table, make_durable: MakeDurable) -> G
                 await asyncio.wait([group.placing])
             elif is_reset or group.offsets.start is None:
                 start = parse_start(arguments.get(OFFSET), time.time_ns())
-                assert start is not None, "not checked to be a place"
+                assert start is not None, "the arguments must be checked before"
                 if await _place(groups, group, start, make_durable):
                     return group
             else:
@@ -103,9 +104,9 @@ async def join(groups: Groups, arguments: Table, make_durable: MakeDurable) -> G
 async def _place(
     groups: Groups, group: Group, start: StartPosition, make_durable: MakeDurable
 ) -> bool:
-    """Give a group its place; return False if it was deleted meanwhile.
+    """Set a group's position; return False if the group was deleted during that time.
 
-    Nothing is left of a group that cannot have its first place.
+    A new group is removed if its first position cannot be set.
     """
     is_new = group.offsets.start is None
     placed = group.placing = asyncio.get_running_loop().create_future()
@@ -127,13 +128,14 @@ async def _place(
 
 
 async def _offset(queue: Queue, name: str, start: StartPosition) -> int:
-    """Return what the place is now: at most the end of what is on the disk.
+    """Return the offset of a position: at most the end of what is on the disk.
 
     Raises:
-        GroupOffsetOutOfRangeError: It names an offset behind that.
+        GroupOffsetOutOfRangeError: The position is an offset above that end.
     """
     if start.kind is StartKind.NEXT:
-        # What was published before is not for the group, and the end on the disk is behind it.
+        # Older messages are not for the group. Without the sync some of them would lie above
+        # the end of what is on the disk.
         end = queue.store.end_offset
         await queue.store.make_durable()
         return min(end, queue.visible_end)
@@ -141,7 +143,7 @@ async def _offset(queue: Queue, name: str, start: StartPosition) -> int:
         first, end = first_offset(queue), queue.visible_end
         if start.number > end:
             raise GroupOffsetOutOfRangeError(name, start.number, first, end)
-        # What lies before the log is dropped, and the group hears of it.
+        # Offsets below the log count as dropped, and the group reports them.
         return start.number
     return min(await start_offset(queue, start), queue.visible_end)
 
@@ -150,9 +152,9 @@ async def _save(group: Group, make_durable: MakeDurable) -> None:
     try:
         await make_durable()
     except OffsetsError as error:
-        logger.error("place of a group not durable group=%s error=%s", group.name, error)  # noqa: TRY400 - one line says it all
+        logger.error("position of a group not durable group=%s error=%s", group.name, error)  # noqa: TRY400 - one line says it all
         raise PreconditionFailed(
-            f"the place of group '{group.name}' on {group.where} could not be saved"
+            f"the position of group '{group.name}' on {group.where} could not be saved"
         ) from error
 
 

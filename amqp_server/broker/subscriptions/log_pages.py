@@ -1,6 +1,6 @@
-"""Reading a queue piece by piece without consuming: for commands, which take their time.
+"""Reads a queue a page at a time without consuming, for commands that run for a while.
 
-What is in the log is read by a worker; only what a queue has in memory alone comes from there.
+A worker reads what is in the log. Messages that exist in memory only come from the ring.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class LogPage:
-    """Neighbouring messages of one queue; the lists are as long as each other.
+    """Consecutive messages of one queue; the lists have equal lengths.
 
     Attributes:
-        next_offset: Where to go on; what is missing below it is not there any more.
-        offsets: Strictly increasing.
-        timestamps_ns: When each was appended; 0 of one that is in memory alone.
-        messages: As the log has them.
+        next_offset: Offset of the next page; missing offsets below it do not exist any more.
+        offsets: Offsets, strictly increasing.
+        timestamps_ns: Append times; 0 for a message that exists in memory only.
+        messages: Messages as in the log.
     """
 
     next_offset: int
@@ -36,14 +36,14 @@ class LogPage:
 async def read_page(
     queue: Queue, start: int, end: int, bytes_max: int, records_max: int
 ) -> LogPage:
-    """Return the messages from the first one at or after `start` on, in order.
+    """Return messages in order, from the first one at or after `start`.
 
     Args:
-        queue: Nothing changes in it.
+        queue: Queue to read; it is not changed.
         start: First offset; less than `end`.
-        end: Exclusive; not above the queue's `visible_end`.
-        bytes_max: Of messages, >= 1: none follows once it is reached.
-        records_max: >= 1.
+        end: Offset after the last one; not above the queue's `visible_end`.
+        bytes_max: Message bytes after which the page ends, >= 1.
+        records_max: Most messages, >= 1.
 
     Raises:
         LogFailedError: The log cannot be read.
@@ -55,7 +55,7 @@ async def read_page(
             messages = up_to(store.read_memory(start, min(end, start + records_max)), bytes_max)
             behind = start + len(messages)
             return LogPage(behind, list(range(start, behind)), [0] * len(messages), messages)
-        # What is in neither of the two was settled before it was ever written.
+        # Messages in neither log nor ring were settled before they were written.
         end = min(end, window_start)
     return await asyncio.to_thread(_read_log, store.log, start, end, bytes_max, records_max)
 
@@ -63,7 +63,7 @@ async def read_page(
 def _read_log(log: Log, start: int, end: int, bytes_max: int, records_max: int) -> LogPage:
     page = _page(log.read(start, bytes_max, records_max))
     if page.next_offset > end:
-        # Written, but not to be seen yet.
+        # The rest is written but not visible yet.
         count = sum(offset < end for offset in page.offsets)
         del page.offsets[count:], page.timestamps_ns[count:], page.messages[count:]
     if not page.offsets or page.next_offset > end:

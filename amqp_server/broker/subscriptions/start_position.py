@@ -1,7 +1,7 @@
-"""Where a reader of a log begins: what is asked for, and which offset that is now.
+"""Where a reader of a log starts: the requested position, and its current offset.
 
-`parse_start` understands the argument of a consumer and looks at nothing else; `start_offset`
-asks the queue. A place in time is looked up in the log's indexes, by a worker.
+`parse_start` only interprets the consumer's argument. `start_offset` looks up the position in the
+queue; for a time, a worker searches the indexes of the log.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from amqp_server.protocol.field_values import FieldValue
 
 OFFSET: Final = "x-stream-offset"
-"""Where a consumer of a stream, or one that browses, begins."""
+"""Consumer argument: where a consumer of a stream, or a browsing one, starts."""
 TIME_NS_MAX: Final = (1 << 63) - 1
-"""The last moment that a log can tell, in nanoseconds since 1970 UTC."""
+"""Latest time that a log can store, in nanoseconds since 1970 UTC."""
 
 
 class StartKind(Enum):
-    """Kinds of places; the number of a `StartPosition` says which one of its kind."""
+    """Kinds of positions; they give the number of a `StartPosition` its meaning."""
 
     FIRST = auto()
-    """The oldest message there is."""
+    """The oldest message."""
     NEXT = auto()
-    """What is published from now on."""
+    """The messages that are published from now on."""
     TAIL = auto()
-    """So many messages before the end, or the oldest one."""
+    """A number of messages before the end, or the oldest message."""
     OFFSET = auto()
-    """An offset: at least the oldest one; behind the end, what is between is waited for."""
+    """An offset, or the oldest message above it; above the end, the reader waits for the offset."""
     TIME = auto()
-    """The first message at or after a time in nanoseconds since 1970 UTC; else what comes next."""
+    """The first message at or after a time in nanoseconds since 1970 UTC, or else the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """A place in a log.
+    """A requested position in a log.
 
     Attributes:
-        kind: What the number means.
-        number: >= 0; 0 where the kind needs none.
+        kind: Meaning of the number.
+        number: Value >= 0; 0 if the kind needs none.
     """
 
     kind: StartKind
@@ -62,13 +62,13 @@ _NAMED: Final = {b"first": START_FIRST, b"last": START_LAST, b"next": START_NEXT
 
 
 def parse_start(value: FieldValue | None, now_ns: int) -> StartPosition | None:
-    """Return what the argument `x-stream-offset` asks for; None if it cannot be understood.
+    """Return the position in the argument `x-stream-offset`; None if it is not valid.
 
     Args:
-        value: `first`, `last`, `next` (also when absent); an age as in `1h`; an integer of any
-            width, negative ones counted from the end; a timestamp, in seconds, or in
-            nanoseconds as in `ts:1700000000000000000`.
-        now_ns: Ages are counted back from it; nanoseconds since 1970 UTC.
+        value: `first`, `last`, `next` (the default); an age such as `1h`; an integer of any
+            width, where negative ones count from the end; a timestamp, in seconds, or in
+            nanoseconds such as `ts:1700000000000000000`.
+        now_ns: Time from which ages count back, in nanoseconds since 1970 UTC.
     """
     if value is None:
         return START_NEXT
@@ -85,7 +85,7 @@ def parse_start(value: FieldValue | None, now_ns: int) -> StartPosition | None:
 
 
 async def start_offset(queue: Queue, position: StartPosition) -> int:
-    """Return the offset that a reader begins at; a worker looks for a place in time.
+    """Return the offset at which a reader starts; a worker looks up a time.
 
     Raises:
         LogFailedError: The log cannot be read.
@@ -98,7 +98,7 @@ async def start_offset(queue: Queue, position: StartPosition) -> int:
 
 
 def start_offset_now(queue: Queue, position: StartPosition) -> int:
-    """Return the offset that a reader begins at, for all but places in time."""
+    """Return the offset at which a reader starts, for all positions except times."""
     first = first_offset(queue)
     match position.kind:
         case StartKind.FIRST:
@@ -110,27 +110,27 @@ def start_offset_now(queue: Queue, position: StartPosition) -> int:
         case StartKind.OFFSET:
             return max(first, position.number)
         case StartKind.TIME:
-            raise AssertionError("a place in time has to be looked for")
+            raise AssertionError("a worker must look up a time")
 
 
 def first_offset(queue: Queue) -> int:
-    """Return the offset of the oldest message that can be read, or where it would be.
+    """Return the offset of the oldest message that can be read, or of the first to come.
 
-    A stream has let go of what is settled, though the files of it may still be there.
+    Settled messages of a stream are gone, though their files may still exist.
     """
     start = queue.store.log.log_start_offset
     return max(start, queue.settlement.ack_floor) if queue.is_stream else start
 
 
 def offset_range(queue: Queue) -> tuple[int, int]:
-    """Return where a stream begins, and the end of what may be seen of it: `[start, end)`."""
+    """Return the start of a stream and the end of its visible messages: `[start, end)`."""
     start = first_offset(queue)
-    # What was refused for want of room is gone before it could ever be seen.
+    # Messages that were refused because the disk was full never became visible.
     return start, max(start, queue.visible_end)
 
 
 def _at(text: bytes) -> StartPosition | None:
-    """Return a moment to the nanosecond: timestamps of AMQP tell seconds only."""
+    """Return a time to the nanosecond; timestamps of AMQP have seconds only."""
     match = _MOMENT.fullmatch(text)
     return None if match is None else StartPosition(StartKind.TIME, min(int(match[1]), TIME_NS_MAX))
 

@@ -1,7 +1,7 @@
-"""Which messages of a stream a consumer wants: by one header that their publishers gave them.
+"""Which messages of a stream a consumer wants, by one header that their publishers set.
 
-Source: RabbitMQ 3.13, stream filtering: it skips chunks by a Bloom filter, and clients look again;
-here each message is asked.
+Source: RabbitMQ 3.13, stream filtering. There the broker skips chunks by a Bloom filter, and
+clients filter again; here the broker examines each message.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 FILTER: Final = "x-stream-filter"
-"""The values that a consumer wants: a string or an array of strings."""
+"""Consumer argument: the wanted values, as a string or an array of strings."""
 MATCH_UNFILTERED: Final = "x-stream-match-unfiltered"
-"""Whether it wants messages without a value as well."""
+"""Consumer argument: whether messages without a value are wanted as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFilter:
-    """What one consumer wants.
+    """Filter of one consumer.
 
     Attributes:
-        values: Of the header `x-stream-filter-value`; any of them.
-        match_unfiltered: Whether messages without that header are wanted too.
+        values: Accepted values of the header `x-stream-filter-value`.
+        match_unfiltered: Whether messages without that header match too.
     """
 
     values: frozenset[bytes]
@@ -32,7 +32,7 @@ class StreamFilter:
 
 
 def parse_filter(arguments: Table) -> StreamFilter | None:
-    """Return the filter that checked arguments of a consumer ask for, if they do."""
+    """Return the filter in the checked arguments of a consumer, or None."""
     asked = arguments.get(FILTER)
     if asked is None:
         return None

@@ -1,8 +1,7 @@
-"""A subscription: a place in a queue's log, and whoever is served from there on.
+"""A subscription: a position in a queue's log, and the consumers served from there.
 
-The queue itself is not touched: its messages stay what they are. So each subscription has the
-parts of a queue that consumers meet, an order of what comes next and the consumers; the store is
-the queue's.
+Subscriptions do not change the queue's messages. So each has its own order of ready messages and
+its own consumers, like a queue; the store is the queue's.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ if TYPE_CHECKING:
 class Subscription:
     """One consumer's own way through a log. The event loop owns it; it is a `Source`.
 
-    Answers give credit and change nothing: what was delivered once does not come again.
+    Acks and rejects restore credit and change nothing: no message is delivered twice.
 
     Args:
-        queue: Whose log.
-        turn: Where it asks for its turn.
-        start: The first offset that it delivers; may be behind the end of the log.
+        queue: Queue whose log it reads.
+        turn: Turn at whose end it delivers.
+        start: First offset to deliver; may be above the end of the log.
 
     Attributes:
-        is_counted: Whether its consumers are consumers of the queue for those who ask.
-        queue: See above.
-        consumers: Those that it serves.
-        ready: What is still to be delivered, as far as it can be seen.
-        counters: Counts what it delivers; the queue's, as far as it is counted at all.
-        is_deleted: Whether it is over.
+        is_counted: Whether its consumers count as consumers of the queue.
+        queue: Queue whose log it reads.
+        consumers: Consumers that it serves.
+        ready: Visible messages that are still to be delivered.
+        counters: Counters of its deliveries: the queue's, if its consumers count.
+        is_deleted: Whether it has ended.
     """
 
     is_counted = True
@@ -55,12 +54,12 @@ class Subscription:
         self._reader = StoreReader(queue.store, self.wake, self.lost)
 
     def wake(self) -> None:
-        """Dispatch at the end of the turn: there may be more, or a consumer can take more."""
+        """Deliver at the end of the turn: there may be more messages or more credit."""
         if len(self.consumers):
             self._turn.schedule_low_priority(self)
 
     def run_turn(self) -> None:
-        """Deliver what can be seen and taken."""
+        """Deliver visible messages to consumers with credit."""
         if self.is_deleted:
             return
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
@@ -68,14 +67,14 @@ class Subscription:
             self._turn.schedule_low_priority(self)
 
     def _serve(self) -> bool:
-        """Deliver what may be delivered now; return whether there is more to do at once."""
+        """Deliver ready messages; return whether there is more to do at once."""
         return len(self.ready) > 0 and dispatch(self)
 
     def read_run(self, start: int, end: int) -> Messages:
-        """Return what is at hand of `[start, end)`."""
+        """Return the messages from `start` on that are in memory, at most up to `end`."""
         settlement = self.queue.settlement
         if settlement.settled_above_floor and self.queue.is_stream:
-            # Refused when the disk was full, or damaged: nobody gets it.
+            # Settled messages above the floor were refused (full disk) or lost: skip them.
             there = settlement.unsettled_ranges(start, end)
             first = there[0][0] if there else end
             if first > start:
@@ -91,38 +90,38 @@ class Subscription:
         return StampedRun(messages, start)
 
     def begin_at(self, start: int) -> None:
-        """Go on at `start`, if it is not there yet: what is below it is gone."""
+        """Skip to `start`, if the position is below: earlier messages are gone."""
         self.ready.extend(max(self.ready.end, start))
         self.ready.take_range(0, start)
 
     def lost(self, start: int, end: int) -> None:
-        """Go on behind offsets that are not in the log any more."""
+        """Skip offsets that the log does not have any more."""
         self.ready.take_range(start, end)
 
     def settle(self, start: int, end: int) -> None:
-        """Change nothing."""
+        """Change nothing: the queue's settlement is not affected."""
 
     def drop(self, start: int, end: int, reason: str) -> None:
-        """Change nothing."""
+        """Change nothing: the queue's settlement is not affected."""
 
     def requeue(self, start: int, end: int) -> None:
-        """Change nothing."""
+        """Change nothing: no message is delivered twice."""
 
     def add_consumer(self, consumer: Consumer) -> None:
-        """Begin to serve a consumer at the end of the turn."""
+        """Start to serve a consumer, from the end of this turn on."""
         if not len(self.consumers):
             self.queue.subscriptions.add(self)
         self.consumers.add(consumer)
         self.wake()
 
     def remove_consumer(self, consumer: Consumer) -> bool:
-        """Stop serving a consumer; without any the subscription is over. Never ends the queue."""
+        """Stop serving a consumer; the subscription ends with the last. Never deletes the queue."""
         self.consumers.remove(consumer)
         if not len(self.consumers):
             self.queue.subscriptions.remove(self)
         return False
 
     def stop(self) -> None:
-        """Deliver nothing any more."""
+        """Stop all deliveries."""
         self.is_deleted = True
         self._reader.close()

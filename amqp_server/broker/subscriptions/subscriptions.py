@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class Subscriptions:
-    """Those of one queue. The event loop owns it.
+    """The subscriptions of one queue. The event loop owns it.
 
     Args:
-        queue: Whose log they read.
-        turn: Where they ask for their turns.
+        queue: Queue whose log they read.
+        turn: Turn at whose end they deliver.
     """
 
     def __init__(self, queue: Queue, turn: Turn) -> None:
         self._queue = queue
         self._turn = turn
-        # A dict, for its order.
+        # A dict keeps the order.
         self._all: dict[Subscription, None] = {}
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of subscriptions."""
         return len(self._all)
 
     def __iter__(self) -> Iterator[Subscription]:
@@ -40,56 +40,56 @@ class Subscriptions:
         return iter(tuple(self._all))
 
     def consumers(self) -> list[Consumer]:
-        """Return the consumers of all of them."""
+        """Return the consumers of all subscriptions."""
         return [consumer for subscription in self._all for consumer in subscription.consumers]
 
     @property
     def consumer_count(self) -> int:
-        """How many consumers there are, without those that only look."""
+        """Number of consumers, without those that browse."""
         return sum(len(each.consumers) for each in self._all if each.is_counted)
 
     def browse(self, start: int) -> Subscription:
-        """Return a new one for a consumer that looks at all from the offset `start` on.
+        """Return a new subscription for a consumer that browses from the offset `start` on.
 
-        It is one of these as soon as it has the consumer.
+        It is added to the queue together with its first consumer.
         """
         return BrowseSubscription(self._queue, self._turn, start)
 
     def begin(self, start: int, wanted: StreamFilter | None = None) -> Subscription:
-        """Return a new one for a consumer; it is one of these as soon as it has the consumer.
+        """Return a new subscription; it is added to the queue together with its first consumer.
 
         Args:
-            start: It is to have all from this offset on.
-            wanted: Or as much of it as this lets through.
+            start: First offset to deliver.
+            wanted: Filter of the messages; None delivers all.
         """
         if wanted is None:
             return Subscription(self._queue, self._turn, start)
         return FilteredSubscription(self._queue, self._turn, start, wanted)
 
     def add(self, subscription: Subscription) -> None:
-        """Take in one that gets its first consumer."""
+        """Add a subscription that gets its first consumer."""
         self._all[subscription] = None
 
     def set_aside(self, subscription: Subscription) -> None:
-        """Ask nothing of one that goes on without a consumer; `add` takes it in again."""
+        """Remove a subscription that continues without consumers; `add` may add it again."""
         del self._all[subscription]
 
     def remove(self, subscription: Subscription) -> None:
-        """End one."""
+        """End and remove a subscription."""
         subscription.stop()
         del self._all[subscription]
 
     def begin_at(self, start: int) -> None:
-        """Go on at `start` with those that are not there yet: what is below it is gone."""
+        """Move the subscriptions below `start` to it: earlier messages are gone."""
         for subscription in self._all:
             subscription.begin_at(start)
 
     def wake(self) -> None:
-        """Let all look again: there may be more to see."""
+        """Wake all subscriptions: more messages may be visible."""
         for subscription in self._all:
             subscription.wake()
 
     def stop(self) -> None:
-        """Let nothing be delivered any more: the queue is deleted, or the server is stopping."""
+        """Stop all deliveries: the queue is deleted, or the server is stopping."""
         for subscription in self._all:
             subscription.stop()

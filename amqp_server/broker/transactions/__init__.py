@@ -1,1 +1,1 @@
-"""Transactions: what is held back, and the commit that does all of it."""
+"""AMQP transactions: what a channel defers until `tx.commit`, and the commit itself."""

@@ -1,8 +1,8 @@
-"""One commit: what a transaction held back, to happen in all its queues or in none.
+"""One commit: applies a transaction in all its queues, or in none.
 
-What has to survive a restart is written down first, as one record of the redo journal
-(`record`); then everything is done in one turn of the loop (`carry_out`), so that nobody sees
-a part of it. Between the two the server may die: the next start carries the record out.
+The broker first writes what must survive a restart as one record of the redo journal (`record`).
+Then it applies everything in one turn of the loop (`carry_out`), so that no client sees a part of
+it. If the server dies between the two, the next start applies the record.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 
 class Commit:
-    """What one `tx.commit` has to do. It outlives its channel, once it is under way.
+    """The work of one `tx.commit`. It may outlive its channel once it is under way.
 
     Args:
-        channel: Whose transaction it was.
-        publishes: In their order.
-        answers: In their order.
+        channel: Channel of the transaction.
+        publishes: Deferred publishes, in order.
+        answers: Deferred acks and rejects, in order.
 
     Attributes:
-        held_bytes: Of the budget of all transactions, to be given back at the end.
+        held_bytes: Bytes of the budget of all transactions, released at the end.
     """
 
     def __init__(
         self, channel: Channel, publishes: list[HeldPublish], answers: list[HeldAnswer]
     ) -> None:
-        """Find the queues as they are now: the routing is older than the commit."""
+        """Look up the queues again, because they were routed before the commit."""
         self.held_bytes = 0
         self.transaction_id = token_bytes(16)
         self._channel = channel
@@ -50,14 +50,14 @@ class Commit:
 
     @property
     def needs_record(self) -> bool:
-        """Whether anything of it has to survive a restart."""
+        """Whether a part of the commit must survive a restart."""
         return any(self._journaled_publishes()) or any(self._journaled_runs())
 
     def check(self) -> None:
-        """Find out whether every queue can take what it is to get.
+        """Check that every queue can take its messages.
 
         Raises:
-            PreconditionFailed: One cannot; nothing was done.
+            PreconditionFailed: A queue cannot; nothing was done.
         """
         wanted: dict[Queue, list[bytes]] = {}
         for held in self._publishes:
@@ -71,25 +71,26 @@ class Commit:
                 raise _refused(queue, "full")
 
     async def make_ready(self) -> None:
-        """Return when what the record will name is on the disk itself.
+        """Return when everything that the record refers to is on the disk.
 
-        The queues: a message must not be safer than its queue. And the messages that are
-        settled: their offsets could be given to others otherwise.
+        That means the definitions of the queues, as a message must not be safer than its queue. And
+        the messages that are settled, as other messages could get their offsets otherwise.
         """
         targets = [queue for _, queues in self._journaled_publishes() for queue in queues]
         if any(queue.store.awaits_definition for queue in targets):
-            # Whoever declares one hears why it could not be saved; here it is just gone.
+            # If a definition cannot be saved, the client that declared the queue gets the error;
+            # here the queue is missing.
             await self._channel.broker.definition_writer.until_done()
         for queue, run in self._journaled_runs():
             if queue.store.recovery_point < run.end_offset:
                 await queue.store.make_durable()
 
     def record(self) -> tuple[RedoTransaction, dict[Queue, int]]:
-        """Return what the redo journal has to hold; nothing of the queues changes.
+        """Return the record for the redo journal; changes nothing in the queues.
 
         Returns:
-            The record, and for each queue that gets messages the offset below which its log
-            has nothing of them.
+            The record. And for each queue that gets messages, the offset below which its log holds
+            none of them.
         """
         messages: list[bytes] = []
         targets: dict[Queue, list[tuple[int, int]]] = {}
@@ -105,7 +106,7 @@ class Commit:
                     runs.append((start, len(messages)))
         settled: dict[Queue, list[tuple[int, int]]] = {}
         for queue, run in self._journaled_runs():
-            # Of a failed log the rest is gone after a restart, or it comes back.
+            # A failed log may lose the rest at a restart, or deliver it again.
             end = min(run.end_offset, queue.store.recovery_point)
             if run.first_offset < end:
                 settled.setdefault(queue, []).append((run.first_offset, end))
@@ -119,14 +120,14 @@ class Commit:
         return record, hints
 
     def carry_out(self) -> dict[Queue, int]:
-        """Publish and answer everything, now, and tell the client so.
+        """Apply all publishes, acks and rejects now, and send `commit-ok`.
 
-        Before anybody else hears of it: a delivery that the commit made room for comes after
-        commit-ok, as in RabbitMQ.
+        It is sent before any other effect: deliveries that the commit makes possible come after
+        `commit-ok`, as in RabbitMQ.
 
         Returns:
-            The durable queues that got messages, each with the offset that its log has to
-            reach before the record is not needed any more.
+            The durable queues that got messages, each with the end that its log must reach before
+            the record is obsolete.
         """
         reached: dict[Queue, int] = {}
         for held in self._publishes:
@@ -152,7 +153,7 @@ class Commit:
         return reached
 
     def abort(self) -> None:
-        """Do nothing of it: the deliveries go back to their queues, as if the channel closed."""
+        """Discard everything; the deliveries are requeued, as if the channel had closed."""
         self._channel.broker.transaction_budget.release(self.held_bytes)
         for answer in self._answers:
             self._channel.unacked.release(answer.runs)
@@ -176,7 +177,7 @@ class Commit:
                 queue = run.source
                 if not isinstance(queue, Queue):
                     continue
-                # A dead letter leaves its queue when it is safe elsewhere, as it always does.
+                # A dead letter is settled once it is safe elsewhere, as always.
                 is_leaving = answer.outcome is Outcome.REJECTED and queue.forwarder is not None
                 if queue.is_journaled and not queue.is_deleted and not is_leaving:
                     yield queue, run
@@ -190,7 +191,7 @@ def _refused(queue: Queue, state: str) -> PreconditionFailed:
 
 
 def _present(queues: Iterable[Queue]) -> list[Queue]:
-    """Return the queues that have these names now: one may have been deleted meanwhile."""
+    """Return the queues that have these names now, as one may have been deleted since."""
     present = (
         queue.virtual_host.queues.get(queue.name) if queue.is_deleted else queue for queue in queues
     )

@@ -1,8 +1,8 @@
-"""What a transactional channel holds back until `tx.commit`: its publishes and its answers.
+"""What a transactional channel defers until `tx.commit`: its publishes, acks and rejects.
 
-A publish is checked and routed when it comes; the queues hear of it at the commit. A delivery
-that was answered is no longer outstanding for the client, who may not answer it again, but
-keeps its credit and its place until the commit; a rollback makes it outstanding once more.
+A publish is checked and routed at once; the queues get it at the commit. An acknowledged delivery
+is not outstanding for the client any more: it may not acknowledge it again. But it keeps its credit
+and its place until the commit. A rollback makes it outstanding again.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from amqp_server.limits import Limits
 
 RUN_BYTES = 256
-"""What a run of publishes takes in memory beside its messages."""
+"""Memory of a run of publishes beside its messages, in bytes."""
 MESSAGE_BYTES = 64
-"""What a message takes beside its octets."""
+"""Memory of a message beside its octets, in bytes."""
 
 
 class Outcome(Enum):
-    """What becomes of a delivery that the client has answered."""
+    """What the client wants to happen to a delivery."""
 
     ACKNOWLEDGED = auto()
     REJECTED = auto()
@@ -35,7 +35,7 @@ class Outcome(Enum):
 
 
 class HeldPublish(NamedTuple):
-    """Messages that were published alike, and where they are to go."""
+    """Messages that were published alike, and the queues that get them at the commit."""
 
     target: PublishTarget
     queues: Sequence[Queue]
@@ -45,17 +45,17 @@ class HeldPublish(NamedTuple):
 
 
 class HeldAnswer(NamedTuple):
-    """Deliveries that were answered alike."""
+    """Deliveries with the same outcome."""
 
     outcome: Outcome
     runs: list[UnackedRun]
 
 
 class TransactionBudget:
-    """Bytes that uncommitted publishes hold, of all connections together.
+    """Limits the bytes of uncommitted publishes of all connections together.
 
     Args:
-        limits: How many there may be, and how many of one channel.
+        limits: Limits for all channels together and for one channel.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -64,14 +64,14 @@ class TransactionBudget:
         self._channel_bytes_max = limits.transaction_bytes_per_channel_max
 
     def take(self, count: int, channel_bytes: int) -> None:
-        """Count more bytes.
+        """Add bytes to what the transactions hold.
 
         Args:
-            count: How many.
-            channel_bytes: What the channel's transaction held before.
+            count: Bytes to add.
+            channel_bytes: Bytes that the channel's transaction holds already.
 
         Raises:
-            PreconditionFailed: There would be too many.
+            PreconditionFailed: A limit would be exceeded.
         """
         if channel_bytes + count > self._channel_bytes_max:
             raise PreconditionFailed(
@@ -87,16 +87,16 @@ class TransactionBudget:
         self.held_bytes += count
 
     def release(self, count: int) -> None:
-        """Count fewer bytes."""
+        """Subtract bytes from what the transactions hold."""
         self.held_bytes -= count
 
 
 class Transaction:
-    """The transaction that a channel is in; after each commit or rollback the next one.
+    """The current transaction of a channel; another one follows each commit or rollback.
 
     Args:
-        unacked: What the channel has outstanding.
-        budget: What all transactions share.
+        unacked: Outstanding deliveries of the channel.
+        budget: Limit that all transactions share.
     """
 
     def __init__(self, unacked: UnackedRuns, budget: TransactionBudget) -> None:
@@ -107,10 +107,10 @@ class Transaction:
         self._held_bytes = 0
 
     def publish(self, held: HeldPublish) -> None:
-        """Hold messages back that have been routed.
+        """Defer messages that have been routed.
 
         Raises:
-            PreconditionFailed: They are too many for the memory that transactions may have.
+            PreconditionFailed: The limits of transactions would be exceeded.
         """
         size = sum(map(len, held.messages)) + RUN_BYTES + MESSAGE_BYTES * len(held.messages)
         self._budget.take(size, self._held_bytes)
@@ -118,7 +118,7 @@ class Transaction:
         self.publishes.append(held)
 
     def answer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
-        """Hold an answer to deliveries back; they stay counted as outstanding."""
+        """Defer an outcome of deliveries; they stay counted as outstanding."""
         self._unacked.hold(runs)
         if self.answers and self.answers[-1].outcome is outcome:
             self.answers[-1].runs.extend(runs)
@@ -127,15 +127,15 @@ class Transaction:
 
     @property
     def held(self) -> tuple[list[HeldPublish], list[HeldAnswer]]:
-        """What a commit has to do, in order."""
+        """The publishes and outcomes that a commit applies, in order."""
         return self.publishes, self.answers
 
     def begin_next(self) -> int:
-        """Let go of what was held: a commit does it.
+        """Start the next transaction; a commit takes over what this one deferred.
 
         Returns:
-            Bytes that the publishes hold; the commit gives them back when it is done with
-            them, and the answers to `UnackedRuns.release`.
+            Bytes of the publishes. The commit releases them to the budget when it ends, and the
+            deliveries with `UnackedRuns.release`.
         """
         held_bytes, self._held_bytes = self._held_bytes, 0
         self.publishes = []
@@ -143,7 +143,7 @@ class Transaction:
         return held_bytes
 
     def roll_back(self) -> None:
-        """Drop the publishes; what was answered is outstanding again, and is not redelivered."""
+        """Drop the publishes; the deliveries are outstanding again and are not redelivered."""
         for answer in self.answers:
             self._unacked.restore(answer.runs)
         self._budget.release(self.begin_next())

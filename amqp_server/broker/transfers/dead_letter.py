@@ -155,7 +155,7 @@ def deaths_of(headers: Table) -> list[Table]:
 def _add_death(
     headers: Table, death: Death, exchange: bytes, keys: list[bytes], expiration: str | None
 ) -> None:
-    """Add a death to the front of `x-death`, and to the headers `x-first-death-*` and `x-last-*`."""
+    """Add a death to `x-death`, in front, and to the `x-first-death-*` and `x-last-*` headers."""
     place: Table = {"queue": field_value(death.queue), "reason": field_value(death.reason)}
     known = deaths_of(headers)
     same = [table for table in known if place.items() <= table.items()]

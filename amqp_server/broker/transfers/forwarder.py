@@ -264,7 +264,7 @@ class Forwarder:
         except Exception:
             if len(messages) == 1:
                 logger.exception(
-                    "not forwarded queue=%s offset=%d", self._queue.name, transfer.start
+                    "message not forwarded queue=%s offset=%d", self._queue.name, transfer.start
                 )
                 self._keep(transfer, ())
                 return
@@ -293,7 +293,11 @@ class Forwarder:
             barriers, refusing = enqueue(queues, messages, flags)
         except Exception:
             # Some of the queues may have the messages: a duplicate is better than a loss.
-            logger.exception("not taken queue=%s offset=%d", self._queue.name, transfer.start)
+            logger.exception(
+                "forwarded messages not enqueued queue=%s offset=%d",
+                self._queue.name,
+                transfer.start,
+            )
             self._keep(transfer, ())
             return
         if refusing and not self._rule.keeps_unroutable:

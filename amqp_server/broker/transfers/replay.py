@@ -161,7 +161,7 @@ class Replay:
         start = source.store.log.log_start_offset
         if start > self.next_offset:
             # The pin came too late for a removal that was already running.
-            raise ReplayStoppedError(f"retention has removed what is below offset {start}")
+            raise ReplayStoppedError(f"retention has removed all messages below offset {start}")
 
     def _cannot_be_written(self) -> ReplayStoppedError:
         name = self._request.target.name
