@@ -1,4 +1,4 @@
-"""A binding: from an exchange, by a key and arguments, to a queue or another exchange."""
+"""A binding: leads from an exchange, by a key and arguments, to a queue or another exchange."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BindingIdentity:
-    """What makes two bindings the same one; arguments count as octets.
+    """Values that identify a binding in its virtual host; arguments are compared as octets.
 
     `kind` is `queue` or `exchange`.
     """
@@ -32,20 +32,20 @@ class BindingIdentity:
 
     @property
     def document_name(self) -> str:
-        """A name for the binding's metadata file: a hash of all of it."""
+        """Name of the binding's metadata document: a hash of all values."""
         parts = (self.source, self.kind, self.destination, self.routing_key)
-        # Each with its length: a name may hold any octet, so no separator would do.
+        # Each part includes its length: names may contain any octet, so no separator would do.
         octets = b"".join(encode_shortstr(part) for part in parts)
         return sha256(octets + self.arguments).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """One binding; compared by being the same object.
+    """One binding; compared by identity.
 
     Attributes:
-        number: Its place among the bindings of its exchange, from 0: the order in which they were
-            made, kept over restarts. Numbers of bindings that are gone may come again.
+        number: Place of the binding among those of its exchange, from 0, in the order of their
+            creation. Restarts keep it. The number of a removed binding may be used again.
     """
 
     source: Exchange
@@ -56,7 +56,7 @@ class Binding:
     identity: BindingIdentity = field(init=False)
 
     def __post_init__(self) -> None:
-        """Work out the identity once."""
+        """Compute the identity once."""
         object.__setattr__(
             self,
             "identity",
@@ -65,7 +65,7 @@ class Binding:
 
     @property
     def is_durable(self) -> bool:
-        """Whether it survives a restart: only if both of its ends do."""
+        """Whether the binding survives a restart: only if both of its ends do."""
         destination = self.destination
         survives = (
             destination.durable if isinstance(destination, Exchange) else destination.is_journaled
@@ -76,7 +76,7 @@ class Binding:
 def binding_identity(
     source: Exchange, destination: Destination, routing_key: str, arguments: Table
 ) -> BindingIdentity:
-    """Return what tells this binding from all others of its virtual host."""
+    """Return the values that identify a binding in its virtual host."""
     kind = "exchange" if isinstance(destination, Exchange) else "queue"
     return BindingIdentity(
         source.name, kind, destination.name, routing_key, encode_table(arguments)

@@ -1,4 +1,4 @@
-"""Which exchange does a binding leave whose definition is damaged?"""
+"""Finds the source exchange of a binding whose definition is damaged."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 TRIES_MAX: Final = 100_000
-"""Exchanges that are tried in one start: a virtual host may have as many, and damaged bindings."""
+"""Most exchanges that one start tries, as there may be many exchanges and damaged bindings."""
 
 
 class SourceSearch:
-    """Finds out which exchange a damaged binding leaves.
+    """Finds the source exchanges of damaged bindings.
 
-    The name of a binding's document is a hash of all that identifies the binding. So a document in
-    which the source alone is wrong still tells which one it was: the one with which the hash fits.
+    The name of a binding's document is a hash of all values that identify the binding. So if only
+    the source in a document is wrong, the right one is the exchange for which the hash matches.
 
     Args:
-        tries_max: Exchanges that are tried in all.
+        tries_max: Exchanges to try for all documents together.
     """
 
     def __init__(self, tries_max: int = TRIES_MAX) -> None:
         self._tries_left = tries_max
 
     def source_of(self, encoded_name: str, body: object, exchanges: Collection[str]) -> str | None:
-        """Return the exchange that a damaged binding leaves; None: the document does not say.
+        """Return the source exchange of a damaged binding; None if the document does not say.
 
         Args:
             encoded_name: `encode_name` of the document's name.
-            body: Of the document, as far as it can be read.
-            exchanges: Names of the exchanges of its virtual host.
+            body: Body of the document, as far as it can be read.
+            exchanges: Names of the exchanges in its virtual host.
         """
         stored = body.get("source") if isinstance(body, dict) else None
         if not isinstance(body, dict) or not isinstance(stored, str):
@@ -42,7 +42,7 @@ class SourceSearch:
         for name in (stored, *exchanges):
             if self._fits(encoded_name, body, name):
                 return name
-        # Something else is wrong with it than its source, if that is an exchange at all.
+        # Another value is wrong, if the stored source is an exchange at all.
         return stored if stored in exchanges else None
 
     def _fits(self, encoded_name: str, body: Mapping[str, Any], source: str) -> bool:

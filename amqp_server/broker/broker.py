@@ -1,4 +1,4 @@
-"""The broker: all virtual hosts, and what happens to a queue as a whole."""
+"""The broker: all virtual hosts, and the creation and deletion of queues and exchanges."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ logger = logging.getLogger(__name__)
 
 
 class Broker:
-    """Everything the server knows, without sockets. The event loop owns it.
+    """The state of the server without its sockets. The event loop owns it.
 
     Args:
         config: Settings and limits.
-        storage: For queues.
-        definitions: For what survives a restart.
-        turn: The loop's turn.
-        spawn: Runs a coroutine in the background, owned and awaited at shutdown.
+        storage: Opens the logs of queues.
+        definitions: Saves what survives a restart.
+        turn: Turn of the event loop.
+        spawn: Runs a coroutine in the background; the server awaits it when it stops.
 
     Attributes:
-        definition_writer: Definitions on their way to the disk.
-        retention_pins: What of logs stays though it is settled, because it is being read.
+        definition_writer: Writes definitions of new objects to the disk.
+        retention_pins: Parts of logs that retention keeps because a reader needs them.
         write_checkpoint: Writes what is settled to the disk; set by the server.
-        removed_incarnations: What the next checkpoint is to forget; none that it never knew, so
-            that there are never more of them than it has entries.
-        commit: Makes a transaction durable, carries it out and returns; set by the server.
+        removed_incarnations: Deleted queues that the next checkpoint removes. Only queues with an
+            entry in the checkpoint are listed, so there are never more of them than entries.
+        commit: Makes a transaction durable and applies it; set by the server.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Broker:
         self._spawn = spawn
 
     def queues(self) -> Iterable[Queue]:
-        """Iterate over the queues of all virtual hosts, the hidden ones of exchanges too."""
+        """Iterate over the queues of all virtual hosts, with the hidden queues of exchanges."""
         for vhost in self.vhosts.values():
             yield from vhost.queues.values()
             yield from vhost.delay_queues.values()
@@ -102,7 +102,7 @@ class Broker:
         auto_delete: bool,
         arguments: Table,
     ) -> Queue:
-        """Make a new, empty queue; a journaled one confirms nothing until it is saved."""
+        """Create an empty queue; a journaled one confirms nothing until its definition is saved."""
         incarnation = uuid4()
         is_journaled = durable and exclusive_owner is None
         identity = LogIdentity(vhost.name, name, incarnation)
@@ -132,7 +132,7 @@ class Broker:
         incarnation: UUID,
         opened: OpenedLog,
     ) -> Queue:
-        """Take in a queue over an opened log."""
+        """Add a queue over an opened log."""
         queue = Queue(
             virtual_host=vhost,
             name=name,
@@ -156,7 +156,7 @@ class Broker:
         return queue
 
     def create_delay_queue(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        """Make the hidden queue of a new delayed exchange; it is saved with the exchange."""
+        """Create the hidden queue of a new delayed exchange; it is saved with the exchange."""
         incarnation = uuid4()
         opened = fresh_delay_log(self.storage, vhost, exchange, incarnation)
         queue = self.add_delay_queue(vhost, exchange, incarnation, opened)
@@ -165,7 +165,7 @@ class Broker:
     def add_delay_queue(
         self, vhost: VirtualHost, exchange: Exchange, incarnation: UUID, opened: OpenedLog
     ) -> Queue:
-        """Take in the hidden queue of a delayed exchange over an opened log."""
+        """Add the hidden queue of a delayed exchange over an opened log."""
         queue = make_delay_queue(vhost, exchange, incarnation, opened, self.storage, self.turn)
         vhost.delay_queues[exchange] = queue
         return queue
@@ -175,9 +175,9 @@ class Broker:
         return self._finish_deletion(queue, self._begin_deletion(queue))
 
     def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
-        """Remove the definition of a queue that could not be brought back, and its bindings'.
+        """Remove the definitions of a queue that could not be recovered, and of its bindings.
 
-        Its logs are marked as deleted, and the next start removes them.
+        Its logs are marked as deleted; the next start removes them.
         """
         logger.warning("damaged queue deleted vhost=%s queue=%s", vhost.name, name)
         bindings = vhost.remove_placeholder(name)
@@ -187,9 +187,9 @@ class Broker:
         return self._remove_definitions(vhost, unused, bindings, damaged=[damaged, *documents])
 
     def delete_damaged_exchange(self, vhost: VirtualHost, name: str) -> Awaitable[None]:
-        """Remove the definition of an exchange that could not be brought back, and its bindings'.
+        """Remove the definitions of an exchange that could not be recovered, and of its bindings.
 
-        The log of a hidden queue stays: nobody knows which one it is.
+        The log of a hidden queue stays, because its name is not known.
         """
         logger.warning("damaged exchange deleted vhost=%s exchange=%s", vhost.name, name)
         bindings = vhost.remove_refusing_exchange(name)
@@ -209,27 +209,27 @@ class Broker:
     def _with_damaged_bindings(
         self, vhost: VirtualHost, exchange: str, removed: Awaitable[None]
     ) -> Awaitable[None]:
-        """Remove the damaged bindings of an exchange beside all else; done when that is durable."""
+        """Also remove the damaged bindings of an exchange; done when all of it is durable."""
         damaged = vhost.damaged.damaged_bindings.of_exchange(exchange)
         if not damaged:
             return removed
         return all_done([removed, *(self.remove_damaged_binding(vhost, each) for each in damaged)])
 
     async def remove_damaged_binding(self, vhost: VirtualHost, document_name: str) -> None:
-        """Give up a binding whose definition is damaged; its exchange takes publishes again."""
+        """Remove a binding whose definition is damaged; its exchange accepts publishes again."""
         await self.definitions.remove_binding(vhost.name, document_name)
         vhost.end_damaged_binding(document_name)
 
     def remove_bindings(self, vhost: VirtualHost, bindings: list[Binding]) -> Awaitable[None]:
-        """Finish removing bindings, with the auto-delete exchanges they leave unused."""
+        """Remove the definitions of bindings, and auto-delete exchanges that become unused."""
         unused = self._remove_unused_exchanges(vhost, bindings)
         return self._remove_definitions(vhost, unused, bindings)
 
     def remove_vhost(self, name: str) -> list[Queue]:
-        """Forget a virtual host with all that is in it now.
+        """Remove a virtual host and everything in it from memory.
 
         Returns:
-            Its queues, to be discarded when their definitions are gone from the disk.
+            Its queues; the caller discards them when their definitions are removed from the disk.
         """
         vhost = self.vhosts.pop(name)
         queues = list(vhost.queues.values())
@@ -239,38 +239,38 @@ class Broker:
         return queues + end_delay_queues(vhost, list(vhost.delay_queues))
 
     def delete_unused(self, queue: Queue) -> None:
-        """Delete a queue that nobody needs now; its files follow in the background.
+        """Delete a queue that is no longer needed; its files are removed in the background.
 
-        The name is free when this returns, so that a client that reconnects quickly can
-        declare it again.
+        Its name is free when this returns, so that a client that reconnects quickly can declare it
+        again.
         """
         if queue.is_deleted:
             return
         self._spawn(self._finish_deletion(queue, self._begin_deletion(queue)))
 
     def stop_forwarding(self) -> None:
-        """Wait no longer for the dead letters of deleted queues: the server stops."""
+        """Stop waiting for the dead letters of deleted queues, because the server stops."""
         for queue in self._draining:
-            logger.warning("dead letters of a deleted queue given up queue=%s", queue.name)
+            logger.warning("dead letters of a deleted queue dropped queue=%s", queue.name)
             queue.stop_forwarding()
 
     def end_leases(self) -> None:
-        """Let no queue expire any more: the server stops, and takes no more changes."""
+        """Cancel all expiry timers: the server stops, and accepts no more changes."""
         for queue in self.queues():
             if queue.expiry_timer is not None:
                 queue.expiry_timer.cancel()
 
     def delete_queues_of(self, client: Client) -> None:
-        """Delete the exclusive queues of a client that is gone."""
+        """Delete the exclusive queues of a client that has disconnected."""
         for queue in self._exclusive_queues.pop(client, ()):
             self.delete_unused(queue)
 
     def discard(self, queue: Queue, on_done: Callable[[], None] | None = None) -> None:
-        """Remove the messages of a queue whose definition is gone, in the background.
+        """Remove the messages of a queue whose definition is removed, in the background.
 
         Args:
-            queue: A removed queue.
-            on_done: Called when its files are gone, or cannot be removed.
+            queue: The removed queue.
+            on_done: Called when its files are removed, or cannot be removed.
         """
         queue.stop_forwarding()
         self.storage.queues_to_checkpoint.discard(queue)
@@ -283,11 +283,12 @@ class Broker:
         """Return when nothing that is settled in `queue` now can come back after a crash.
 
         Raises:
-            PreconditionFailed: The disk refused: some of it may come back.
+            PreconditionFailed: The disk refused, and some messages may come back.
         """
         end = queue.store.end_offset
         if queue.store.awaits_definition:
-            # It writes nothing before its definition is there. Should that fail, it is gone.
+            # The queue writes nothing before its definition is on the disk; it is removed if that
+            # fails.
             await self.definition_writer.until_done()
         await queue.store.make_durable()
         if queue.is_deleted:
@@ -299,15 +300,15 @@ class Broker:
         except OffsetsError as error:
             logger.error("settlement not durable queue=%s error=%s", queue.name, error)  # noqa: TRY400 - one line says it all
         raise PreconditionFailed(
-            f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' is purged, but the disk "
-            "refused to keep that: messages may come back after a restart"
+            f"queue '{queue.name}' in vhost '{queue.virtual_host.name}' is purged, but this could "
+            "not be written to the disk: messages may come back after a restart"
         )
 
     def _begin_deletion(self, queue: Queue) -> Awaitable[None]:
         """Remove a queue, and submit the removal of its definitions before anything else.
 
-        The name is free now: if the same queue is declared again in this turn of the loop, its
-        new definition must come after this on the disk.
+        The name is free now. If a client declares the same queue again in this turn of the loop,
+        its new definition must follow this removal on the disk.
         """
         bindings, exchanges = self.remove_queue(queue)
         return self._remove_definitions(queue.virtual_host, exchanges, bindings, [queue])
@@ -323,11 +324,11 @@ class Broker:
         """Submit the removal of definitions; done when it is durable and hidden queues are gone.
 
         Args:
-            vhost: Where they were.
-            exchanges: Exchanges that are gone.
-            bindings: Bindings that are gone.
-            queues: Queues that are gone.
-            damaged: What start-up could not bring back, and the documents that speak of it.
+            vhost: Virtual host of the objects.
+            exchanges: Removed exchanges.
+            bindings: Removed bindings.
+            queues: Removed queues.
+            damaged: Objects that the start could not recover, and documents that refer to them.
         """
         removed: Awaitable[None] = self.definitions.remove(
             vhost.name,
@@ -345,24 +346,24 @@ class Broker:
         try:
             await removed
         except BaseException:
-            # Its definition may still be there: then its messages must be, after a restart.
-            # What is on its way to them can no longer be promised.
+            # The definition may still be on the disk. Then the messages must be there after a
+            # restart. Publishes that still wait are refused: they cannot be made safe any more.
             queue.stop_forwarding()
             queue.store_failed()
             queue.store.discard()
             queue.store_moved()
             raise
-        # What was rejected before the queue was deleted is a dead letter all the same.
+        # Messages that were rejected before the deletion still become dead letters.
         self._draining.add(queue)
         await queue.until_left()
         self._draining.discard(queue)
         self.discard(queue)
 
     def remove_queue(self, queue: Queue) -> tuple[list[Binding], list[Exchange]]:
-        """Remove a queue from what there is, not from the disk.
+        """Remove a queue from memory, not from the disk.
 
         Returns:
-            The bindings and the unused exchanges that went with it.
+            The bindings and the unused exchanges that were removed with it.
         """
         self._end_queue(queue)
         vhost = queue.virtual_host
@@ -370,7 +371,7 @@ class Broker:
         return bindings, self._remove_unused_exchanges(vhost, bindings)
 
     def _end_queue(self, queue: Queue) -> None:
-        """Stop a queue and tell its consumers."""
+        """Stop a queue and cancel its consumers."""
         queue.stop()
         if queue.exclusive_owner is not None:
             self._exclusive_queues.get(queue.exclusive_owner, set()).discard(queue)
@@ -379,7 +380,7 @@ class Broker:
     def _remove_unused_exchanges(
         self, vhost: VirtualHost, removed: list[Binding]
     ) -> list[Exchange]:
-        """Remove the auto-delete exchanges that lost their last binding; more may follow them."""
+        """Remove auto-delete exchanges that lost their last binding; others may follow them."""
         gone: list[Exchange] = []
         unused = vhost.exchanges_left_unused(removed)
         while unused:

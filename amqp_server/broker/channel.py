@@ -1,7 +1,7 @@
 """A channel: publishes in, deliveries out, and what is outstanding in both directions.
 
-What arrives in runs (publishes, acknowledgements) is handled a run at a time, publishes in
-`publishing`; all other methods go to `handlers`, one function each.
+Publishes and acknowledgements arrive in runs and are handled a run at a time, publishes in
+`publishing`. All other methods go to `handlers`, one function each.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Channel:
     """One open channel of one client.
 
     Args:
-        number: Its number, 1 to channel_max.
-        client: The connection it belongs to.
-        virtual_host: What the connection opened.
-        broker: For what concerns the whole server.
+        number: Channel number, 1 to channel_max.
+        client: Connection that the channel belongs to.
+        virtual_host: Virtual host that the connection opened.
+        broker: Broker of the whole server.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Channel:
         self.client.write(method_frame(self.number, method))
 
     def reply(self, method: Method) -> None:
-        """Answer a method without content, after those before it on the same connection."""
+        """Send a reply, after the replies to earlier methods on the same connection."""
         self.client.reply_in_order(partial(self._reply, method))
 
     def _reply(self, method: Method) -> None:
@@ -87,9 +87,9 @@ class Channel:
     def deliver(
         self, consumer: Consumer, first_offset: int, messages: Delivered, *, redelivered: bool
     ) -> None:
-        """Send a run of neighbouring messages to a consumer of this channel.
+        """Send messages with consecutive offsets to a consumer of this channel.
 
-        Whatever it raises, it raises before it has taken note of anything.
+        If it raises an exception, it has changed nothing before.
         """
         count = len(messages)
         first_tag = self._delivered_tag + 1
@@ -113,7 +113,7 @@ class Channel:
         self.client.write(octets)
 
     def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
-        """Send direct replies; nobody acknowledges them."""
+        """Send direct replies; the client does not acknowledge them."""
         first_tag = self._delivered_tag + 1
         self._delivered_tag += len(messages)
         self.client.write(
@@ -128,7 +128,7 @@ class Channel:
         return self._delivered_tag + 1
 
     def hand_over(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
-        """Count one message taken with `basic.get`; it goes with `next_tag`."""
+        """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
         queue.counters.note_delivered(1, redelivered=redelivered)
         if no_ack:
@@ -142,7 +142,7 @@ class Channel:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.
 
         Raises:
-            PreconditionFailed: A tag is not outstanding; what came before it is settled.
+            PreconditionFailed: A tag is not outstanding; the ones before it are settled.
         """
         if self.transaction is not None:
             for at in range(0, len(ranges), 2):
@@ -166,18 +166,18 @@ class Channel:
         if missing is not None:
             self.answer(Outcome.ACKNOWLEDGED, runs or [])
             raise PreconditionFailed(f"unknown delivery tag {missing}", 60, 80)
-        assert runs is not None, "either runs or a missing tag"
+        assert runs is not None, "there must be runs or a missing tag"
         return runs
 
     def answer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
-        """Do what the client has answered to deliveries, or hold it back until it commits."""
+        """Apply the client's outcome of deliveries, or defer it until the commit."""
         if self.transaction is not None:
             self.transaction.answer(outcome, runs)
         else:
             self.carry_out(outcome, runs)
 
     def carry_out(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
-        """Do what was answered to deliveries."""
+        """Apply an outcome to deliveries."""
         match outcome:
             case Outcome.ACKNOWLEDGED:
                 self.settle(runs)
@@ -187,14 +187,14 @@ class Channel:
                 self.requeue(runs)
 
     def requeue(self, runs: list[UnackedRun]) -> None:
-        """Put unacked deliveries back to their places."""
+        """Return unacked deliveries to their places in their queues."""
         self._give_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
                 run.source.requeue(run.first_offset, run.end_offset)
 
     def settle(self, runs: list[UnackedRun]) -> None:
-        """Be done with deliveries that were acknowledged."""
+        """Settle deliveries that were acknowledged."""
         self._give_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
@@ -202,14 +202,14 @@ class Channel:
                 run.source.settle(run.first_offset, run.end_offset)
 
     def reject(self, runs: list[UnackedRun]) -> None:
-        """Drop deliveries that a consumer does not want, or make dead letters of them."""
+        """Drop or dead-letter deliveries that a consumer rejected."""
         self._give_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
                 run.source.drop(run.first_offset, run.end_offset, REJECTED)
 
     def wake_consumers(self) -> None:
-        """Let the queues of all consumers look again: credit or room may have come."""
+        """Wake the sources of all consumers, because there may be more credit or room."""
         for consumer in self.consumers.values():
             consumer.source.wake()
         if self.reply_consumer is not None:
@@ -222,20 +222,19 @@ class Channel:
             self.broker.delete_unused(consumer.queue)
 
     def remove_reply_consumer(self) -> None:
-        """Let no more direct replies come."""
+        """Stop the delivery of direct replies."""
         if self.reply_consumer is not None:
             self.virtual_host.replies.remove(self.reply_consumer)
             self.reply_consumer = None
 
     def close(self) -> None:
-        """End all consumers and give everything unacked back, in its place.
+        """End all consumers, and requeue all unacked messages to their places.
 
-        Done before the client hears that the channel is closed, so that a quick reconnect
-        finds its messages.
+        It happens before the client gets the close, so that a quick reconnect finds its messages.
         """
         if self.is_closed:
             return
-        # What is safe already is confirmed while the client still listens, as in RabbitMQ.
+        # As in RabbitMQ, what is safe by now is confirmed before the channel closes.
         self.publishing.release_confirms()
         self.is_closed = True
         self.publishing.close()
@@ -253,7 +252,7 @@ class Channel:
     def _unacked_limit(self) -> int:
         if self.prefetch_global == 0:
             return self._unacked_max
-        # What was taken with basic.get is no prefetched message, as in RabbitMQ.
+        # Messages from basic.get do not count for the prefetch limit, as in RabbitMQ.
         return min(self.prefetch_global + self._got_unacked, self._unacked_max)
 
     def _note_delivery(self, first_tag: int, timeout_ms: int) -> None:
@@ -264,8 +263,8 @@ class Channel:
     def _give_credit(self, runs: list[UnackedRun]) -> None:
         was_full = self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit
         if was_full:
-            # Its other consumers have waited too, and come first now: whoever was answered
-            # would else be served again and again.
+            # The channel's other consumers have waited too, and come first now. Otherwise the
+            # consumer that acknowledges would be served again and again.
             self._put_last([run.consumer for run in runs])
             self.wake_consumers()
         for run in runs:
@@ -273,7 +272,7 @@ class Channel:
                 self._got_unacked -= run.count
             else:
                 run.consumer.unacked -= run.count
-                # Not `run.source`: a group may have been moved to another place meanwhile.
+                # Not `run.source`: a group may have moved to another position since.
                 run.consumer.source.wake()
 
     def _put_last(self, served: list[Consumer | None]) -> None:

@@ -1,4 +1,4 @@
-"""What the broker knows of a client's connection: a link to write to, nothing of sockets."""
+"""A client's connection as the broker sees it: frames go out, without any socket."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Client(Protocol):
 
     Attributes:
         name: Peer and local address, for logs.
-        user: Who logged in.
+        user: Name of the authenticated user.
         frame_max: Negotiated frame size in octets.
-        notifies_cancel: Whether it asked to be told when a consumer is cancelled.
-        qos_reaches_consumers: Whether its basic.qos without `global` changes consumers that run.
+        notifies_cancel: Whether the client wants `basic.cancel` when the broker ends a consumer.
+        qos_reaches_consumers: Whether its `basic.qos` without `global` changes running consumers.
         channels: Its open channels by number.
     """
 
@@ -32,19 +32,19 @@ class Client(Protocol):
 
     @property
     def is_writable(self) -> bool:
-        """Whether its write buffer has room for deliveries."""
+        """Whether the client's write buffer has room for deliveries."""
 
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; never blocks."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
-        """Answer a method, at once or when all methods before it are answered."""
+        """Call `send` when the replies to all earlier methods are sent, perhaps at once."""
 
     def pause_reading(self, reason: object) -> None:
-        """Stop reading until `reason`, and every other one given, has been lifted."""
+        """Stop reading until `resume_reading` was called for this and every other reason."""
 
     def resume_reading(self, reason: object) -> None:
-        """Lift one reason."""
+        """Remove one reason; reading continues without any."""
 
     def close_channel(self, number: int, error: SoftError) -> None:
-        """End a channel with an error, and send the peer why; one that is closed stays so."""
+        """Close a channel, unless it is closed already, and send the error to the client."""

@@ -1,36 +1,35 @@
-"""Bindings whose definitions are damaged: the exchanges that they leave refuse publishes.
+"""Bindings whose definitions are damaged: their source exchanges refuse publishes.
 
-If such a binding were just missing, a message that it would have routed would be confirmed and
-dropped.
+Without this, a message that such a binding would have routed would be confirmed and dropped.
 """
 
 from __future__ import annotations
 
 EVERY_BINDING = ""
-"""Stands for the name of every document, when a whole directory was not readable."""
+"""Stands for the names of all documents if a whole directory could not be read."""
 
 
 class DamagedBindings:
-    """Names of the damaged documents of one virtual host, by the exchange that each leaves."""
+    """Names of the damaged documents of one virtual host, by the source exchange of each."""
 
     def __init__(self) -> None:
         self._sources: dict[str, str | None] = {}
         self._by_source: dict[str | None, set[str]] = {}
 
     def __bool__(self) -> bool:
-        """Tell whether there is a damaged binding."""
+        """Return whether there is a damaged binding."""
         return bool(self._sources)
 
     def __len__(self) -> int:
-        """Return how many documents are damaged; a directory counts as one."""
+        """Return the number of damaged documents; a directory counts as one."""
         return len(self._sources)
 
     def add(self, encoded_name: str, source: str | None) -> None:
-        """Take note of a damaged document.
+        """Record a damaged document.
 
         Args:
             encoded_name: `encode_name` of its name, or `EVERY_BINDING`.
-            source: The exchange that the binding leaves; None if the document does not say.
+            source: Source exchange of the binding; None if the document does not say.
         """
         self.discard(encoded_name)
         self._sources[encoded_name] = source
@@ -48,14 +47,14 @@ class DamagedBindings:
         return True
 
     def __contains__(self, encoded_name: str) -> bool:
-        """Tell whether the document of this name is damaged."""
+        """Return whether the document with this name is damaged."""
         return encoded_name in self._sources
 
     def reasons(self) -> dict[str, str]:
-        """Return by encoded name what each damaged document brings about."""
+        """Return the consequence of each damaged document, by encoded name."""
         return {
             name: (
-                "every named exchange refuses publishes: the document does not say which one"
+                "every named exchange refuses publishes: the document does not name its exchange"
                 if source is None
                 else f"exchange '{source}' refuses publishes"
             )
@@ -63,9 +62,9 @@ class DamagedBindings:
         }
 
     def refuses(self, exchange: str) -> bool:
-        """Return whether publishes to an exchange are refused; never those to the default one."""
+        """Return whether an exchange refuses publishes; the default exchange never does."""
         return exchange != "" and (exchange in self._by_source or None in self._by_source)
 
     def of_exchange(self, exchange: str) -> list[str]:
-        """Return the encoded names of the damaged bindings that are known to leave an exchange."""
+        """Return the encoded names of the damaged bindings whose known source is an exchange."""
         return sorted(self._by_source.get(exchange, ()))

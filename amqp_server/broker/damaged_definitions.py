@@ -1,8 +1,8 @@
-"""What start-up could not bring back of a virtual host, and why.
+"""Objects of a virtual host that the start could not recover, and why.
 
-Its files are left alone for people and for a later start, so nobody may take its name: a new
-definition would replace the damaged one, and the messages would belong to no queue. What is
-routed to such a queue is refused by its stand-in (`placeholder`).
+Their files stay unchanged for the operator and for a later start. So no object may take their
+names: a new definition would replace the damaged one, and the messages would belong to no queue.
+Messages that are routed to such a queue are refused by its placeholder (`placeholder`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from metadata.document import Document
 
 ANY_NAME = ""
-"""Stands for every name, when a whole directory was not readable; no name encodes to it."""
+"""Stands for all names if a whole directory could not be read; no name encodes to it."""
 
 
 @dataclass(slots=True)
 class DamagedDefinitions:
-    """Names that are taken by what is damaged.
+    """Names that damaged definitions occupy.
 
     Attributes:
-        queues: Why each could not be brought back, by `encode_name` of its name.
-        exchanges: The same of exchanges.
-        bindings: Definitions of bindings without an end that may come back: they stay.
+        queues: Reason why each queue could not be recovered, by `encode_name` of its name.
+        exchanges: The same for exchanges.
+        bindings: Definitions of bindings with a damaged end; they stay on the disk.
         damaged_bindings: Bindings whose definitions could not be read.
-        make_placeholder: Makes what refuses messages in the place of the queue of a name.
+        make_placeholder: Creates the placeholder of a queue by name.
     """
 
     queues: dict[str, str] = field(default_factory=dict)
@@ -47,28 +47,28 @@ class DamagedDefinitions:
     _exchanges: dict[str, Exchange] = field(default_factory=dict)
 
     def is_queue(self, name: str) -> bool:
-        """Return whether a queue of this name could not be brought back."""
+        """Return whether a queue with this name could not be recovered."""
         return bool(self.queues) and encode_name(name) in self.queues
 
     def may_be_queue(self, name: str) -> bool:
-        """Return whether a queue of this name may be among what could not be read."""
+        """Return whether a queue with this name may be among the unreadable definitions."""
         return bool(self.queues) and (ANY_NAME in self.queues or self.is_queue(name))
 
     def is_exchange(self, name: str) -> bool:
-        """Return whether an exchange of this name could not be brought back."""
+        """Return whether an exchange with this name could not be recovered."""
         return bool(self.exchanges) and encode_name(name) in self.exchanges
 
     def may_be_exchange(self, name: str) -> bool:
-        """Return whether an exchange of this name may be among what could not be read."""
+        """Return whether an exchange with this name may be among the unreadable definitions."""
         return bool(self.exchanges) and (
             ANY_NAME in self.exchanges or encode_name(name) in self.exchanges
         )
 
     def refusing(self, name: str) -> Queue | None:
-        """Return what refuses the messages for a queue that is not there; None: it never was.
+        """Return the placeholder for a missing queue; None if the queue never existed.
 
-        All names that may stand in a directory that was not readable share one: a client may
-        send to any number of them.
+        All names that may lie in an unreadable directory share one placeholder, because clients may
+        send to any number of names.
         """
         if not self.queues:
             return None
@@ -77,36 +77,36 @@ class DamagedDefinitions:
         return self.placeholder(ANY_NAME) if ANY_NAME in self.queues else None
 
     def refusing_binding(self, exchange: str) -> Queue | None:
-        """Return what refuses the messages of an exchange that a damaged binding leaves, or None.
+        """Return the placeholder for an exchange with a damaged binding; None without one.
 
-        Nobody knows which messages the binding would have taken, so all of them are refused.
+        It refuses all of them, because it is unknown which ones the binding would have routed.
         """
         if not self.damaged_bindings.refuses(exchange):
             return None
         if self._binding_placeholder is None:
-            assert self.make_placeholder is not None, "recovery finds damage, and sets it"
+            assert self.make_placeholder is not None, "recovery must set it when it finds damage"
             self._binding_placeholder = self.make_placeholder("(damaged binding)")
         return self._binding_placeholder
 
     def placeholder(self, name: str) -> Queue:
-        """Return what refuses the messages of a damaged queue, also those of its bindings."""
+        """Return the placeholder of a damaged queue; bindings to the queue lead to it."""
         placeholder = self._placeholders.get(name)
         if placeholder is None:
-            assert self.make_placeholder is not None, "recovery finds damage, and sets it"
+            assert self.make_placeholder is not None, "recovery must set it when it finds damage"
             placeholder = self._placeholders[name] = self.make_placeholder(name)
         return placeholder
 
     def refusing_exchange(self, name: str) -> Exchange | None:
-        """Return what refuses the messages for an exchange that is not there; None: it never was.
+        """Return a placeholder exchange for a damaged one; None if the exchange never existed.
 
-        It routes all of them to a stand-in. Whoever asks has the name from a definition, a
-        publisher never: no client publishes to an exchange that is not there.
+        It routes all messages to a placeholder queue. The name must come from a definition, never
+        from a client: a publish to a missing exchange is an error.
         """
         if not self.may_be_exchange(name):
             return None
         exchange = self._exchanges.get(name)
         if exchange is None:
-            assert self.make_placeholder is not None, "recovery finds damage, and sets it"
+            assert self.make_placeholder is not None, "recovery must set it when it finds damage"
             exchange = self._exchanges[name] = Exchange(
                 name, "fanout", durable=True, auto_delete=False, internal=True, arguments={}
             )
@@ -114,24 +114,24 @@ class DamagedDefinitions:
         return exchange
 
     def end_refusing_exchange(self, name: str) -> Exchange | None:
-        """Let an exchange take the name; return what stood there until now, if anything did."""
+        """Remove and return the placeholder of an exchange, if there is one."""
         return self._exchanges.pop(name, None)
 
     def end_placeholder(self, name: str) -> Queue | None:
-        """Let a name be refused no longer; return what refused until now, if anything did."""
+        """Remove, stop and return the placeholder of a queue, if there is one."""
         placeholder = self._placeholders.pop(name, None)
         if placeholder is not None:
             placeholder.stop()
         return placeholder
 
     def forget_queue(self, name: str) -> list[Document]:
-        """Free the name of a queue that is deleted; return the definitions of its bindings."""
+        """Free the name of a deleted queue; return the definitions of its bindings."""
         del self.queues[encode_name(name)]
         ends = ("queue", name)
         return self._forget_bindings(lambda each: _destination(each) == ends)
 
     def forget_exchange(self, name: str) -> list[Document]:
-        """Free the name of an exchange that is deleted; return the definitions of its bindings."""
+        """Free the name of a deleted exchange; return the definitions of its bindings."""
         del self.exchanges[encode_name(name)]
         ends = ("exchange", name)
         return self._forget_bindings(

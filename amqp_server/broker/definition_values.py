@@ -1,7 +1,7 @@
-"""Values that definitions may hold: checked when a definition is loaded, not when it is used.
+"""Checks of the values in definitions, when a definition is loaded and not when it is used.
 
-A value that no client could have declared is damage, or a person's mistake. Met later, where it is
-used, it would end a start with a traceback.
+A value that no client could have declared is damage, or an operator's mistake. Found later, where
+it is used, it would end a start with a traceback.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _Value = TypeVar("_Value")
 
 
 class InvalidDefinitionError(Exception):
-    """A document holds a value that its kind cannot have; the text says which."""
+    """A document holds a value that is not valid there; the text says which."""
 
 
 @contextmanager
 def invalid_definitions() -> Iterator[None]:
-    """Turn what a client would be told of a value into `InvalidDefinitionError`."""
+    """Turn the AMQP error of a value into `InvalidDefinitionError` with the same text."""
     try:
         yield
     except AmqpError as error:
@@ -40,7 +40,7 @@ def value_of(body: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
     """Return one value of a document's body.
 
     Raises:
-        InvalidDefinitionError: It is missing, or of another type.
+        InvalidDefinitionError: The value is missing, or of another type.
     """
     value = body.get(name)
     if type(value) is not kind:
@@ -50,27 +50,27 @@ def value_of(body: Mapping[str, Any], name: str, kind: type[_Value]) -> _Value:
 
 
 def incarnation_of(body: Mapping[str, Any]) -> UUID:
-    """Return the incarnation that a body names.
+    """Return the incarnation in a document's body.
 
     Raises:
-        InvalidDefinitionError: It is missing, or no UUID as we write one.
+        InvalidDefinitionError: It is missing, or not a UUID in canonical spelling.
     """
     text = value_of(body, "incarnation", str)
     try:
         incarnation = UUID(text)
     except ValueError:
         incarnation = None
-    # Another spelling would be another directory of the log.
+    # Another spelling would lead to another directory of the log.
     if incarnation is None or str(incarnation) != text:
         raise InvalidDefinitionError(f"'incarnation' is {text!r}, expected a UUID")
     return incarnation
 
 
 def arguments_of(body: Mapping[str, Any]) -> Table:
-    """Return the arguments that a body holds.
+    """Return the arguments in a document's body.
 
     Raises:
-        InvalidDefinitionError: They are missing, or no field table.
+        InvalidDefinitionError: They are missing, or not a field table.
     """
     try:
         return table_from_json(value_of(body, "arguments", dict))
@@ -79,10 +79,10 @@ def arguments_of(body: Mapping[str, Any]) -> Table:
 
 
 def check_queue_values(vhost: str, name: str, arguments: Table, *, auto_delete: bool) -> None:
-    """Check that a durable queue could be declared with these values.
+    """Check that a client could declare a durable queue with these values.
 
     Raises:
-        InvalidDefinitionError: It could not.
+        InvalidDefinitionError: No client could.
     """
     declare = QueueDeclare(queue=name, durable=True, auto_delete=auto_delete, arguments=arguments)
     with invalid_definitions():

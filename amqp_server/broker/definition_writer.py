@@ -1,4 +1,4 @@
-"""Definitions on their way to the disk: begun at once, answered when they would survive a crash."""
+"""Saves definitions of new objects at once, and reports when they would survive a crash."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class DefinitionWriter:
-    """Saves what clients declare; what the disk refuses is gone from the broker as well.
+    """Saves what clients declare; removes from the broker what the disk refuses.
 
     Args:
-        broker: Whose definitions.
-        spawn: Runs a coroutine in the background, owned and awaited at shutdown.
+        broker: Broker that owns the objects.
+        spawn: Runs a coroutine in the background; the server awaits it when it stops.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class DefinitionWriter:
         self._under_way: dict[Queue | Exchange | Binding, asyncio.Task[None]] = {}
 
     def is_under_way(self, entity: Exchange | Binding) -> bool:
-        """Return whether an entity is on its way to the disk: no answer may be sooner."""
+        """Return whether an object is still being saved; a reply to its declare must wait."""
         return entity in self._under_way
 
     async def until_done(self) -> None:
-        """Return when all that is on its way to the disk now is there, or has failed."""
+        """Return when every save that is under way now has ended or failed."""
         if self._under_way:
             await asyncio.wait(list(self._under_way.values()))
 
     def save_queue(self, queue: Queue) -> Awaitable[None]:
-        """Make a journaled queue durable, then let its journal begin.
+        """Make the definition of a journaled queue durable, then start the queue's journal.
 
-        Until then nothing of it is confirmed: a message must not be safer than its queue.
+        Until then no message of the queue is confirmed: a message must not be safer than its queue.
         """
         return self._save_once(
             queue,
@@ -57,7 +57,7 @@ class DefinitionWriter:
         )
 
     def save_exchange(self, vhost: VirtualHost, exchange: Exchange) -> Awaitable[None]:
-        """Make an exchange durable; one that cannot be is gone."""
+        """Make an exchange durable; it is removed if that fails."""
         delay_queue = vhost.delay_queues.get(exchange)
         return self._save_once(
             exchange,
@@ -66,7 +66,7 @@ class DefinitionWriter:
         )
 
     def save_binding(self, vhost: VirtualHost, binding: Binding) -> Awaitable[None]:
-        """Make a binding durable; one that cannot be is gone."""
+        """Make a binding durable; it is removed if that fails."""
         return self._save_once(
             binding,
             partial(self._broker.definitions.save_binding, vhost.name, binding),
@@ -79,10 +79,10 @@ class DefinitionWriter:
         submit: Callable[[], Awaitable[None]],
         finish: Callable[[Awaitable[None]], Coroutine[None, None, None]],
     ) -> Awaitable[None]:
-        """Begin to save an entity, or join whoever has begun: all of them see one outcome.
+        """Start to save an object, or join a save that is under way: all callers see its result.
 
-        It is submitted before this returns: what another client changes in the same turn of
-        the loop, such as deleting it, must come after it on the disk as well.
+        The save is submitted before this returns. If another client changes the object in the same
+        turn of the loop, such as by deleting it, this change must follow the save on the disk.
         """
         saving = self._under_way.get(entity)
         if saving is None:
@@ -118,7 +118,7 @@ class DefinitionWriter:
         try:
             await written
         except BaseException:
-            # Not one that was made anew meanwhile.
+            # Keep a binding that was created again since.
             if binding.source.bindings.get(binding.identity) is binding:
                 vhost.unbind(
                     binding.source, binding.destination, binding.routing_key, binding.arguments
@@ -127,7 +127,7 @@ class DefinitionWriter:
         vhost.end_damaged_binding(encode_name(binding.identity.document_name))
 
     def _take_back_queue(self, queue: Queue) -> None:
-        """Take back a queue that could not be saved: it must not look as if it would stay."""
+        """Remove a queue that could not be saved, so that no client relies on it."""
         if queue.is_deleted:
             return
         bindings, exchanges = self._broker.remove_queue(queue)
@@ -146,10 +146,10 @@ class DefinitionWriter:
     def _remove_definitions(
         self, vhost: VirtualHost, bindings: list[Binding], exchanges: Iterable[Exchange] = ()
     ) -> None:
-        """Remove the definitions of what went with an entity that could not be saved.
+        """Remove the definitions of objects that depended on one that could not be saved.
 
-        Clients may bind to what is still on its way to the disk: such a binding is written behind
-        it, so not at all now.
+        Clients may bind to an object that is still being saved. Such a binding is written after it,
+        so it is not written now.
         """
         removed = self._broker.definitions.remove(
             vhost.name, exchanges=exchanges, bindings=bindings

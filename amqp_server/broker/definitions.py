@@ -1,4 +1,4 @@
-"""Definitions on disk: exchanges, queues and bindings as metadata documents, and back."""
+"""Definitions on the disk: exchanges, queues and bindings as metadata documents, and back."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ if TYPE_CHECKING:
 
 VHOSTS, EXCHANGES, QUEUES, BINDINGS = "vhosts", "exchanges", "queues", "bindings"
 DEFAULT_VHOST = "/"
-"""What every data directory begins with."""
+"""Virtual host that every new data directory has."""
 _DELETED = "deleted"
 _NOTE = {_DELETED: True}
 _DELAY_QUEUE = "delay_queue"
 _NUMBER = "number"
-_OTHER_BINDING = "the binding is another one than the name of its document says"
+_OTHER_BINDING = "the document's name does not match the binding in it"
 _BINDING_NAME = re.compile("[0-9a-f]{32}")
-"""What `BindingIdentity.document_name` gives."""
+"""Form of `BindingIdentity.document_name`."""
 _NO_DELAY_QUEUES: Mapping[Exchange, Queue] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDefinition:
-    """What is known of a queue on the disk beside its log.
+    """Definition of a queue on the disk.
 
     Attributes:
-        name: Its name; that of hidden queues is no name of any queue.
-        incarnation: Tells it from others of the same name.
-        auto_delete: Whether it goes with its last consumer.
-        arguments: The arguments it was declared with.
+        name: Name of the queue; hidden queues share one that no other queue has.
+        incarnation: Identifier that differs from those of other queues with the same name.
+        auto_delete: Whether the broker deletes the queue with its last consumer.
+        arguments: Arguments that the queue was declared with.
         is_delay_queue: Whether it is the hidden queue of a delayed exchange.
     """
 
@@ -73,11 +73,11 @@ class QueueDefinition:
 
     @property
     def settings(self) -> QueueSettings:
-        """What the arguments ask for."""
+        """Settings that the arguments ask for."""
         return queue_settings(self.arguments)
 
     def attributes(self, start: int) -> MessageAttributes:
-        """Return what keeps the attributes of its messages from the offset `start` on."""
+        """Return empty attributes for the queue's messages from the offset `start` on."""
         return (
             DelayAttributes(start)
             if self.is_delay_queue
@@ -88,12 +88,12 @@ class QueueDefinition:
 class Definitions:
     """Saves and removes definitions.
 
-    Each call begins at once, so that changes of one entity happen in the order of the calls;
-    what it returns, awaited, is done when the disk has it.
+    Each call starts its change at once, so that changes of one object happen in the order of the
+    calls. The returned awaitable is done when the change is on the disk.
     """
 
     def __init__(self, store: MetadataStore, mark_of: Callable[[Log], DeletionMark]) -> None:
-        """Write through `store`, and mark logs as deleted with what `mark_of` returns."""
+        """Write to `store`; `mark_of` returns the deletion mark of a log."""
         self._store = store
         self._mark_of = mark_of
 
@@ -102,19 +102,19 @@ class Definitions:
         return self._store.put(Document(VHOSTS, "", name, {}))
 
     def remove_vhost(self, name: str) -> Coroutine[None, None, None]:
-        """Say that a virtual host is deleted: so is whatever it still has, from now on."""
+        """Mark a virtual host as deleted, together with everything that it still has."""
         return self._store.put(Document(VHOSTS, "", name, dict(_NOTE)))
 
     async def forget_vhost(self, name: str) -> None:
-        """Remove the document of a deleted virtual host of which nothing is left.
+        """Remove the document of a deleted virtual host once nothing else is left of it.
 
-        That of `/` stays, or the next start would take itself for the first one.
+        The document of `/` stays: without it the next start would take the directory for a new one.
         """
         if name != DEFAULT_VHOST:
             await self._store.delete(VHOSTS, "", name)
 
     def clear_vhost(self, encoded_name: str) -> Coroutine[None, None, None]:
-        """Remove all definitions of a virtual host that was removed."""
+        """Remove all definitions of a deleted virtual host."""
         return self._store.clear_vhost(encoded_name)
 
     def save_exchange(
@@ -152,7 +152,7 @@ class Definitions:
             _NUMBER: binding.number,
         }
         kind = QUEUES if identity.kind == "queue" else EXCHANGES
-        # A binding without one of its ends would look as if that had been lost.
+        # On the disk, a binding without one of its ends would look as if that had been lost.
         ends = ((EXCHANGES, identity.source), (kind, identity.destination))
         return self._store.put(Document(BINDINGS, vhost, identity.document_name, body), after=ends)
 
@@ -166,15 +166,15 @@ class Definitions:
         delay_queues: Mapping[Exchange, Queue] = _NO_DELAY_QUEUES,
         damaged: Iterable[RemovedEntity | Document] = (),
     ) -> Awaitable[None]:
-        """Remove what was saved of these; what never was is passed over.
+        """Remove the saved definitions of objects; objects without one are skipped.
 
         Args:
-            vhost: Where they were.
-            queues: Queues that are gone.
-            exchanges: Exchanges that are gone.
-            bindings: Bindings that are gone, with them or alone.
-            delay_queues: The hidden queues of these exchanges, and maybe of others.
-            damaged: What start-up could not bring back, and the documents that speak of it.
+            vhost: Virtual host of the objects.
+            queues: Removed queues.
+            exchanges: Removed exchanges.
+            bindings: Removed bindings.
+            delay_queues: Hidden queues of these exchanges, and perhaps of others.
+            damaged: Objects that the start could not recover, and documents that refer to them.
         """
         saved = [binding for binding in bindings if binding.is_durable]
         bound = {binding.source for binding in saved} | {binding.destination for binding in saved}
@@ -198,7 +198,7 @@ class Definitions:
 
     def _removed_queue(self, queue: Queue, *, is_bound: bool) -> RemovedEntity:
         log = queue.store.log
-        # Where there is a log, its mark tells what a note would tell.
+        # If there is a log, its deletion mark makes a note in the document unnecessary.
         note = dict(_NOTE) if is_bound and not log.segments else None
         return RemovedEntity(QUEUES, queue.name, note, [self._mark_of(log)])
 
@@ -209,17 +209,17 @@ class Definitions:
         return RemovedEntity(EXCHANGES, exchange.name, dict(_NOTE) if is_bound else None, marks)
 
     def damaged_queue(self, name: str, mark: DeletionMark) -> RemovedEntity:
-        """Return what `remove` takes for a queue that start-up could not bring back."""
+        """Return the argument of `remove` for a queue that the start could not recover."""
         return RemovedEntity(QUEUES, name, dict(_NOTE), [mark])
 
     def damaged_exchange(self, name: str) -> RemovedEntity:
-        """Return what `remove` takes for an exchange that start-up could not bring back."""
+        """Return the argument of `remove` for an exchange that the start could not recover."""
         return RemovedEntity(EXCHANGES, name, dict(_NOTE))
 
     def pending_queue(self, vhost: str, name: str) -> Awaitable[None] | None:
-        """Return what to await before a queue that is not there is gone from the disk as well.
+        """Return an awaitable that is done when a missing queue is removed from the disk too.
 
-        None when it is: somebody else's deletion of it may still be under way.
+        None if it is already: another client's deletion may still be under way.
         """
         return self._store.pending(QUEUES, vhost, name)
 
@@ -232,33 +232,33 @@ class Definitions:
         return self._store.pending(BINDINGS, vhost, identity.document_name)
 
     def remove_document(self, document: Document) -> Coroutine[None, None, None]:
-        """Remove what was saved of an entity that does not exist."""
+        """Remove the document of an object that does not exist."""
         return self._store.delete(document.kind, document.vhost, document.name)
 
     def remove_binding(self, vhost: str, document_name: str) -> Coroutine[None, None, None]:
-        """Remove the definition of a binding, whatever is in it.
+        """Remove the document of a binding, whatever it holds.
 
         Args:
-            vhost: Its virtual host.
+            vhost: Virtual host of the binding.
             document_name: `BindingIdentity.document_name`.
         """
         return self._store.delete(BINDINGS, vhost, document_name)
 
 
 async def all_done(changes: Sequence[Awaitable[None]]) -> None:
-    """Return when all changes, begun already, are done; raises what the first one does."""
+    """Return when all changes, started before, are done; raises the first error."""
     await asyncio.gather(*changes)
 
 
 def is_deletion_note(document: Document) -> bool:
-    """Return whether a document only says that its virtual host, exchange or queue was deleted."""
+    """Return whether a document only says that its object was deleted."""
     return document.body.get(_DELETED) is True
 
 
 def stored_incarnation(document: Document) -> UUID | None:
-    """Return which life of a queue a document tells of: its own, or an exchange's hidden one.
+    """Return the incarnation in a document: of a queue, or of an exchange's hidden queue.
 
-    None when it tells of none, or not of one that can be.
+    None if there is none, or not a valid one.
     """
     body = document.body
     try:
@@ -273,12 +273,12 @@ def exchange_from(document: Document) -> Exchange:
     """Rebuild an exchange from its document.
 
     Raises:
-        InvalidDefinitionError: The document holds a value that no exchange can have.
+        InvalidDefinitionError: The document holds a value that is not valid for an exchange.
     """
     body = document.body
     kind = value_of(body, "type", str)
     if kind not in MATCHERS:
-        raise InvalidDefinitionError(f"'type' is {kind!r}, which is no exchange type")
+        raise InvalidDefinitionError(f"'type' is {kind!r}, expected an exchange type")
     arguments = arguments_of(body)
     with invalid_definitions():
         check_alternate(document.name, document.vhost, arguments)
@@ -293,22 +293,22 @@ def exchange_from(document: Document) -> Exchange:
 
 
 def has_delay_queue(document: Document, vhosts: Mapping[str, VirtualHost]) -> bool:
-    """Return whether an exchange that was rebuilt from its document has a hidden queue."""
+    """Return whether a rebuilt exchange has a hidden queue in its document."""
     exchanges = vhosts[document.vhost].exchanges
     return document.name in exchanges and _DELAY_QUEUE in document.body
 
 
 def names_queue(document: Document) -> bool:
-    """Return whether a document tells of a queue: its own, or the hidden one of an exchange."""
+    """Return whether a document describes a queue, or the hidden queue of an exchange."""
     is_exchange = document.kind == EXCHANGES and _DELAY_QUEUE in document.body
     return (document.kind == QUEUES or is_exchange) and not is_deletion_note(document)
 
 
 def queue_from(document: Document) -> QueueDefinition:
-    """Return what a document says of a queue: its own, or that of a delayed exchange.
+    """Return the queue in a document: its own, or the hidden queue of an exchange.
 
     Raises:
-        InvalidDefinitionError: The document holds a value that no queue can have.
+        InvalidDefinitionError: The document holds a value that is not valid for a queue.
     """
     body = document.body
     if document.kind == EXCHANGES:
@@ -323,10 +323,11 @@ def queue_from(document: Document) -> QueueDefinition:
 def bind_from(document: Document, vhost: VirtualHost) -> bool:
     """Rebuild a binding; return whether both of its ends exist.
 
-    A damaged queue or exchange is one to lead to: what comes this way is refused, not dropped.
+    A damaged queue or exchange counts as an end: its placeholder refuses messages instead of
+    dropping them.
 
     Raises:
-        InvalidDefinitionError: The document holds a value that the binding cannot have.
+        InvalidDefinitionError: The document holds a value that is not valid for a binding.
     """
     identity = identity_from(document.body)
     if identity.document_name != document.name:
@@ -350,10 +351,10 @@ def bind_from(document: Document, vhost: VirtualHost) -> bool:
 
 
 def identity_from(body: Mapping[str, Any]) -> BindingIdentity:
-    """Return which binding a body describes.
+    """Return the binding identity in a document's body.
 
     Raises:
-        InvalidDefinitionError: The body holds a value that no binding can have.
+        InvalidDefinitionError: The body holds a value that is not valid for a binding.
     """
     kind = value_of(body, "destination_kind", str)
     if kind not in ("queue", "exchange"):
@@ -368,7 +369,7 @@ def identity_from(body: Mapping[str, Any]) -> BindingIdentity:
 
 
 def binding_ends(document: Document) -> tuple[tuple[str, str], ...]:
-    """Return kind and name of what a binding leads from and to; empty if it holds a wrong value."""
+    """Return kind and name of a binding's source and destination; empty if a value is invalid."""
     try:
         identity = identity_from(document.body)
     except InvalidDefinitionError:
@@ -378,15 +379,15 @@ def binding_ends(document: Document) -> tuple[tuple[str, str], ...]:
 
 
 def is_binding_name(name: str) -> bool:
-    """Return whether the document of a binding may have this name."""
+    """Return whether a binding's document may have this name."""
     return _BINDING_NAME.fullmatch(name) is not None
 
 
 def check_definition(document: Document) -> None:
-    """Check the values of a document, as far as it can be done without all others.
+    """Check the values of a document that can be checked without other documents.
 
     Raises:
-        InvalidDefinitionError: It holds a value that its kind cannot have.
+        InvalidDefinitionError: The document holds a value that is not valid there.
     """
     body = document.body
     if document.kind == VHOSTS and _DELETED in body:
@@ -404,10 +405,10 @@ def check_definition(document: Document) -> None:
 
 
 def in_binding_order(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents of bindings so that those of each exchange are as they were made.
+    """Sort the documents of bindings by number, so that each exchange has its original order.
 
-    Those without a number, as they were written once, come first, in the order of their names:
-    one and the same order at every start.
+    Documents without a number, which older versions wrote, come first, by name: in the same
+    order at every start.
     """
 
     def place(document: Document) -> tuple[int, str]:

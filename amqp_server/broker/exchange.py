@@ -15,12 +15,12 @@ class Exchange:
     """One exchange of one virtual host.
 
     Args:
-        name: Its name; empty for the default exchange.
-        kind: Its type, one of `MATCHERS`.
-        durable: Whether it survives a restart of the server.
-        auto_delete: Whether it goes when the last binding from it does.
+        name: Name of the exchange; empty for the default exchange.
+        kind: Exchange type, one of `MATCHERS`.
+        durable: Whether the exchange survives a restart of the server.
+        auto_delete: Whether the broker deletes the exchange with the last binding that leaves it.
         internal: Whether clients may not publish to it.
-        arguments: The arguments it was declared with.
+        arguments: Arguments that the exchange was declared with.
 
     Attributes:
         alternate: Name of the exchange that takes what this one cannot route, or None.
@@ -29,7 +29,7 @@ class Exchange:
             before; the virtual host counts.
 
     Raises:
-        PreconditionFailed: The type cannot have such arguments.
+        PreconditionFailed: The arguments are not valid for the type.
     """
 
     def __init__(
@@ -55,21 +55,21 @@ class Exchange:
         self.matcher = MATCHERS[kind](arguments)
 
     def bind(self, binding: Binding) -> None:
-        """Take in a binding that is not there yet."""
+        """Add a binding that the exchange does not have yet."""
         self.bindings[binding.identity] = binding
         self.next_binding_number = max(self.next_binding_number, binding.number + 1)
         self.matcher.add(binding)
 
     def unbind(self, binding: Binding) -> None:
-        """Forget a binding that is there."""
+        """Remove a binding of the exchange."""
         del self.bindings[binding.identity]
         self.matcher.remove(binding)
 
 
 def _alternate(arguments: Table) -> str | None:
-    """Return the exchange that takes what this one cannot route, or None."""
+    """Return the exchange that gets messages without a route, or None."""
     value = arguments.get("alternate-exchange")
     if value is None or not isinstance(value.value, bytes):
         return None
-    # RabbitMQ looks for bindings of the alternate, and the default exchange has none.
+    # RabbitMQ uses the bindings of the alternate exchange, and the default exchange has none.
     return value.value.decode("utf-8", "surrogateescape") or None

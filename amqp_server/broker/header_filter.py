@@ -1,4 +1,4 @@
-"""Choosing messages by their headers: `header=value`, as a command line or a program says it."""
+"""Selects messages by their headers, with filters written as `header=value`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class HeaderFilter(NamedTuple):
-    """A header that a message must have, and its value.
+    """A header and the value that it must have.
 
     Attributes:
-        name: Of the header.
-        value: Its value as text: strings as they are, numbers in decimal, `true` and `false`.
+        name: Name of the header.
+        value: Its value as text: strings unchanged, numbers in decimal, `true` and `false`.
     """
 
     name: str
@@ -26,10 +26,10 @@ class HeaderFilter(NamedTuple):
 
 
 def parse_filter(text: str) -> HeaderFilter:
-    """Read `header=value`; the value may be empty and may have more equals signs in it.
+    """Parse `header=value`; the value may be empty and may contain equals signs.
 
     Raises:
-        ValueError: It is none; the text says how one is written.
+        ValueError: The text is not a filter; the message says how to write one.
     """
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -38,9 +38,9 @@ def parse_filter(text: str) -> HeaderFilter:
 
 
 def matches(message: bytes, filters: Sequence[HeaderFilter]) -> bool:
-    """Tell whether a message has all of these headers; without filters every one has.
+    """Return whether a message matches all filters; without filters every message does.
 
-    Headers that do not hold together match nothing.
+    Malformed headers match nothing.
     """
     if not filters:
         return True

@@ -1,4 +1,4 @@
-"""A client inside the server: what commands declare and delete goes the way of every client."""
+"""A client inside the server, through which commands use the same handlers as AMQP clients."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ if TYPE_CHECKING:
 
 
 class InnerClient:
-    """A client that is told nothing: whoever acts through it awaits what handlers return.
+    """A client without a connection: its user awaits what the handlers return.
 
     Args:
-        name: Who acts, for logs.
+        name: Name of the command, for logs.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.user = ""
         self.frame_max = 131_072
-        self.notifies_cancel = self.qos_reaches_consumers = False
+        self.notifies_cancel = False
+        self.qos_reaches_consumers = False
         self.channels: dict[int, Channel] = {}
 
     @property
     def is_writable(self) -> bool:
-        """Never: nothing is delivered to it."""
+        """False: nothing is delivered to this client."""
         return False
 
     def write(self, octets: bytes | bytearray) -> None:
-        """Drop frames: nobody reads them."""
+        """Drop frames: there is no connection."""
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
-        """Drop an answer: whoever asked has it from the handler."""
+        """Drop a reply: the caller gets it from the handler."""
 
     def pause_reading(self, reason: object) -> None:
-        """Do nothing: nothing is read."""
+        """Do nothing: there is no connection to read."""
 
     def resume_reading(self, reason: object) -> None:
-        """Do nothing: nothing is read."""
+        """Do nothing: there is no connection to read."""
 
     def close_channel(self, number: int, error: SoftError) -> None:
-        """Do nothing: what fails is raised by the handler."""
+        """Do nothing: the handler raises the error."""
 
 
 def inner_channel(name: str, vhost: VirtualHost, broker: Broker) -> Channel:
-    """Return a channel for handlers, of a client of its own.
+    """Return a channel for handlers, with a client of its own.
 
     Args:
-        name: Who acts, for logs.
-        vhost: Where.
-        broker: Of which server.
+        name: Name of the command, for logs.
+        vhost: Virtual host of the channel.
+        broker: Broker of the server.
     """
     return Channel(1, InnerClient(name), vhost, broker)

@@ -1,9 +1,9 @@
-"""What a start found unsettled in a queue, until all of it is ready.
+"""The unsettled messages that a start found in a queue, until all of them are ready.
 
-Where rules have to know something of each message (priorities, lifetimes, delays), that is read
-after the start, off the loop. Until all of it is known the queue takes messages, but delivers
-none and lets none expire: which goes first depends on those that nobody has looked at. They
-count as ready wherever messages are counted, and a purge has them.
+If the queue's rules need attributes of each message (priorities, lifetimes, delays), a worker reads
+them after the start. Until it has read all of them, the queue accepts messages, but delivers and
+expires none: the first message may be one that is still to be read. These messages count as ready
+wherever messages are counted, and a purge includes them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ class LoadingMessages:
     """The recovered messages of one queue that are not ready yet. The event loop owns it.
 
     Args:
-        queue: Its settlement and order are there; nothing is ready.
-        opened: What is known of its log.
-        attributes: What its rules know of its messages; from the log end on while some are unread.
+        queue: Queue with its settlement and order; nothing is ready in it yet.
+        opened: Log of the queue, and what its checkpoint says about it.
+        attributes: Attributes of the queue's messages; while some are still to be read, they
+            start at the end of the log.
 
     Attributes:
         count: Messages that are not ready yet.
-        unread: What a worker has to read before they can be; None when nothing.
-        delivered_end: All that were ever delivered are below it, or in `marked`.
+        unread: Attributes that a worker still has to read; None when all are read.
+        delivered_end: Offset below which every delivered message is, unless it is in `marked`.
     """
 
     def __init__(self, queue: Queue, opened: OpenedLog, attributes: MessageAttributes) -> None:
@@ -42,7 +43,7 @@ class LoadingMessages:
         self.delivered_end = opened.delivered_watermark
         self._queue = queue
         self._attributes = attributes
-        # A watermark says nothing of an order that is not by offset: its runs are known.
+        # The watermark means nothing in an order other than by offset; there the runs are known.
         self._came_back = [(start, stop) for start, stop, _ in opened.redeliveries]
         self._delivered = Settlement(opened.delivered_watermark, self._came_back)
         end = opened.log.log_end_offset
@@ -56,15 +57,15 @@ class LoadingMessages:
 
     @property
     def is_loading(self) -> bool:
-        """Whether nothing may be delivered yet, nor expire."""
+        """Whether the queue may not deliver or expire messages yet."""
         return self.unread is not None
 
     def marked(self) -> list[tuple[int, int]]:
-        """Return what was delivered before, beside what is below the watermark."""
+        """Return ranges that were delivered before, beside those below the watermark."""
         return list(self._came_back)
 
     def take_over_attributes(self) -> None:
-        """Take what was read; behind it, all can be made ready."""
+        """Move the attributes that were read to the queue; then messages can be made ready."""
         if self.unread is not None:
             self._attributes.put_before(self.unread.attributes)
 
@@ -81,7 +82,7 @@ class LoadingMessages:
         return bool(self._ranges)
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what of `[start, end)` is not ready yet, ascending and disjoint. O(ranges)."""
+        """Return the parts of `[start, end)` not ready yet, ascending and disjoint. O(ranges)."""
         return [
             (max(start, low), min(end, high))
             for low, high in self._ranges
@@ -89,31 +90,31 @@ class LoadingMessages:
         ]
 
     def purge(self) -> int:
-        """Settle what is not ready yet; return how many messages that was."""
+        """Settle the messages that are not ready yet; return how many there were."""
         purged, self.count = self.count, 0
         while self._ranges:
             self._queue.settle(*self._ranges.popleft())
         return purged
 
     def finish(self) -> None:
-        """Let the queue go on: all is ready."""
+        """Let the queue deliver: all messages are ready."""
         self.unread = None
         self._forget()
         self._queue.wake()
         wake(self._waiters)
 
     def abandon(self) -> None:
-        """Let nobody wait any more: the queue is deleted, or the server is stopping."""
+        """Stop loading and wake all waiters: the queue is deleted, or the server is stopping."""
         self._is_abandoned = True
         wake(self._waiters)
 
     async def until_loaded(self) -> None:
-        """Return when nothing has to be read any more, or is; at once if that is so."""
+        """Return when loading has ended; at once if there is nothing to load."""
         if self.is_loading and not self._is_abandoned:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
     def _forget(self) -> None:
-        """Let go of what was known from before: the queue's order has it now."""
+        """Discard the recovered state, which the queue's order has now."""
         self._came_back, self._delivered = [], Settlement()

@@ -1,7 +1,7 @@
-"""What has become of the messages of a queue, for those who look at them without taking them.
+"""States of a queue's messages, for readers that take nothing from the queue.
 
-Said for runs of neighbours, from the queue's order and its settlement: no message has a state of
-its own anywhere.
+States are derived for runs of offsets from the queue's order and settlement. No message stores a
+state of its own.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 class MessageState(StrEnum):
-    """Where a message is on its way through a queue."""
+    """State of a message in a queue."""
 
     READY = "ready"
-    """It will be delivered."""
+    """The queue will deliver it."""
     UNACKED = "unacked"
-    """A consumer has it, or it is on its way to a dead-letter exchange."""
+    """A consumer has it, or it is being forwarded to a dead-letter exchange."""
     SETTLED = "settled"
     """It is done for good, and still in the log."""
 
 
 class StateRun(NamedTuple):
-    """Offsets `[start, end)` that are in one state."""
+    """Offsets `[start, end)` with the same state."""
 
     start: int
     end: int
@@ -36,19 +36,20 @@ class StateRun(NamedTuple):
 
 
 def message_states(queue: Queue, start: int, end: int) -> list[StateRun]:
-    """Return the states of `[start, end)`: runs in order that touch and cover all of it.
+    """Return the states of `[start, end)` as ascending runs that cover all of it.
 
-    Costs what changes there, not how many messages there are.
+    The cost grows with the number of changes of state, not of messages.
 
     Args:
-        queue: The queue; nothing changes in it.
+        queue: Queue to examine; it is not changed.
         start: First offset.
-        end: Exclusive, at most the queue's end; more than `start`, or there are no runs.
+        end: Offset after the last one, at most the queue's end. If it is not above `start`,
+            there are no runs.
     """
     if start >= end:
         return []
     settlement = queue.settlement
-    # Of a stream nothing leaves but by retention: whoever reads finds it ready.
+    # Only retention removes messages from a stream, so all of them are ready.
     if queue.is_stream:
         return _runs(start, end, [(start, end)], [(start, end)])
     ready = merge(queue.loading.within(start, end), queue.ready.within(start, end))
@@ -92,8 +93,8 @@ def states_of(runs: Sequence[StateRun], offsets: Iterable[int]) -> Iterator[Mess
     """Yield the state of each offset.
 
     Args:
-        runs: In order; they cover all offsets.
-        offsets: Increasing.
+        runs: Ascending runs that cover all offsets.
+        offsets: Offsets in ascending order.
     """
     at = 0
     for offset in offsets:

@@ -1,9 +1,9 @@
-"""What stands in the place of a queue that start-up could not bring back: it refuses.
+"""A queue that takes the place of one that the start could not recover, and refuses messages.
 
-If the queue were just missing, a message that is routed there would be confirmed and dropped. Its
-stand-in is a queue whose log has failed for good, so that whatever asks whether a log has failed
-treats it as it should: publishes are refused, transactions too, dead letters wait. It is in no
-table of queues, and nothing of it is ever on the disk.
+Without it, a message that is routed to the missing queue would be confirmed and dropped. The
+placeholder is a queue whose log has failed for good. So all code that checks for a failed log
+treats it correctly: publishes and transactions are refused, dead letters wait. It is in no table of
+queues, and nothing of it is ever on the disk.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 
 class _NoFiles(FileSystem):
-    """A disk without a file: what is there may be the very thing that cannot be read."""
+    """A file system without files, because the real path may be what cannot be read."""
 
     def exists(self, path: Path) -> bool:
-        """Find nothing."""
+        """Return False."""
         return False
 
 
 def make_placeholder(
     virtual_host: VirtualHost, storage: QueueStorage, turn: Turn, name: str
 ) -> Queue:
-    """Return what refuses the messages of a queue that could not be brought back.
+    """Return a placeholder for a queue that could not be recovered.
 
     Args:
-        virtual_host: Where the queue was.
-        storage: What stores need.
-        turn: Where queues ask for their turn; this one has nothing to do.
-        name: Of the queue.
+        virtual_host: Virtual host of the queue.
+        storage: Source of message stores; shared by all queues.
+        turn: Turn of queues; this one has nothing to do in it.
+        name: Name of the queue.
     """
     incarnation = UUID(int=0)
     identity = LogIdentity(virtual_host.name, name, incarnation)

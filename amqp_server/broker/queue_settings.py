@@ -1,4 +1,4 @@
-"""What a queue's arguments ask for, as plain values: checked once, read everywhere."""
+"""A queue's arguments as plain values: checked once, read everywhere."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 DELIVERY_LIMIT_DEFAULT = 20
-"""Redeliveries that a quorum queue allows a message, as in RabbitMQ since 4.0."""
+"""Default delivery limit of a quorum queue, as in RabbitMQ since 4.0."""
 
 
 class QueueType(StrEnum):
-    """Kinds of queue; all have the same log below them."""
+    """Types of queue; all have the same log below them."""
 
     CLASSIC = "classic"
     QUORUM = "quorum"
@@ -24,7 +24,7 @@ class QueueType(StrEnum):
 
 
 class Overflow(StrEnum):
-    """What happens to a publish for which a queue has no room."""
+    """What happens to a publish when a queue is full."""
 
     DROP_HEAD = "drop-head"
     REJECT_PUBLISH = "reject-publish"
@@ -32,7 +32,7 @@ class Overflow(StrEnum):
 
     @property
     def refuses(self) -> bool:
-        """Whether the publish goes, and not what has waited longest."""
+        """Whether the publish is refused, instead of dropping the oldest message."""
         return self is not Overflow.DROP_HEAD
 
 
@@ -41,19 +41,19 @@ class QueueSettings:
     """The arguments of one queue. None means that the queue has no such rule.
 
     Attributes:
-        type: Kind of queue.
-        message_ttl_ms: How long a message may be ready, in milliseconds, >= 0.
-        expires_ms: How long the queue may be unused before it is deleted, >= 1.
-        max_length: Ready messages at most, >= 0.
-        max_length_bytes: Octets of their bodies at most, >= 0.
-        overflow: What goes when one of the two is passed.
-        dead_letter_exchange: Where messages go that are rejected, expired or dropped.
-        dead_letter_routing_key: With this key instead of their own.
-        dead_letters_at_least_once: Whether a dead letter that nobody takes is kept and tried again.
-        max_priority: Highest priority told apart, 1 to 255.
-        single_active_consumer: Whether one consumer at a time is served.
-        delivery_limit: How often a message may come back before it is dropped, >= 0.
-        consumer_timeout_ms: How long a delivery may stay unanswered, >= 0; 0 = for ever.
+        type: Type of the queue.
+        message_ttl_ms: Longest that a message may be ready, in milliseconds, >= 0.
+        expires_ms: Time without use after which the queue is deleted, in milliseconds, >= 1.
+        max_length: Most ready messages, >= 0.
+        max_length_bytes: Most octets of their bodies, >= 0.
+        overflow: What happens when a publish exceeds one of the two.
+        dead_letter_exchange: Exchange that gets messages that are rejected, expired or dropped.
+        dead_letter_routing_key: Routing key that replaces their own.
+        dead_letters_at_least_once: Whether a dead letter that no queue takes is kept and retried.
+        max_priority: Highest priority that the queue distinguishes, 1 to 255.
+        single_active_consumer: Whether the queue serves one consumer at a time.
+        delivery_limit: Most requeues of a message; one more drops it, >= 0.
+        consumer_timeout_ms: Time to acknowledge a delivery, in milliseconds, >= 0; 0 = no limit.
     """
 
     type: QueueType = QueueType.CLASSIC
@@ -72,11 +72,11 @@ class QueueSettings:
 
 
 def queue_settings(arguments: Table) -> QueueSettings:
-    """Return what arguments that were checked ask for; what is not understood is no rule."""
+    """Return the settings in checked arguments; unknown values set no rule."""
     asked = _text(arguments, "x-queue-type")
     kind = QueueType(asked) if asked in set(QueueType) else QueueType.CLASSIC
     if kind is QueueType.STREAM:
-        # Nothing happens to its messages but retention, which is of the log.
+        # Only retention removes messages from a stream, and it belongs to the log.
         timeout_ms = _integer(arguments, "x-consumer-timeout")
         return QueueSettings(type=kind, consumer_timeout_ms=timeout_ms)
     overflow = _overflow(arguments, kind)
@@ -107,7 +107,7 @@ def _overflow(arguments: Table, kind: QueueType) -> Overflow:
     asked = _text(arguments, "x-overflow")
     overflow = Overflow(asked) if asked in set(Overflow) else Overflow.DROP_HEAD
     if kind is QueueType.QUORUM and overflow is Overflow.REJECT_PUBLISH_DLX:
-        # As in RabbitMQ, which takes the argument and does not act on it.
+        # As in RabbitMQ, which accepts the argument and ignores it.
         return Overflow.DROP_HEAD
     return overflow
 

@@ -1,9 +1,9 @@
-"""Creating and deleting virtual hosts.
+"""Creation and deletion of virtual hosts.
 
-A virtual host is there until its document says that it is deleted: that one file decides after a
-crash between a whole virtual host and none. It stays until nothing else is left, so whatever a
-crash leaves of a deleted one is known for that, and the next start removes it
-(`amqp_server.vhost_recovery`). A document that is missing is no deletion, but damage.
+A virtual host exists until its document says that it is deleted. So after a crash this one document
+decides between a whole virtual host and none. The document stays until nothing else is left. So
+whatever a crash leaves of a deleted virtual host is recognised, and the next start removes it
+(`amqp_server.vhost_recovery`). A missing document is damage, not a deletion.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 REMOVED_TOGETHER = 32
-"""Logs that are removed at a time: the flushes of other queues wait for as many."""
+"""Logs that are removed at a time; the flushes of other queues wait for that many."""
 NAME_BYTES_MAX = 255
-"""Longest name: connection.open carries it as a short string."""
+"""Longest name in bytes: `connection.open` carries it as a short string."""
 
 
 class VhostNameError(Exception):
-    """A virtual host cannot have this name."""
+    """The name is not allowed for a virtual host."""
 
 
 class VhostExistsError(Exception):
-    """There is a virtual host of this name."""
+    """A virtual host with this name exists already."""
 
 
 class NoSuchVhostError(Exception):
-    """There is no virtual host of this name."""
+    """There is no virtual host with this name."""
 
 
 class TooManyVhostsError(Exception):
-    """There are as many virtual hosts as there may be."""
+    """The server has as many virtual hosts as allowed."""
 
 
 class VhostChanges:
     """Makes one change at a time. The event loop owns it.
 
-    A change goes on to its end though nobody waits for it any more.
+    A change runs to its end even if its caller is cancelled.
 
     Args:
-        broker: Whose virtual hosts.
-        spawn: Runs a coroutine in the background, owned and awaited at shutdown.
+        broker: Broker that owns the virtual hosts.
+        spawn: Runs a coroutine in the background; the server awaits it when it stops.
         disconnect: Closes the connections of a virtual host.
     """
 
@@ -74,24 +74,24 @@ class VhostChanges:
         self._unfinished: set[str] = set()
 
     async def create(self, name: str) -> None:
-        """Create a virtual host with the predeclared exchanges; returns when it is durable.
+        """Create a virtual host with the predeclared exchanges; return when it is durable.
 
         Raises:
             VhostNameError: The name is empty or longer than `NAME_BYTES_MAX`.
-            VhostExistsError: There is one of that name.
-            TooManyVhostsError: There are as many as there may be.
-            MetadataError: The disk refused; there is no such virtual host.
+            VhostExistsError: A virtual host with this name exists already.
+            TooManyVhostsError: The server has as many virtual hosts as allowed.
+            MetadataError: The disk refused; the virtual host was not created.
         """
         await self._finish(self._create(name))
 
     async def delete(self, name: str) -> None:
-        """Delete a virtual host, its connections and all that is in it.
+        """Delete a virtual host, its connections and everything in it.
 
-        Returns when none of it can come back; the files of its messages go in the background.
+        Returns when none of it can come back; its log files are removed in the background.
 
         Raises:
-            NoSuchVhostError: There is none of that name.
-            MetadataError: The disk refused; the virtual host is as it was.
+            NoSuchVhostError: There is no virtual host with this name.
+            MetadataError: The disk refused; the virtual host is unchanged.
         """
         await self._finish(self._delete(name))
 
@@ -102,7 +102,7 @@ class VhostChanges:
 
     async def _create(self, name: str) -> None:
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
-            raise VhostNameError(f"a vhost's name has 1 to {NAME_BYTES_MAX} bytes")
+            raise VhostNameError(f"the name of a vhost must have 1 to {NAME_BYTES_MAX} bytes")
         async with self._one_at_a_time:
             vhosts = self._broker.vhosts
             if name in vhosts:
@@ -116,7 +116,7 @@ class VhostChanges:
             try:
                 await self._definitions.save_vhost(name)
             except MetadataError:
-                # It may be on the disk all the same, and would be there after a restart.
+                # The document may be on the disk nevertheless, and a restart would find it.
                 with suppress(MetadataError):
                     await self._definitions.remove_vhost(name)
                     await self._definitions.forget_vhost(name)
@@ -124,10 +124,10 @@ class VhostChanges:
             vhosts[name] = VirtualHost(name)
 
     async def _wait_for_removal(self, name: str) -> None:
-        """Return when nothing is left of an earlier virtual host of this name.
+        """Return when nothing is left of an earlier virtual host with this name.
 
         Raises:
-            MetadataError: The disk refuses to remove it: a new one would have what is left.
+            MetadataError: The rest cannot be removed; a new virtual host would contain it.
         """
         removing = self._removing_logs.get(name)
         if removing is not None:
@@ -146,26 +146,26 @@ class VhostChanges:
             try:
                 await self._definitions.remove_vhost(name)
             except MetadataError:
-                # It goes on working, so it must be there after a restart as well.
+                # The virtual host continues to work, so it must exist after a restart too.
                 with suppress(MetadataError):
                     await self._definitions.save_vhost(name)
                 raise
             queues = self._broker.remove_vhost(name)
             self._disconnect(name)
-            # What was begun to be saved must be there to be removed.
+            # Saves that have started must end before their documents are removed.
             await self._broker.definition_writer.until_done()
             try:
                 await self._definitions.clear_vhost(encode_name(name))
             except MetadataError as error:
-                # The virtual host's document says that they mean nothing, and the next start
-                # removes them; until then they must not become those of a new one.
+                # The virtual host's document says that these definitions are void, and the next
+                # start removes them. Until then a new virtual host must not inherit them.
                 self._unfinished.add(name)
                 logger.error("vhost not cleared vhost=%s error=%s", name, error)  # noqa: TRY400 - one line says it all
             self._removing_logs[name] = asyncio.Event()
             self._spawn(self._remove_logs(name, queues))
 
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:
-        """Remove what the queues of a deleted virtual host held, then its document."""
+        """Remove the messages of a deleted virtual host's queues, then its document."""
         try:
             for at in range(0, len(queues), REMOVED_TOGETHER):
                 await self._discard(queues[at : at + REMOVED_TOGETHER])
@@ -179,11 +179,11 @@ class VhostChanges:
             self._removing_logs.pop(name).set()
 
     async def _forget(self, name: str) -> None:
-        """Remove the document that says that a virtual host is deleted: nothing is left of it."""
+        """Remove the document of a deleted virtual host of which nothing else is left."""
         try:
             await self._definitions.forget_vhost(name)
         except MetadataError as error:
-            # The next start does it.
+            # The next start removes it.
             logger.warning("note of a deleted vhost left vhost=%s error=%s", name, error)
 
     async def _discard(self, queues: list[Queue]) -> None:
@@ -198,5 +198,5 @@ class VhostChanges:
 
 
 async def _end_of(task: asyncio.Task[None]) -> None:
-    """Return when a task has ended; whoever asked for it hears how."""
+    """Return when a task has ended; its caller gets the result."""
     await asyncio.wait([task])

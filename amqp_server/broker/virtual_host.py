@@ -1,7 +1,7 @@
 """A virtual host: a namespace of exchanges, queues and the bindings between them.
 
-Holds what exists; `routing` finds where a message goes in it. Whether a client may make a
-change, and what it is told, is decided by the handlers; this only keeps the parts consistent.
+It holds the objects and keeps them consistent; `routing` finds the routes of messages. The handlers
+decide whether a client may make a change, and send the replies.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class VirtualHost:
     """One virtual host. The event loop owns it.
 
     Attributes:
-        exchanges: By name.
-        queues: By name.
-        damaged: What start-up could not bring back. Nobody may take such a name.
-        delay_queues: The hidden queues of delayed exchanges.
-        binding_count: Bindings between all of them.
+        exchanges: Exchanges by name.
+        queues: Queues by name.
+        damaged: Objects that the start could not recover; their names cannot be used.
+        delay_queues: Hidden queues of delayed exchanges.
+        binding_count: Number of bindings.
         graph: Which exchanges lead to which.
-        routing: Where messages go.
-        publish_targets: Where the messages of each publish frame go.
-        replies: Who waits for direct replies.
+        routing: Finds the routes of messages.
+        publish_targets: Cached routes of publish frames.
+        replies: Consumers of direct replies.
     """
 
     def __init__(self, name: str) -> None:
@@ -70,7 +70,7 @@ class VirtualHost:
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Take in a new exchange."""
+        """Add a new exchange."""
         refusing = self.damaged.end_refusing_exchange(exchange.name)
         if refusing is not None:
             self._remove_bindings_to(refusing)
@@ -79,14 +79,14 @@ class VirtualHost:
         self._note_change(exchange)
 
     def add_queue(self, queue: Queue) -> None:
-        """Take in a new queue."""
-        # One that is never saved may have a name that stands in what was not readable.
+        """Add a new queue."""
+        # A queue that is never saved may have a name from an unreadable directory.
         self.remove_placeholder(queue.name)
-        # No route is remembered for the name of a queue that is not there.
+        # The route cache has no entries for missing queues, so it stays valid.
         self.queues[queue.name] = queue
 
     def remove_exchange(self, exchange: Exchange) -> list[Binding]:
-        """Forget an exchange and all bindings from and to it; return those bindings."""
+        """Remove an exchange and all bindings from and to it; return these bindings."""
         del self.exchanges[exchange.name]
         self._note_change(exchange)
         self._note_removal()
@@ -98,14 +98,14 @@ class VirtualHost:
         return gone
 
     def remove_queue(self, queue: Queue) -> list[Binding]:
-        """Forget a queue and all bindings to it; return those bindings."""
+        """Remove a queue and all bindings to it; return these bindings."""
         del self.queues[queue.name]
         self._note_change(self.exchanges[""])
         self._note_removal()
         return self._remove_bindings_to(queue)
 
     def remove_placeholder(self, name: str) -> list[Binding]:
-        """Forget what refused the messages of a damaged queue; return the bindings to it."""
+        """Remove the placeholder of a damaged queue; return the bindings to it."""
         placeholder = self.damaged.end_placeholder(name)
         if placeholder is None:
             return []
@@ -113,12 +113,12 @@ class VirtualHost:
         return self._remove_bindings_to(placeholder)
 
     def end_damaged_binding(self, encoded_name: str) -> None:
-        """Let an exchange take publishes again: the document of a damaged binding was replaced."""
+        """Let an exchange accept publishes again, because a damaged binding's document is gone."""
         if self.damaged.damaged_bindings.discard(encoded_name):
             self._forget_routes()
 
     def remove_refusing_exchange(self, name: str) -> list[Binding]:
-        """Forget what refused the messages of a damaged exchange; return the bindings to it."""
+        """Remove the placeholder of a damaged exchange; return the bindings to it."""
         refusing = self.damaged.end_refusing_exchange(name)
         self._forget_routes()
         return [] if refusing is None else self._remove_bindings_to(refusing)
@@ -131,9 +131,14 @@ class VirtualHost:
         arguments: Table,
         number: int | None = None,
     ) -> Binding | None:
-        """Bind and return the binding, or None if the same one is there.
+        """Create and return a binding; return None if it exists already.
 
-        Its number is the one given, or else the next one of its source.
+        Args:
+            source: Exchange that messages come from.
+            destination: Queue or exchange that they go to.
+            key: Routing key.
+            arguments: Arguments of the binding.
+            number: Number of the binding; None takes the next one of its source.
         """
         if binding_identity(source, destination, key, arguments) in source.bindings:
             return None
@@ -151,7 +156,7 @@ class VirtualHost:
     def unbind(
         self, source: Exchange, destination: Destination, key: str, arguments: Table
     ) -> Binding | None:
-        """Unbind and return what was removed, or None if there is no such binding."""
+        """Remove and return a binding, or return None if there is none."""
         binding = source.bindings.get(binding_identity(source, destination, key, arguments))
         if binding is not None:
             self._forget(binding)

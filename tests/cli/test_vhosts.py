@@ -65,8 +65,11 @@ def test_what_the_server_does_not_do_is_exit_code_1(capsys: pytest.CaptureFixtur
     assert refuse(capsys, 1, "vhosts", "add", "/") == "vhost '/' already exists"
     missing = refuse(capsys, 1, "vhosts", "delete", "x", "--yes")
     assert missing == "vhost 'x' does not exist"
-    assert refuse(capsys, 1, "vhosts", "add", "") == "a vhost's name has 1 to 255 bytes"
-    assert refuse(capsys, 1, "vhosts", "add", "n" * 256) == "a vhost's name has 1 to 255 bytes"
+    assert refuse(capsys, 1, "vhosts", "add", "") == "the name of a vhost must have 1 to 255 bytes"
+    assert (
+        refuse(capsys, 1, "vhosts", "add", "n" * 256)
+        == "the name of a vhost must have 1 to 255 bytes"
+    )
 
 
 @pytest.mark.parametrize("command", [*EVERY_COMMAND, ["status"]])

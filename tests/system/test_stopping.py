@@ -102,4 +102,4 @@ def test_dead_letters_that_cannot_be_read_do_not_keep_the_server_from_stopping(
             client.send(Channel.Close(200, "done", 0, 0), 2)
             server.wait_until(lambda: bool(server.server.broker._draining))
         server.stop()
-    assert "dead letters of a deleted queue given up queue=q" in caplog.text
+    assert "dead letters of a deleted queue dropped queue=q" in caplog.text
