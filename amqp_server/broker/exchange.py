@@ -23,10 +23,10 @@ class Exchange:
         arguments: Arguments that the exchange was declared with.
 
     Attributes:
-        alternate: Name of the exchange that takes what this one cannot route, or None.
-        bindings: The bindings that leave it.
-        routes_version: Grows whenever a message that is published here might go elsewhere than
-            before; the virtual host counts.
+        alternate: Name of the exchange that gets messages without a route, or None.
+        bindings: Bindings that leave the exchange.
+        routes_version: Number that grows whenever the routes of messages published here may
+            change; the virtual host increments it.
 
     Raises:
         PreconditionFailed: The arguments are not valid for the type.

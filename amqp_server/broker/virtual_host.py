@@ -191,7 +191,7 @@ class VirtualHost:
             del self._bindings_to[binding.destination]
 
     def _note_change(self, exchange: Exchange) -> None:
-        """Have the routes found again that lead through an exchange."""
+        """Invalidate the cached routes that lead through an exchange."""
         affected = self.graph.affected_by(exchange)
         if affected is None:
             self._forget_routes()
