@@ -147,7 +147,7 @@ class Channel:
         if self.transaction is not None:
             for at in range(0, len(ranges), 2):
                 runs = self.take_unacked(ranges[at], ranges[at + 1])
-                self.transaction.answer(Outcome.ACKNOWLEDGED, runs)
+                self.transaction.defer(Outcome.ACKNOWLEDGED, runs)
             return
         for at in range(0, len(ranges), 2):
             self.settle(self.take_unacked(ranges[at], ranges[at + 1]))
@@ -164,19 +164,19 @@ class Channel:
         else:
             runs, missing = self.unacked.take_range(first_tag, last_tag)
         if missing is not None:
-            self.answer(Outcome.ACKNOWLEDGED, runs or [])
+            self.resolve(Outcome.ACKNOWLEDGED, runs or [])
             raise PreconditionFailed(f"unknown delivery tag {missing}", 60, 80)
         assert runs is not None, "there must be runs or a missing tag"
         return runs
 
-    def answer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
+    def resolve(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Apply the client's outcome of deliveries, or defer it until the commit."""
         if self.transaction is not None:
-            self.transaction.answer(outcome, runs)
+            self.transaction.defer(outcome, runs)
         else:
-            self.carry_out(outcome, runs)
+            self.apply(outcome, runs)
 
-    def carry_out(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
+    def apply(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Apply an outcome to deliveries."""
         match outcome:
             case Outcome.ACKNOWLEDGED:

@@ -10,7 +10,7 @@ from amqp_server.broker.consuming.unacked import UnackedRun, UnackedRuns
 from amqp_server.broker.publishing.publish_targets import PublishTarget
 from amqp_server.broker.queue import Queue
 from amqp_server.broker.transactions.transaction import (
-    HeldPublish,
+    DeferredPublish,
     Outcome,
     Transaction,
     TransactionBudget,
@@ -36,32 +36,32 @@ def test_publishes_and_answers_are_held_in_their_order() -> None:
     unacked = UnackedRuns()
     unacked.add(1, 10, QUEUE, 0, None)
     transaction = Transaction(unacked, budget())
-    transaction.publish(HeldPublish(TARGET, [QUEUE], (), [b"1", b"2"], 1))
+    transaction.publish(DeferredPublish(TARGET, [QUEUE], (), [b"1", b"2"], 1))
     for tag, outcome in ((2, Outcome.ACKNOWLEDGED), (3, Outcome.ACKNOWLEDGED)):
-        transaction.answer(outcome, unacked.take_range(tag, tag)[0])
-    transaction.answer(Outcome.REQUEUED, unacked.take_range(1, 1)[0])
-    transaction.publish(HeldPublish(TARGET, [], (), [b"3"], 0))
-    publishes, answers = transaction.held
+        transaction.defer(outcome, unacked.take_range(tag, tag)[0])
+    transaction.defer(Outcome.REQUEUED, unacked.take_range(1, 1)[0])
+    transaction.publish(DeferredPublish(TARGET, [], (), [b"3"], 0))
+    publishes, answers = transaction.deferred
     assert [held.messages for held in publishes] == [[b"1", b"2"], [b"3"]]
     assert [(held.outcome, tags(held.runs)) for held in answers] == [
         (Outcome.ACKNOWLEDGED, [2, 3]),
         (Outcome.REQUEUED, [1]),
     ]
     transaction.begin_next()
-    assert transaction.held == ([], [])
+    assert transaction.deferred == ([], [])
     assert answers[0].runs, "what was handed over is not taken back"
 
 
 def test_memory_is_bounded_for_a_channel_and_for_all_and_is_given_back() -> None:
     shared = budget()
     one, two = (Transaction(UnackedRuns(), shared) for _ in range(2))
-    one.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
+    one.publish(DeferredPublish(TARGET, [], (), [b"x" * 9_000], 0))
     with pytest.raises(PreconditionFailed, match="larger than configured max size 10000"):
-        one.publish(HeldPublish(TARGET, [], (), [b"x" * 1_000], 0))
+        one.publish(DeferredPublish(TARGET, [], (), [b"x" * 1_000], 0))
     with pytest.raises(PreconditionFailed, match="all connections"):
-        two.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
+        two.publish(DeferredPublish(TARGET, [], (), [b"x" * 9_000], 0))
     one.roll_back()
-    two.publish(HeldPublish(TARGET, [], (), [b"x" * 9_000], 0))
+    two.publish(DeferredPublish(TARGET, [], (), [b"x" * 9_000], 0))
     held_bytes = two.begin_next()
     assert shared.held_bytes == held_bytes > 9_000, "given back when the commit is done"
     shared.release(held_bytes)
@@ -71,7 +71,7 @@ def test_memory_is_bounded_for_a_channel_and_for_all_and_is_given_back() -> None
 def test_empty_messages_take_memory_too() -> None:
     transaction = Transaction(UnackedRuns(), budget())
     with pytest.raises(PreconditionFailed):
-        transaction.publish(HeldPublish(TARGET, [], (), [b""] * 200, 0))
+        transaction.publish(DeferredPublish(TARGET, [], (), [b""] * 200, 0))
 
 
 class OutstandingMachine(RuleBasedStateMachine):
@@ -103,7 +103,7 @@ class OutstandingMachine(RuleBasedStateMachine):
         assert set(tags(runs)) <= self.outstanding
         self.held.update(tags(runs))
         self.outstanding -= self.held
-        self.transaction.answer(outcome, runs)
+        self.transaction.defer(outcome, runs)
 
     @rule()
     def roll_back(self) -> None:
@@ -113,7 +113,7 @@ class OutstandingMachine(RuleBasedStateMachine):
 
     @rule()
     def commit(self) -> None:
-        _, answers = self.transaction.held
+        _, answers = self.transaction.deferred
         self.transaction.begin_next()
         assert {tag for held in answers for tag in tags(held.runs)} == self.held
         for held in answers:

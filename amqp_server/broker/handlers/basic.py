@@ -250,19 +250,19 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
 def ack(channel: Channel, method: BasicAck) -> None:
     """Acknowledge deliveries with tag 0; the connection handles other tags in runs."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    channel.answer(Outcome.ACKNOWLEDGED, runs)
+    channel.resolve(Outcome.ACKNOWLEDGED, runs)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
     """Requeue deliveries, or reject them."""
     runs = _take(channel, method.delivery_tag, multiple=method.multiple)
-    channel.answer(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
+    channel.resolve(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
     """Requeue one delivery, or reject it."""
     runs = _take(channel, method.delivery_tag, multiple=False)
-    channel.answer(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
+    channel.resolve(Outcome.REQUEUED if method.requeue else Outcome.REJECTED, runs)
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:

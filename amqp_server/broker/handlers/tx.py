@@ -35,7 +35,7 @@ def select(channel: Channel, method: TxSelect) -> None:
 def commit(channel: Channel, method: TxCommit) -> Awaitable[None] | None:
     """Apply the transaction; the reply comes when a crash cannot undo it."""
     transaction = _transaction(channel)
-    committing = Commit(channel, *transaction.held)
+    committing = Commit(channel, *transaction.deferred)
     committing.check()
     committing.held_bytes = transaction.begin_next()
     if committing.needs_record:

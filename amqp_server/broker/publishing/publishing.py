@@ -12,7 +12,7 @@ from amqp_server.broker.publishing.publish_checks import CHECKED_PROPERTIES, che
 from amqp_server.broker.publishing.row import Row, barriers_of, enqueue_groups
 from amqp_server.broker.routing.carbon_copies import may_have_copies, take_copies
 from amqp_server.broker.routing.envelope import Envelope
-from amqp_server.broker.transactions.transaction import HeldPublish
+from amqp_server.broker.transactions.transaction import DeferredPublish
 from amqp_server.protocol.constants import ReplyCode
 from amqp_server.protocol.errors import (
     UnexpectedFrame,
@@ -261,8 +261,8 @@ class Publishing:
         flags: int,
     ) -> None:
         if self._channel.transaction is not None:
-            held = HeldPublish(target, queues, reply_keys, messages, flags)
-            self._channel.transaction.publish(held)
+            deferred = DeferredPublish(target, queues, reply_keys, messages, flags)
+            self._channel.transaction.publish(deferred)
             return
         if len(messages) > 1 and any(queue.refuses_when_full for queue in queues):
             for message in messages:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.channel import Channel
     from amqp_server.broker.consuming.unacked import UnackedRun
-    from amqp_server.broker.transactions.transaction import HeldAnswer, HeldPublish
+    from amqp_server.broker.transactions.transaction import DeferredOutcome, DeferredPublish
 
 
 class Commit:
@@ -32,21 +32,23 @@ class Commit:
     Args:
         channel: Channel of the transaction.
         publishes: Deferred publishes, in order.
-        answers: Deferred acks and rejects, in order.
+        outcomes: Deferred acks and rejects, in order.
 
     Attributes:
         held_bytes: Bytes of the budget of all transactions, released at the end.
     """
 
     def __init__(
-        self, channel: Channel, publishes: list[HeldPublish], answers: list[HeldAnswer]
+        self, channel: Channel, publishes: list[DeferredPublish], outcomes: list[DeferredOutcome]
     ) -> None:
         """Look up the queues again, because they were routed before the commit."""
         self.held_bytes = 0
         self.transaction_id = token_bytes(16)
         self._channel = channel
-        self._publishes = [held._replace(queues=_present(held.queues)) for held in publishes]
-        self._answers = answers
+        self._publishes = [
+            publish._replace(queues=_present(publish.queues)) for publish in publishes
+        ]
+        self._outcomes = outcomes
 
     @property
     def needs_record(self) -> bool:
@@ -60,12 +62,12 @@ class Commit:
             PreconditionFailed: A queue cannot; nothing was done.
         """
         wanted: dict[Queue, list[bytes]] = {}
-        for held in self._publishes:
-            for queue in held.queues:
+        for publish in self._publishes:
+            for queue in publish.queues:
                 if queue.store.is_failed:
                     raise _refused(queue, "failed")
                 if queue.refuses_when_full:
-                    wanted.setdefault(queue, []).extend(held.messages)
+                    wanted.setdefault(queue, []).extend(publish.messages)
         for queue, messages in wanted.items():
             if not has_room_for(queue, messages):
                 raise _refused(queue, "full")
@@ -94,9 +96,9 @@ class Commit:
         """
         messages: list[bytes] = []
         targets: dict[Queue, list[tuple[int, int]]] = {}
-        for held, queues in self._journaled_publishes():
+        for publish, queues in self._journaled_publishes():
             start = len(messages)
-            messages += held.messages
+            messages += publish.messages
             for queue in queues:
                 runs = targets.setdefault(queue, [])
                 if runs and runs[-1][1] == start:
@@ -130,23 +132,23 @@ class Commit:
             the record is obsolete.
         """
         reached: dict[Queue, int] = {}
-        for held in self._publishes:
-            queues = [queue for queue in held.queues if not queue.is_deleted]
+        for publish in self._publishes:
+            queues = [queue for queue in publish.queues if not queue.is_deleted]
             for queue in queues:
                 start = queue.store.end_offset
-                end = queue.publish(held.messages, held.flags)
+                end = queue.publish(publish.messages, publish.flags)
                 if queue.is_journaled:
                     queue.store.mark_transaction(start, end, self.transaction_id)
                     reached[queue] = end
             replies = self._channel.virtual_host.replies
-            replied = held.reply_keys and replies.deliver(held.reply_keys, held.messages)
+            replied = publish.reply_keys and replies.deliver(publish.reply_keys, publish.messages)
             if not self._channel.is_closed:
                 self._channel.publishing.wait_for_room(queues)
-                if held.target.mandatory and not queues and not replied:
-                    self._channel.publishing.basic_return(held.messages)
-        for answer in self._answers:
-            self._channel.unacked.release(answer.runs)
-            self._channel.carry_out(answer.outcome, answer.runs)
+                if publish.target.mandatory and not queues and not replied:
+                    self._channel.publishing.basic_return(publish.messages)
+        for deferred in self._outcomes:
+            self._channel.unacked.release(deferred.runs)
+            self._channel.apply(deferred.outcome, deferred.runs)
         self._channel.broker.transaction_budget.release(self.held_bytes)
         if not self._channel.is_closed:
             self._channel.send(TxCommitOk())
@@ -155,30 +157,32 @@ class Commit:
     def abort(self) -> None:
         """Discard everything; the deliveries are requeued, as if the channel had closed."""
         self._channel.broker.transaction_budget.release(self.held_bytes)
-        for answer in self._answers:
-            self._channel.unacked.release(answer.runs)
-            self._channel.requeue(answer.runs)
+        for deferred in self._outcomes:
+            self._channel.unacked.release(deferred.runs)
+            self._channel.requeue(deferred.runs)
 
-    def _journaled_publishes(self) -> Iterator[tuple[HeldPublish, list[Queue]]]:
-        for held in self._publishes:
-            queues = [queue for queue in held.queues if queue.is_journaled and not queue.is_deleted]
-            if not held.flags & PERSISTENT:
+    def _journaled_publishes(self) -> Iterator[tuple[DeferredPublish, list[Queue]]]:
+        for publish in self._publishes:
+            queues = [
+                queue for queue in publish.queues if queue.is_journaled and not queue.is_deleted
+            ]
+            if not publish.flags & PERSISTENT:
                 queues = [queue for queue in queues if queue.is_stream]
-                held = held._replace(messages=list(map(as_persistent, held.messages)))
+                publish = publish._replace(messages=list(map(as_persistent, publish.messages)))
             if queues:
-                yield held, queues
+                yield publish, queues
 
     def _journaled_runs(self) -> Iterator[tuple[Queue, UnackedRun]]:
         """Yield what the record has to settle; subscriptions settle nothing in their queue."""
-        for answer in self._answers:
-            if answer.outcome is Outcome.REQUEUED:
+        for deferred in self._outcomes:
+            if deferred.outcome is Outcome.REQUEUED:
                 continue
-            for run in answer.runs:
+            for run in deferred.runs:
                 queue = run.source
                 if not isinstance(queue, Queue):
                     continue
                 # A dead letter is settled once it is safe elsewhere, as always.
-                is_leaving = answer.outcome is Outcome.REJECTED and queue.forwarder is not None
+                is_leaving = deferred.outcome is Outcome.REJECTED and queue.forwarder is not None
                 if queue.is_journaled and not queue.is_deleted and not is_leaving:
                     yield queue, run
 

@@ -34,7 +34,7 @@ class Outcome(Enum):
     REQUEUED = auto()
 
 
-class HeldPublish(NamedTuple):
+class DeferredPublish(NamedTuple):
     """Messages that were published alike, and the queues that get them at the commit."""
 
     target: PublishTarget
@@ -44,7 +44,7 @@ class HeldPublish(NamedTuple):
     flags: int
 
 
-class HeldAnswer(NamedTuple):
+class DeferredOutcome(NamedTuple):
     """Deliveries with the same outcome."""
 
     outcome: Outcome
@@ -100,35 +100,35 @@ class Transaction:
     """
 
     def __init__(self, unacked: UnackedRuns, budget: TransactionBudget) -> None:
-        self.publishes: list[HeldPublish] = []
-        self.answers: list[HeldAnswer] = []
+        self.publishes: list[DeferredPublish] = []
+        self.outcomes: list[DeferredOutcome] = []
         self._unacked = unacked
         self._budget = budget
         self._held_bytes = 0
 
-    def publish(self, held: HeldPublish) -> None:
+    def publish(self, deferred: DeferredPublish) -> None:
         """Defer messages that have been routed.
 
         Raises:
             PreconditionFailed: The limits of transactions would be exceeded.
         """
-        size = sum(map(len, held.messages)) + RUN_BYTES + MESSAGE_BYTES * len(held.messages)
+        size = sum(map(len, deferred.messages)) + RUN_BYTES + MESSAGE_BYTES * len(deferred.messages)
         self._budget.take(size, self._held_bytes)
         self._held_bytes += size
-        self.publishes.append(held)
+        self.publishes.append(deferred)
 
-    def answer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
+    def defer(self, outcome: Outcome, runs: list[UnackedRun]) -> None:
         """Defer an outcome of deliveries; they stay counted as outstanding."""
         self._unacked.hold(runs)
-        if self.answers and self.answers[-1].outcome is outcome:
-            self.answers[-1].runs.extend(runs)
+        if self.outcomes and self.outcomes[-1].outcome is outcome:
+            self.outcomes[-1].runs.extend(runs)
         else:
-            self.answers.append(HeldAnswer(outcome, runs))
+            self.outcomes.append(DeferredOutcome(outcome, runs))
 
     @property
-    def held(self) -> tuple[list[HeldPublish], list[HeldAnswer]]:
+    def deferred(self) -> tuple[list[DeferredPublish], list[DeferredOutcome]]:
         """The publishes and outcomes that a commit applies, in order."""
-        return self.publishes, self.answers
+        return self.publishes, self.outcomes
 
     def begin_next(self) -> int:
         """Start the next transaction; a commit takes over what this one deferred.
@@ -139,11 +139,11 @@ class Transaction:
         """
         held_bytes, self._held_bytes = self._held_bytes, 0
         self.publishes = []
-        self.answers = []
+        self.outcomes = []
         return held_bytes
 
     def roll_back(self) -> None:
         """Drop the publishes; the deliveries are outstanding again and are not redelivered."""
-        for answer in self.answers:
-            self._unacked.restore(answer.runs)
+        for deferred in self.outcomes:
+            self._unacked.restore(deferred.runs)
         self._budget.release(self.begin_next())
