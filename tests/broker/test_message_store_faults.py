@@ -175,7 +175,7 @@ def test_a_deleted_queue_holds_nothing_of_its_log(bench: MakeBench) -> None:
     queue.publish(3_000)
     queue.settle_down()
     assert queue.read(0, 10)
-    held = queue.store.windows.held
+    held = queue.store.windows.budget
     assert len(held) == 1
 
     queue.store.discard()

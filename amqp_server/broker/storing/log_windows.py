@@ -19,19 +19,19 @@ class LogWindows:
     Args:
         log: Log that the windows show.
         read_in_worker: Runs a read in a worker, because the event loop never reads the disk.
-        held: Memory limit for the windows of all logs; None limits this log alone.
+        budget: Memory limit for the windows of all logs; None limits this log alone.
 
     Attributes:
         of_consumers: Windows of the queue's own consumers, which read the log in one sequence.
-        held: Memory limit that applies to the windows.
+        budget: Memory limit that applies to the windows.
     """
 
     def __init__(
-        self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget | None = None
+        self, log: Log, read_in_worker: ReadInWorker, budget: WindowBudget | None = None
     ) -> None:
         self._log = log
         self._read_in_worker = read_in_worker
-        self.held = WindowBudget() if held is None else held
+        self.budget = WindowBudget() if budget is None else budget
         self._shared: SharedWindows | None = None
         self.of_consumers = self.make_own()
 
@@ -39,7 +39,7 @@ class LogWindows:
     def shared(self) -> SharedWindows:
         """Windows that all other readers share; created on first use, as few queues need them."""
         if self._shared is None:
-            self._shared = SharedWindows(self._log, self._read_in_worker, self.held)
+            self._shared = SharedWindows(self._log, self._read_in_worker, self.budget)
         return self._shared
 
     @property
@@ -66,7 +66,7 @@ class LogWindows:
 
     def make_own(self) -> WindowReader:
         """Return windows for one more reader that shares them with no other; it closes them."""
-        return WindowReader(self._log, self._read_in_worker, self.held)
+        return WindowReader(self._log, self._read_in_worker, self.budget)
 
     def clear(self) -> None:
         """Release all windows."""

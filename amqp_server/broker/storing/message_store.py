@@ -121,7 +121,7 @@ class MessageStore:
     @property
     def throttles_publishers(self) -> bool:
         """Whether publishers should not be read: there is no room, or a spill is delayed."""
-        return self.is_stalled or self._spilling.is_put_off
+        return self.is_stalled or self._spilling.is_delayed
 
     @property
     def is_flushing(self) -> bool:
@@ -230,7 +230,7 @@ class MessageStore:
                 # Already settled messages pass through the ring from the next turn on.
                 self._owner.store_moved()
             else:
-                self._use_room()
+                self._fill_free_slots()
 
     async def until_read(self) -> None:
         """Return when the read that is under way has arrived; at once if there is none."""
@@ -297,7 +297,7 @@ class MessageStore:
         if self._overflow and self.gating_sequence > self.ring.cursor:
             # Settled messages without a slot pass through the ring, one ring a turn, even while
             # the disk is busy.
-            return self._use_room()
+            return self._fill_free_slots()
         if (
             self._request is not None
             or self.is_failed
@@ -339,7 +339,7 @@ class MessageStore:
                 self.ring.release(min(self._settlement.ack_floor, self.written_end))
             else:
                 self.ring.release(self.gating_sequence)
-            self._go_on()
+            self._on_progress()
 
     def reopen(self) -> None:
         """Try to reopen the failed log; the store notifies the owner if this works."""
@@ -361,9 +361,9 @@ class MessageStore:
         self.is_failed, self.failure = False, None
         logger.warning("journal continues path=%s offset=%d", self.log.directory, self.written_end)
         self._owner.store_reopened()
-        self._go_on()
+        self._on_progress()
 
-    def _use_room(self) -> bool:
+    def _fill_free_slots(self) -> bool:
         """Move waiting messages into free slots of the ring; return whether there were any."""
         cursor = self.ring.cursor
         self._overflow.claim(self.ring, self.gating_sequence)
@@ -376,7 +376,7 @@ class MessageStore:
         self._owner.store_moved()
         return True
 
-    def _go_on(self) -> None:
+    def _on_progress(self) -> None:
         """Use the room above the log's new end, and notify the owner and those who wait."""
         self._overflow.claim(self.ring, self.gating_sequence)
         assert self.recovery_point <= self.written_end <= self.cursor, "I1: ends out of order"
@@ -403,7 +403,7 @@ class MessageStore:
             # All of it is settled: there is nothing to write or keep.
             self.written_end = end
             self.ring.release(self.gating_sequence)
-            self._go_on()
+            self._on_progress()
 
     def _start_request(self, ranges: list[tuple[int, int]]) -> None:
         """Encode `ranges`, ascending, and submit them as one request; none may be under way."""

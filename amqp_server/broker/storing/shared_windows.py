@@ -38,19 +38,19 @@ class SharedWindows:
     Args:
         log: Log that the windows show.
         read_in_worker: Runs a read in a worker, because the event loop never reads the disk.
-        held: Memory limit for the windows of all logs.
+        budget: Memory limit for the windows of all logs.
 
     Attributes:
         reads: Windows read so far.
         failed_reads: Reads that failed; a reader that still needs one repeats it.
     """
 
-    def __init__(self, log: Log, read_in_worker: ReadInWorker, held: WindowBudget) -> None:
+    def __init__(self, log: Log, read_in_worker: ReadInWorker, budget: WindowBudget) -> None:
         self.reads = 0
         self.failed_reads = 0
         self._log = log
         self._read_in_worker = read_in_worker
-        self._held = held
+        self._budget = budget
         self._is_closed = False
         self._windows: dict[int, _SharedWindow] = {}
         # Start offsets of the windows, ascending. Windows may overlap.
@@ -73,7 +73,7 @@ class SharedWindows:
         """Return a fresh window that contains an offset, or None."""
         window = self._covering(offset)
         if window is not None:
-            self._held.use(window)
+            self._budget.use(window)
         return window
 
     def ask(self, offset: int, reader: WindowReader) -> None:
@@ -91,7 +91,7 @@ class SharedWindows:
         if (
             not self._waiting
             and len(self._under_way) < READS_MAX
-            and self._held.has_room_ahead
+            and self._budget.has_room_ahead
             and self._bringing(offset) is None
             and self._covering(offset) is None
         ):
@@ -120,7 +120,7 @@ class SharedWindows:
         if self._windows.get(window.start) is window:
             del self._windows[window.start]
             del self._starts[bisect_left(self._starts, window.start)]
-            self._held.note(window, 0)
+            self._budget.note(window, 0)
 
     def _covering(self, offset: int) -> _SharedWindow | None:
         # Most windows end where the next begins. Where two overlap, the earlier may end later.
@@ -165,7 +165,7 @@ class SharedWindows:
                 self._arrived(offset, result, read)
 
         log = self._log
-        if self._held.has_room_ahead:
+        if self._budget.has_room_ahead:
             self._read_in_worker(lambda: log.read_window(offset, READ_RECORDS), arrived)
         else:
             # Many readers are at different positions: with smaller windows more of them fit.
@@ -206,7 +206,7 @@ class SharedWindows:
         # Expect only half of it, as the next window may be shorter: a reader that waits for
         # the wrong read waits twice.
         self._likely_records = max(1, (window.end - start) // 2)
-        self._held.note(window, window.held_bytes)
+        self._budget.note(window, window.held_bytes)
 
 
 class _Read:

@@ -116,7 +116,7 @@ class SpillDelay:
         self._seen_seconds = 0.0
         self._seen_settled = 0
 
-    def look(self, spilled_end: int) -> None:
+    def update(self, spilled_end: int) -> None:
         """Start or stop throttling according to the fill of the ring. Called once a turn.
 
         Args:

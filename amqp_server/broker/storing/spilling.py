@@ -44,7 +44,7 @@ class Spilling:
         self._settlement = settlement
 
     @property
-    def is_put_off(self) -> bool:
+    def is_delayed(self) -> bool:
         """Whether the store throttles the publishers instead of spilling."""
         return self.spill_delay.is_throttling
 
@@ -55,8 +55,8 @@ class Spilling:
             spilled_end: Offset below which every unsettled message was spilled.
             is_stalled: Whether messages wait for room.
         """
-        self.spill_delay.look(spilled_end)
-        return not self.is_put_off and (is_stalled or self._ring.fill >= SPILL_FILL)
+        self.spill_delay.update(spilled_end)
+        return not self.is_delayed and (is_stalled or self._ring.fill >= SPILL_FILL)
 
     def oldest(self, start: int) -> tuple[list[tuple[int, int]], int]:
         """Return the ranges to write from `start` on, and the offset where they end."""

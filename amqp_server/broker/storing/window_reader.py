@@ -31,20 +31,20 @@ class WindowReader:
     Args:
         log: Log to read.
         read_in_worker: Runs a read in a worker, because the event loop never reads the disk.
-        windows: Memory limit for the windows of all readers.
+        budget: Memory limit for the windows of all readers.
 
     Attributes:
         reads: Windows read so far.
         failed_reads: Reads that failed; a reader that still needs one asks again.
     """
 
-    def __init__(self, log: Log, read_in_worker: ReadInWorker, windows: WindowBudget) -> None:
+    def __init__(self, log: Log, read_in_worker: ReadInWorker, budget: WindowBudget) -> None:
         self.reads = 0
         self.failed_reads = 0
         self._log = log
         self._read_in_worker = read_in_worker
-        self._all = windows
-        self._at_hand: deque[LogWindow] = deque()
+        self._budget = budget
+        self._windows: deque[LogWindow] = deque()
         self._is_reading = False
         self._is_closed = False
         self._waiters: list[asyncio.Future[None]] = []
@@ -52,40 +52,40 @@ class WindowReader:
     @property
     def end_offset(self) -> int:
         """End of the offsets in memory (exclusive); 0 if there are none."""
-        return self._at_hand[-1].end if self._at_hand else 0
+        return self._windows[-1].end if self._windows else 0
 
     @property
     def held_bytes(self) -> int:
         """Memory that the windows use."""
-        return sum(window.held_bytes for window in self._at_hand)
+        return sum(window.held_bytes for window in self._windows)
 
     @property
     def read_at_seconds(self) -> float:
         """Time at which the last window arrived, by the monotonic clock."""
-        return self._at_hand[-1].read_at_seconds if self._at_hand else 0.0
+        return self._windows[-1].read_at_seconds if self._windows else 0.0
 
     def get(self, start: int, end: int) -> MessageRun | None:
         """Return the messages from `start` on that are in memory, at most up to `end`, or None.
 
         They end before the first offset that the log does not have.
         """
-        at_hand = self._at_hand
-        while len(at_hand) > 1 and start >= at_hand[1].start:
-            at_hand.popleft()
+        windows = self._windows
+        while len(windows) > 1 and start >= windows[1].start:
+            windows.popleft()
             self._note_held()
-        if not at_hand or not at_hand[0].start <= start < at_hand[0].end:
+        if not windows or not windows[0].start <= start < windows[0].end:
             return None
-        if not at_hand[0].is_fresh:
+        if not windows[0].is_fresh:
             self.clear()
             return None
-        return at_hand[0].find(start, end)
+        return windows[0].find(start, end)
 
     def begin(self, start: int, arrived: Callable[[int, ReadResult | Exception], None]) -> None:
         """Read from `start` unless a read is under way; call `arrived` on the event loop."""
 
         def done(result: ReadResult | Exception) -> None:
             if not isinstance(result, Exception):
-                self._at_hand.clear()
+                self._windows.clear()
                 self._take(start, result)
             arrived(start, result)
 
@@ -99,9 +99,9 @@ class WindowReader:
             arrived: Called on the event loop, even after a failure. A reader that then misses its
                 messages calls `begin`, which reports the reason.
         """
-        if self._is_reading or len(self._at_hand) != 1 or self._at_hand[0].end >= until:
+        if self._is_reading or len(self._windows) != 1 or self._windows[0].end >= until:
             return
-        start = self._at_hand[0].end
+        start = self._windows[0].end
 
         def done(result: ReadResult | Exception) -> None:
             if not isinstance(result, Exception) and self.end_offset == start:
@@ -119,8 +119,8 @@ class WindowReader:
 
     def clear(self) -> None:
         """Release the windows in memory."""
-        if self._at_hand:
-            self._at_hand.clear()
+        if self._windows:
+            self._windows.clear()
             self._note_held()
 
     def close(self) -> None:
@@ -150,11 +150,11 @@ class WindowReader:
 
     def _take(self, start: int, result: ReadResult) -> None:
         if result.parts and not self._is_closed:
-            self._at_hand.append(LogWindow(start, result))
+            self._windows.append(LogWindow(start, result))
         self._note_held()
 
     def _note_held(self) -> None:
-        self._all.note(self, self.held_bytes)
+        self._budget.note(self, self.held_bytes)
 
 
 def wake(waiters: list[asyncio.Future[None]]) -> None:
