@@ -241,7 +241,7 @@ class Server:
                 await self._all_gone.wait()
         for connection in tuple(self.connections):
             connection.abandon("shutdown")
-        self.broker.end_leases()
+        self.broker.cancel_expiry_timers()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._committer.drain()
         if self._tasks:

@@ -254,7 +254,7 @@ class Broker:
             logger.warning("dead letters of a deleted queue dropped queue=%s", queue.name)
             queue.stop_forwarding()
 
-    def end_leases(self) -> None:
+    def cancel_expiry_timers(self) -> None:
         """Cancel all expiry timers: the server stops, and accepts no more changes."""
         for queue in self.queues():
             if queue.expiry_timer is not None:
@@ -355,7 +355,7 @@ class Broker:
             raise
         # Messages that were rejected before the deletion still become dead letters.
         self._draining.add(queue)
-        await queue.until_left()
+        await queue.until_dead_letters_sent()
         self._draining.discard(queue)
         self.discard(queue)
 

@@ -94,7 +94,7 @@ class DefinitionWriter:
         try:
             await written
         except BaseException:
-            self._take_back_queue(queue)
+            self._remove_unsaved_queue(queue)
             raise
         queue.store.awaits_definition = False
         queue.wake()
@@ -105,7 +105,7 @@ class DefinitionWriter:
         try:
             await written
         except BaseException:
-            self._take_back_exchange(vhost, exchange)
+            self._remove_unsaved_exchange(vhost, exchange)
             raise
         delay_queue = vhost.delay_queues.get(exchange)
         if delay_queue is not None:
@@ -126,7 +126,7 @@ class DefinitionWriter:
             raise
         vhost.end_damaged_binding(encode_name(binding.identity.document_name))
 
-    def _take_back_queue(self, queue: Queue) -> None:
+    def _remove_unsaved_queue(self, queue: Queue) -> None:
         """Remove a queue that could not be saved, so that no client relies on it."""
         if queue.is_deleted:
             return
@@ -135,7 +135,7 @@ class DefinitionWriter:
         queue.store_failed()
         self._broker.discard(queue)
 
-    def _take_back_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
+    def _remove_unsaved_exchange(self, vhost: VirtualHost, exchange: Exchange) -> None:
         if vhost.exchanges.get(exchange.name) is not exchange:
             return
         self._remove_definitions(vhost, vhost.remove_exchange(exchange))

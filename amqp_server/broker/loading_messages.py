@@ -44,8 +44,8 @@ class LoadingMessages:
         self._queue = queue
         self._attributes = attributes
         # The watermark means nothing in an order other than by offset; there the runs are known.
-        self._came_back = [(start, stop) for start, stop, _ in opened.redeliveries]
-        self._delivered = Settlement(opened.delivered_watermark, self._came_back)
+        self._requeued = [(start, stop) for start, stop, _ in opened.redeliveries]
+        self._delivered = Settlement(opened.delivered_watermark, self._requeued)
         end = opened.log.log_end_offset
         self._ranges = deque(queue.settlement.unsettled_ranges(opened.ack_floor, end))
         self.count = sum(stop - start for start, stop in self._ranges)
@@ -62,7 +62,7 @@ class LoadingMessages:
 
     def marked(self) -> list[tuple[int, int]]:
         """Return ranges that were delivered before, beside those below the watermark."""
-        return list(self._came_back)
+        return list(self._requeued)
 
     def take_over_attributes(self) -> None:
         """Move the attributes that were read to the queue; then messages can be made ready."""
@@ -117,4 +117,4 @@ class LoadingMessages:
 
     def _forget(self) -> None:
         """Discard the recovered state, which the queue's order has now."""
-        self._came_back, self._delivered = [], Settlement()
+        self._requeued, self._delivered = [], Settlement()

@@ -104,7 +104,7 @@ class Queue:
         self._storage = storage
         self._turn = turn
         self._had_consumer = False
-        self.is_winding_up = False
+        self.is_draining = False
         self.settlement = Settlement(opened.ack_floor, opened.acked_ranges)
         self.opened_settled = self.settlement.settled_count
         end = opened.log.log_end_offset
@@ -116,7 +116,7 @@ class Queue:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.counters = DeliveryCounters()
         self.refused_count = 0
-        self.refusal_told_seconds = 0.0
+        self.refusal_logged_seconds = 0.0
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
@@ -213,7 +213,7 @@ class Queue:
             return
         if self.store.run_journal(more_input=self._storage.more_input):
             self._turn.mark(self)
-        if not self.is_winding_up and self._serve():
+        if not self.is_draining and self._serve():
             self._turn.mark(self)
         if self.forwarder is not None:
             self.forwarder.run_turn()
@@ -278,7 +278,7 @@ class Queue:
             return messages
         if self.delivery_counts is None or self.settings.type is not QueueType.QUORUM:
             return messages
-        return self.delivery_counts.tell(start, messages)
+        return self.delivery_counts.with_headers(start, messages)
 
     def requeue(self, start: int, end: int) -> None:
         """Make the unacked `[start, end)` ready again, in its old position, as redelivered."""
@@ -298,7 +298,7 @@ class Queue:
         if not self.is_checkpoint_due:
             self._note_dirty()
         if self.rules is not None:
-            self.rules.came_back(start, end)
+            self.rules.on_requeued(start, end)
         self._turn.mark(self)
 
     def purge(self) -> int:
@@ -346,7 +346,7 @@ class Queue:
     @property
     def is_being_read(self) -> bool:
         """Whether the queue has a consumer whose client is not throttled by this queue itself."""
-        return self.throttled_publishers.leave_some_of(self.consumers)
+        return self.throttled_publishers.has_unthrottled(self.consumers)
 
     def store_failed(self) -> None:
         """Refuse the publishes that wait for the disk: the log accepts no more writes."""
@@ -385,12 +385,12 @@ class Queue:
         The server is stopping. A message that is forwarded after the last checkpoint would be in
         two queues after the next start.
         """
-        self.is_winding_up = True
+        self.is_draining = True
         if self.forwarder is not None:
             self.forwarder.stop()
             await self.forwarder.until_settled()
 
-    async def until_left(self) -> None:
+    async def until_dead_letters_sent(self) -> None:
         """Return when no message of the deleted queue waits to become a dead letter."""
         if self.forwarder is not None:
             await self.forwarder.until_sent()

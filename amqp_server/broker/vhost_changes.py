@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REMOVED_TOGETHER = 32
+LOGS_PER_REMOVAL = 32
 """Logs that are removed at a time; the flushes of other queues wait for that many."""
 NAME_BYTES_MAX = 255
 """Longest name in bytes: `connection.open` carries it as a short string."""
@@ -167,8 +167,8 @@ class VhostChanges:
     async def _remove_logs(self, name: str, queues: list[Queue]) -> None:
         """Remove the messages of a deleted virtual host's queues, then its document."""
         try:
-            for at in range(0, len(queues), REMOVED_TOGETHER):
-                await self._discard(queues[at : at + REMOVED_TOGETHER])
+            for at in range(0, len(queues), LOGS_PER_REMOVAL):
+                await self._discard(queues[at : at + LOGS_PER_REMOVAL])
             left = await asyncio.to_thread(self._broker.storage.remove_logs_of, name)
             if left is not None:
                 self._unfinished.add(name)

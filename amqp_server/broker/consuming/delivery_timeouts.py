@@ -56,7 +56,7 @@ class DeliveryTimeouts:
             self._begun.append(now)
             self._ended.append(now)
         if self._timer is None or now + seconds < self._due:
-            self._look_at(now + seconds, now)
+            self._schedule_check(now + seconds, now)
 
     def cancel(self) -> None:
         """Stop checking, because the channel is closed."""
@@ -82,9 +82,9 @@ class DeliveryTimeouts:
             next_due = min(due, next_due or due)
         self._forget_answered()
         if next_due:
-            self._look_at(next_due, now)
+            self._schedule_check(next_due, now)
 
-    def _look_at(self, due: float, now: float) -> None:
+    def _schedule_check(self, due: float, now: float) -> None:
         self.cancel()
         self._due = due
         self._timer = self._turn.mark_after(due - now, self)

@@ -28,14 +28,14 @@ def dispatch(source: Source) -> bool:
         able = [consumer for consumer in line if consumer.credit]
         if not able:
             continue
-        if not _share_out(source, able) or len(source.ready) == 0:
+        if not _give_each_a_run(source, able) or len(source.ready) == 0:
             return False
         if any(consumer.credit for consumer in able):
             return True
     return False
 
 
-def _share_out(source: Source, able: list[Consumer]) -> bool:
+def _give_each_a_run(source: Source, able: list[Consumer]) -> bool:
     """Give one run to each of some consumers with equal priority.
 
     If there are few messages for many consumers, each gets an equal share. A lone consumer gets
@@ -44,7 +44,7 @@ def _share_out(source: Source, able: list[Consumer]) -> bool:
     Returns:
         False while messages are being read from the log; the source gets a turn when they arrive.
     """
-    favoured: list[Consumer] = []
+    next_in_turn: list[Consumer] = []
     for served, consumer in enumerate(able):
         # Read the credit again: consumers of one channel may share it.
         credit = consumer.credit
@@ -53,12 +53,12 @@ def _share_out(source: Source, able: list[Consumer]) -> bool:
         share, rest = divmod(len(source.ready), len(able) - served)
         if rest:
             share += 1
-            favoured.append(consumer)
+            next_in_turn.append(consumer)
         if share == 0:
             break
         if not _deliver_run(source, consumer, min(share, credit, RUN_MESSAGES_MAX)):
             return False
-    for consumer in favoured:
+    for consumer in next_in_turn:
         # A consumer that got one message less comes first in the next turn, as if the messages had
         # been delivered one by one.
         source.consumers.serve(consumer)

@@ -26,9 +26,9 @@ def queue_order(
     order: ReadyOrder = FifoOrder(cursor)
     if settings.max_priority is not None and attributes.priorities is not None:
         order = PriorityOrder(attributes.priorities, settings.max_priority, cursor)
-    measured = None
+    byte_counted = None
     if attributes.sizes is not None:
-        order = measured = ByteCountedOrder(order, attributes.sizes)
-    if settings.max_length is None and measured is None:
+        order = byte_counted = ByteCountedOrder(order, attributes.sizes)
+    if settings.max_length is None and byte_counted is None:
         return order, None
-    return order, LengthLimit(settings, order, measured)
+    return order, LengthLimit(settings, order, byte_counted)

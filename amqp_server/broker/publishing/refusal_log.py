@@ -27,9 +27,9 @@ def note_refused(queue: Queue, count: int) -> None:
     is_first = not queue.refused_count
     queue.refused_count += count
     now = time.monotonic()
-    if not is_first and now < queue.refusal_told_seconds + PAUSE_SECONDS:
+    if not is_first and now < queue.refusal_logged_seconds + PAUSE_SECONDS:
         return
-    queue.refusal_told_seconds = now
+    queue.refusal_logged_seconds = now
     logger.warning(
         "messages refused vhost=%s queue=%s refused=%d reason=%s",
         queue.virtual_host.name,

@@ -25,7 +25,7 @@ class ThrottledPublishers:
         self._queue = queue
         self._clients: set[Client] = set()
 
-    def leave_some_of(self, consumers: Iterable[Consumer]) -> bool:
+    def has_unthrottled(self, consumers: Iterable[Consumer]) -> bool:
         """Return whether one of `consumers` has a client that this queue does not throttle."""
         return any(consumer.channel.client not in self._clients for consumer in consumers)
 

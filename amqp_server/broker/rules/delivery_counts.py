@@ -56,7 +56,7 @@ class DeliveryCounts:
         at = bisect_right(self._starts, offset) - 1
         return self._counts[at] if at >= 0 and offset < self._ends[at] else 0
 
-    def tell(self, start: int, messages: Messages) -> list[bytes]:
+    def with_headers(self, start: int, messages: Messages) -> list[bytes]:
         """Return messages from `start` on; those that were requeued get `x-delivery-count`.
 
         Source: RabbitMQ, quorum queues: the header says how often a message was delivered before.

@@ -41,7 +41,7 @@ class ForcedRemoval:
         """
         queue = self._queue
         # What is settled after the last checkpoint of a stop would return at the next start.
-        if queue.loading.is_loading or queue.is_winding_up:
+        if queue.loading.is_loading or queue.is_draining:
             return
         self.end = max(self.end, end)
         floor = queue.settlement.ack_floor
@@ -50,7 +50,7 @@ class ForcedRemoval:
         for taken in queue.ready.take_range(floor, self.end):
             queue.drop(taken.start, taken.end, EXPIRED)
             self._count(taken.start, taken.end)
-        if queue.forwarder is not None and queue.forwarder.reach_below(self.end):
+        if queue.forwarder is not None and queue.forwarder.has_messages_below(self.end):
             return
         for start, stop in queue.settlement.unsettled_ranges(floor, self.end):
             queue.settle(start, stop)

@@ -20,16 +20,16 @@ class LengthLimit:
     Args:
         settings: Settings with the limits.
         order: Order of the ready messages.
-        measured: The same order, if there is a limit in octets.
+        byte_counted: The same order, if there is a limit in octets.
     """
 
     def __init__(
-        self, settings: QueueSettings, order: ReadyOrder, measured: ByteCountedOrder | None
+        self, settings: QueueSettings, order: ReadyOrder, byte_counted: ByteCountedOrder | None
     ) -> None:
         self._max_length = settings.max_length
         self._max_bytes = settings.max_length_bytes
         self._order = order
-        self._measured = measured
+        self._byte_counted = byte_counted
 
     def excess(self) -> int:
         """Return how many messages of `order.peek()` exceed the limits; 0 if none does."""
@@ -38,10 +38,10 @@ class LengthLimit:
             return 0
         if self._max_length is not None and len(self._order) > self._max_length:
             return min(len(self._order) - self._max_length, len(first))
-        if self._measured is not None and self._max_bytes is not None:
-            octets = self._measured.ready_bytes - self._max_bytes
+        if self._byte_counted is not None and self._max_bytes is not None:
+            octets = self._byte_counted.ready_bytes - self._max_bytes
             if octets > 0:
-                return self._measured.count_to_free(octets)
+                return self._byte_counted.count_to_free(octets)
         return 0
 
     def has_room_for(self, messages: Sequence[bytes]) -> bool:
@@ -51,6 +51,6 @@ class LengthLimit:
         """
         if self._max_length is not None and len(self._order) + len(messages) > self._max_length:
             return False
-        if self._measured is None or self._max_bytes is None:
+        if self._byte_counted is None or self._max_bytes is None:
             return True
-        return self._measured.ready_bytes + sum(map(body_bytes, messages)) <= self._max_bytes
+        return self._byte_counted.ready_bytes + sum(map(body_bytes, messages)) <= self._max_bytes

@@ -86,7 +86,7 @@ class MessageAttributes:
             if numbers is not None and before is not None:
                 numbers.put_before(before)
 
-    def has_something_to_know(self, summary: SegmentSummary) -> bool:
+    def needs_segment(self, summary: SegmentSummary) -> bool:
         """Return whether a segment must be read, judging by its summary."""
         if self.sizes is not None or self._ttl_ms is not None or summary.max_expiry_ns:
             return True

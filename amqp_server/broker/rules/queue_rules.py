@@ -74,7 +74,7 @@ class QueueRules:
         self._arm_timer(looked_ms)
         return is_more
 
-    def came_back(self, start: int, end: int) -> None:
+    def on_requeued(self, start: int, end: int) -> None:
         """Make requeued messages expire at their old deadline, or now."""
         self.attributes.deadlines.rearm(start, end)
 

@@ -26,7 +26,7 @@ def shorten(queue: Queue, now_ns: int) -> None:
     """
     start = stream_start(queue.store.log.segments, queue.storage_settings.stream, now_ns)
     floor = queue.settlement.ack_floor
-    if start <= floor or queue.is_winding_up:
+    if start <= floor or queue.is_draining:
         return
     for low, high in queue.settlement.unsettled_ranges(floor, start):
         queue.settle(low, high)

@@ -88,7 +88,7 @@ def _needed(
     spans = [
         (summary.first_offset, summary.end_offset)
         for summary in log.summaries()
-        if attributes.has_something_to_know(summary)
+        if attributes.needs_segment(summary)
     ]
     at = 0
     for start, stop in ranges:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from amqp_server.broker.virtual_host import VirtualHost
     from amqp_server.protocol.tables import Table
 
-TOGETHER: Final = 128
+QUEUES_PER_TURN: Final = 128
 """Queues that one turn of the loop creates or deletes; the next ones wait for the disk."""
 _WHO: Final = "the shards command"
 
@@ -157,8 +157,8 @@ async def _bind(channel: Channel, wanted: ShardSet, first_number: int) -> int:
 
 
 def _batches(shards: ShardSet) -> Iterator[range]:
-    for start in range(0, shards.count, TOGETHER):
-        yield range(start, min(start + TOGETHER, shards.count))
+    for start in range(0, shards.count, QUEUES_PER_TURN):
+        yield range(start, min(start + QUEUES_PER_TURN, shards.count))
 
 
 async def _all_done(changes: Iterable[Callable[[], Awaitable[object] | None]]) -> None:

@@ -36,9 +36,9 @@ class FilteredSubscription(Subscription):
     def __init__(self, queue: Queue, turn: Turn, start: int, wanted: StreamFilter) -> None:
         super().__init__(queue, turn, start)
         self._wanted = wanted
-        # Wanted ranges below `_looked_at_end` that are not delivered yet.
+        # Wanted ranges below `_examined_end` that are not delivered yet.
         self._found: deque[tuple[int, int]] = deque()
-        self._looked_at_end = start
+        self._examined_end = start
 
     def read_run(self, start: int, end: int) -> Messages:
         """Return the wanted messages from `start` on that are in memory, at most up to `end`."""
@@ -59,12 +59,12 @@ class FilteredSubscription(Subscription):
             if ready is None or not any(consumer.credit for consumer in self.consumers):
                 return False
             self._forget_below(ready.start)
-            if self._looked_at_end <= ready.start:
-                looked_at = self._look_at(ready.start, min(ready.end, ready.start + left))
-                if not looked_at:
+            if self._examined_end <= ready.start:
+                examined = self._examine(ready.start, min(ready.end, ready.start + left))
+                if not examined:
                     # A worker reads the messages from the log and wakes the subscription.
                     return False
-                left -= looked_at
+                left -= examined
             elif self._found and self._found[0][0] <= ready.start:
                 dispatch(self)
                 now_ready = self.ready.peek()
@@ -72,18 +72,18 @@ class FilteredSubscription(Subscription):
                     return False
                 left -= _RUN_COST
             else:
-                end = self._found[0][0] if self._found else self._looked_at_end
+                end = self._found[0][0] if self._found else self._examined_end
                 self.ready.take_range(ready.start, end)
         return True
 
-    def _look_at(self, start: int, end: int) -> int:
+    def _examine(self, start: int, end: int) -> int:
         """Find the wanted messages of `[start, end)`; return how many messages were in memory."""
         messages = super().read_run(start, end)
         if messages:
             wanted = self._wanted
             for low, high in matching_ranges(messages, wanted.values, wanted.match_unfiltered):
                 self._found.append((start + low, start + high))
-            self._looked_at_end = start + len(messages)
+            self._examined_end = start + len(messages)
         return len(messages)
 
     def _forget_below(self, start: int) -> None:

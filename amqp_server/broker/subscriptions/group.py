@@ -147,7 +147,7 @@ class Group:
             self.offsets.start_at(offset, now_ns)
         else:
             self.offsets.seek(offset, 0, self.queue.visible_end, now_ns)
-        self._set_out(offset)
+        self._serve_from(offset)
         self.drop_below(first_offset(self.queue))
 
     def commit(self, offset: int) -> int:
@@ -165,10 +165,10 @@ class Group:
         was_placed = self.offsets.start is not None
         newly = self.offsets.commit(offset, *offset_range(self.queue), time.time_ns())
         if was_placed:
-            self.subscription.see()
+            self.subscription.extend_to_visible()
             self.subscription.begin_at(offset)
         else:
-            self._set_out(offset)
+            self._serve_from(offset)
         self.note_dirty()
         return newly
 
@@ -188,7 +188,7 @@ class Group:
         """
         self.check_unused(force=force)
         self.offsets.seek(offset, *offset_range(self.queue), time.time_ns())
-        self._set_out(offset)
+        self._serve_from(offset)
 
     def check_unused(self, *, force: bool = False) -> None:
         """Check that the group has no members, unless `force` allows them.
@@ -263,7 +263,7 @@ class Group:
         offsets, ready = self.offsets, self.subscription.ready
         log_start, end = offset_range(self.queue)
         start = max(offsets.settlement.ack_floor, log_start)
-        self.subscription.see()
+        self.subscription.extend_to_visible()
         unsettled = max(end - start - offsets.settlement.settled_above_floor, 0)
         unacked = max(unsettled - len(ready), 0)
         return GroupStats(
@@ -300,7 +300,7 @@ class Group:
         appended_ns = timestamp_ns_at(self.queue.store.log, start)
         return 0.0 if appended_ns is None else max(time.time_ns() - appended_ns, 0) / 1e9
 
-    def _set_out(self, offset: int) -> None:
+    def _serve_from(self, offset: int) -> None:
         """Serve the members from `offset` on, in a new subscription."""
         before = self.subscription
         members = list(before.consumers)

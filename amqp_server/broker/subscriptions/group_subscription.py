@@ -60,7 +60,7 @@ class GroupSubscription(Subscription):
             self.ready.requeue(start, end)
         self._take_settled()
 
-    def see(self) -> None:
+    def extend_to_visible(self) -> None:
         """Make all messages ready that are visible now."""
         self.ready.extend(max(self.ready.end, self.queue.visible_end))
 
@@ -75,7 +75,7 @@ class GroupSubscription(Subscription):
         if redelivered:
             offsets.note_redelivered(len(messages))
             if self.counts is not None:
-                messages = self.counts.tell(start, messages)
+                messages = self.counts.with_headers(start, messages)
         else:
             self.marks.note(start + len(messages))
         if offsets.dropped_since_last_poll:

@@ -51,7 +51,7 @@ class DelayAttributes(MessageAttributes):
             deadline_ms = now_ms + delay_ms(Envelope(("",), message).headers)
             self.deadlines.add(offset, offset + 1, deadline_ms)
 
-    def has_something_to_know(self, summary: SegmentSummary) -> bool:
+    def needs_segment(self, summary: SegmentSummary) -> bool:
         """Return whether a segment holds messages, because each has a delay."""
         return summary.record_count > 0
 

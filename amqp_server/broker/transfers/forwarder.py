@@ -122,7 +122,7 @@ class Forwarder:
             if transfer.reason in reasons
         ]
 
-    def reach_below(self, end: int) -> bool:
+    def has_messages_below(self, end: int) -> bool:
         """Return whether a message below `end` is being forwarded. O(transfers)."""
         transfers = chain(self._waiting, self._kept, (each.transfer for each in self._under_way))
         return any(transfer.start < end for transfer in transfers)
@@ -204,10 +204,10 @@ class Forwarder:
                 self._queue.settle(transfer.start, transfer.end)
         if not self._under_way:
             wake(self._settled_waiters)
-        if self._waiting and (answers or self._may_go_on()):
+        if self._waiting and (answers or self._has_room_again()):
             self._queue.wake()
 
-    def _may_go_on(self) -> bool:
+    def _has_room_again(self) -> bool:
         """Return whether one of the full queues has room; the queue notifies us when it does."""
         return any(not queue.store.is_stalled for queue in self._stalled)
 
@@ -279,7 +279,7 @@ class Forwarder:
             start = part.end
             owed = tuple(queue for queue in queues if queue not in transfer.taken_by)
             if not queues:
-                self._go_nowhere(part)
+                self._keep_or_drop(part)
             elif any(queue.refuses_when_full for queue in owed):
                 for at, message in enumerate(run, part.start):
                     self._enqueue(part._replace(start=at, end=at + 1), owed, flags, [message])
@@ -315,7 +315,7 @@ class Forwarder:
         if not barriers:
             self._queue.wake()
 
-    def _go_nowhere(self, transfer: _Transfer) -> None:
+    def _keep_or_drop(self, transfer: _Transfer) -> None:
         if self._rule.keeps_unroutable:
             self._keep(transfer, ())
         else:

@@ -79,7 +79,7 @@ class Replay:
         request: Which messages to replay.
         pin: Pin on the source's log; the replay moves it forward.
         is_alarmed: Returns whether publishers are blocked by an alarm.
-        tell: Reports the progress; awaited after each part, and repeatedly during an alarm.
+        report: Reports the progress; awaited after each part, and repeatedly during an alarm.
 
     Attributes:
         next_offset: Offset below which everything wanted is safe in the target.
@@ -96,7 +96,7 @@ class Replay:
         request: ReplayRequest,
         pin: RetentionPin,
         is_alarmed: Callable[[], bool],
-        tell: Callable[[Replay], Awaitable[None]],
+        report: Callable[[Replay], Awaitable[None]],
     ) -> None:
         self.next_offset = request.start
         self.replayed = 0
@@ -108,7 +108,7 @@ class Replay:
         self._request = request
         self._pin = pin
         self._is_alarmed = is_alarmed
-        self._tell = tell
+        self._report = report
         self._settled: SettlementSnapshot = request.source.settlement.snapshot(request.end)
         self._publishes = SafePublishes(request.target, self._check)
 
@@ -133,7 +133,7 @@ class Replay:
                 await self._put(copies)
                 behind = page.next_offset
             self.next_offset = self._pin.move(behind)
-            await self._tell(self)
+            await self._report(self)
         if request.target.is_journaled and not request.is_dry_run:
             # The target's own durability may promise less than this command does.
             await request.target.store.make_durable()
@@ -142,7 +142,7 @@ class Replay:
     async def _until_no_alarm(self) -> None:
         while self._is_alarmed() and not self._request.is_dry_run:
             self.is_waiting = True
-            await self._tell(self)
+            await self._report(self)
             await asyncio.sleep(PAUSE_SECONDS)
         self.is_waiting = False
 
