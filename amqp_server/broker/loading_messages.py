@@ -117,4 +117,5 @@ class LoadingMessages:
 
     def _forget(self) -> None:
         """Discard the recovered state, which the queue's order has now."""
-        self._requeued, self._delivered = [], Settlement()
+        self._requeued = []
+        self._delivered = Settlement()

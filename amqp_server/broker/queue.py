@@ -193,7 +193,8 @@ class Queue:
         if rules is not None:
             rules.note(self.store.end_offset, messages, flags)
         if self.is_stream and not flags & PERSISTENT:
-            messages, flags = list(map(as_persistent, messages)), flags | PERSISTENT
+            messages = list(map(as_persistent, messages))
+            flags |= PERSISTENT
         is_persistent = bool(flags & PERSISTENT) and self.is_journaled
         end_offset = self.store.append(messages, persistent=is_persistent)
         # Include messages that wait for a slot: the queue has accepted them, so every count and

@@ -43,7 +43,8 @@ def make_binding(
             host has as many bindings as allowed.
     """
     source.matcher.check_binding(key, arguments)
-    vhost, broker = channel.virtual_host, channel.broker
+    vhost = channel.virtual_host
+    broker = channel.broker
     writer = broker.definition_writer
     existing = source.bindings.get(binding_identity(source, destination, key, arguments))
     if existing is not None:

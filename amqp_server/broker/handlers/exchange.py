@@ -46,7 +46,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
         _check_type(method.type)
     name = clean_name(method.exchange)
     refuse_default(name)
-    vhost, writer = channel.virtual_host, channel.broker.definition_writer
+    vhost = channel.virtual_host
+    writer = channel.broker.definition_writer
     reply = None if method.no_wait else ExchangeDeclareOk()
     if method.passive:
         find_exchange(vhost, name)

@@ -83,7 +83,8 @@ def refused_as(kind: type[ShardsError]) -> Iterator[None]:
 
 def _check_names(wanted: ShardSet, count_max: int) -> None:
     """Check the names, because a declare would change them without an error."""
-    name, longest = wanted.exchange, wanted.queue_name(wanted.count - 1)
+    name = wanted.exchange
+    longest = wanted.queue_name(wanted.count - 1)
     if not 1 <= wanted.count <= count_max:
         raise ShardArgumentError(f"shards must be 1 to {count_max}, found {wanted.count}")
     if not name or clean_name(name) != name:
@@ -153,7 +154,8 @@ def _check_queues(channel: Channel, wanted: ShardSet, arguments: Table) -> None:
 
 
 def _check_room(channel: Channel, wanted: ShardSet, exchange: Exchange | None) -> None:
-    vhost, limits = channel.virtual_host, channel.broker.config.limits
+    vhost = channel.virtual_host
+    limits = channel.broker.config.limits
     queues = sum(queue is None for queue in wanted.queues(vhost))
     bindings = wanted.count - len(exchange.bindings if exchange is not None else ())
     for kind, count, more, most in (

@@ -96,7 +96,8 @@ def is_of_shard(binding: Binding) -> bool:
 
 def messages_of(queue: Queue) -> int:
     """Return how many messages a queue holds: all in a stream's log, or the unsettled ones."""
-    store, settlement = queue.store, queue.settlement
+    store = queue.store
+    settlement = queue.settlement
     if queue.is_stream:
         return store.end_offset - store.log.log_start_offset
     return store.end_offset - settlement.ack_floor - settlement.settled_above_floor

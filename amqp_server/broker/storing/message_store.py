@@ -84,7 +84,6 @@ class MessageStore:
         self.failure: LogFailedError | None = None
         self.written_end = log.log_end_offset
         self.recovery_point = log.log_end_offset
-        self.written_end = self.recovery_point = log.log_end_offset
         self._settlement = settlement
         self._settings = settings
         self._is_durable = is_durable
@@ -324,7 +323,8 @@ class MessageStore:
         request, self._request = self._request, None
         assert request is not None, "the flusher answered without a request"
         if result.error is not None:
-            self.is_failed, self.failure = True, result.error
+            self.is_failed = True
+            self.failure = result.error
             self._requests.take_back()
             logger.error("journal failed path=%s error=%s", self.log.directory, result.error)
             self._spilling.spill_delay.end()
@@ -358,7 +358,8 @@ class MessageStore:
         self.written_end = max(self.written_end, self.log.log_end_offset)
         self.recovery_point = max(self.recovery_point, self.log.recovery_point)
         self._requests.transactions.forget(self.written_end)
-        self.is_failed, self.failure = False, None
+        self.is_failed = False
+        self.failure = None
         logger.warning("journal continues path=%s offset=%d", self.log.directory, self.written_end)
         self._owner.store_reopened()
         self._on_progress()

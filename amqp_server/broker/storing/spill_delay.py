@@ -182,13 +182,15 @@ class SpillDelay:
 
     def _pay(self) -> float:
         """Subtract the time since the last call, add what was settled; return the budget."""
-        now_seconds, settled = self._throttled_queues.clock(), self._settlement.settled_count
+        now_seconds = self._throttled_queues.clock()
+        settled = self._settlement.settled_count
         message_bytes = self._ring.held_bytes / max(len(self._ring), 1)
         message_seconds = max(1 / PACE_MESSAGES, message_bytes / PACE_BYTES)
         earned = (settled - self._seen_settled) * message_seconds * self._throttled_queues.count
         spent = now_seconds - self._seen_seconds
         self._budget_seconds = min(self._budget_seconds + earned - spent, BUDGET_SECONDS)
-        self._seen_seconds, self._seen_settled = now_seconds, settled
+        self._seen_seconds = now_seconds
+        self._seen_settled = settled
         return self._budget_seconds
 
     def _watch(self) -> None:

@@ -176,7 +176,8 @@ class QueueStorage:
         Returns:
             The first path that cannot be removed, and the error; None if all logs are gone.
         """
-        path = directory = vhost_directory(self._config.storage_path, vhost)
+        directory = vhost_directory(self._config.storage_path, vhost)
+        path = directory
         try:
             for log in logs_of_vhost(directory, self._filesystem):
                 path = log.path
@@ -204,7 +205,8 @@ class QueueStorage:
         self, opened: OpenedLog, settlement: Settlement, *, is_durable: bool, owner: StoreOwner
     ) -> MessageStore:
         """Return a store over an opened log, with an empty ring."""
-        log, config = opened.log, self._config
+        log = opened.log
+        config = self._config
         ring = Ring(config.ring_size, config.ring_bytes, self.pool, log.log_end_offset)
         store = MessageStore(
             log=log,

@@ -31,7 +31,8 @@ class DeliveryMarks:
         """Record that all messages below `end` are delivered by now; `end` never decreases."""
         now = monotonic()
         if now - self._begun[-1] < MARK_SECONDS:
-            self._ends[-1], self._seconds[-1] = end, now
+            self._ends[-1] = end
+            self._seconds[-1] = now
             return
         self._ends.append(end)
         self._begun.append(now)

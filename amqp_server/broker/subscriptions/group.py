@@ -260,7 +260,8 @@ class Group:
 
     def stats(self) -> GroupStats:
         """Return the current state and counters. Reads no file; O(segments + ranges)."""
-        offsets, ready = self.offsets, self.subscription.ready
+        offsets = self.offsets
+        ready = self.subscription.ready
         log_start, end = offset_range(self.queue)
         start = max(offsets.settlement.ack_floor, log_start)
         self.subscription.extend_to_visible()
@@ -313,7 +314,8 @@ class Group:
         self.note_dirty()
 
     def _oldest_unacked_seconds(self) -> float:
-        settlement, subscription = self.offsets.settlement, self.subscription
+        settlement = self.offsets.settlement
+        subscription = self.subscription
         subscription.marks.forget_below(settlement.ack_floor)
         position = settlement.ack_floor
         # Requeued messages are ready; the oldest unacked one lies before, between or after them.

@@ -200,14 +200,17 @@ class Groups:
         It logs only a few of the groups that lost messages: a line for each of thousands would
         block the event loop.
         """
-        named = others = dropped = 0
+        named = 0
+        others = 0
+        dropped = 0
         for group in self._all.values():
             is_named = named < NAMED_MAX
             count = group.drop_below(log_start, is_logged=is_named)
             if count and is_named:
                 named += 1
             elif count:
-                others, dropped = others + 1, dropped + count
+                others += 1
+                dropped += count
         if others:
             logger.warning(
                 "groups passed by retention queue=%s vhost=%s groups=%d dropped=%d log_start=%d",
@@ -233,9 +236,11 @@ class Groups:
             else:
                 # A new group has the deleted one's name; its entry replaces the old one.
                 groups[group] = None
-        self._dirty, self._removed = {}, {}
+        self._dirty = {}
+        self._removed = {}
         for group in groups:
-            group.is_dirty = group.offsets.changed = False
+            group.is_dirty = False
+            group.offsets.changed = False
         return GroupsRound([group for group in groups if group.offsets.start is not None], removed)
 
     def carry_over(self, taken: GroupsRound) -> None:
