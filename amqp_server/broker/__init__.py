@@ -1,1 +1,1 @@
-"""The broker: what exists, where messages go, who gets them. No sockets, no octets of frames."""
+"""The broker: exchanges, queues, consumers and confirms, without sockets or frames."""

@@ -6,7 +6,7 @@ from typing import cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from amqp_server.broker.publishing.confirms import Answer, Barrier, PublisherConfirms
+from amqp_server.broker.publishing.confirms import Barrier, ConfirmResult, PublisherConfirms
 from amqp_server.broker.queue import Queue
 
 
@@ -45,8 +45,8 @@ def test_publishes_that_wait_for_nothing_are_answered_with_one_answer() -> None:
     confirms.add(2, [])
 
     assert len(confirms) == 1
-    assert confirms.release() == [Answer(5, refused=False)]
-    assert (confirms.last_tag, confirms.answered_tag, len(confirms)) == (5, 5, 0)
+    assert confirms.release() == [ConfirmResult(5, refused=False)]
+    assert (confirms.last_tag, confirms.resolved_tag, len(confirms)) == (5, 5, 0)
     assert confirms.release() == []
 
 
@@ -68,7 +68,7 @@ def test_what_failed_stays_refused_though_the_queue_works_again_before_it_is_ans
     failing.store.confirmed_end = 9
     slow.store.confirmed_end = 9
 
-    assert confirms.release() == [Answer(3, refused=False), Answer(6, refused=True)]
+    assert confirms.release() == [ConfirmResult(3, refused=False), ConfirmResult(6, refused=True)]
 
 
 def test_a_refused_publish_is_answered_when_its_other_queues_have_it_or_fail_too() -> None:
@@ -84,7 +84,7 @@ def test_a_refused_publish_is_answered_when_its_other_queues_have_it_or_fail_too
     assert confirms.release() == []
     second.store.is_failed = True
     assert confirms.refuse(cast("Queue", second)) == [1]
-    assert confirms.release() == [Answer(1, refused=True)]
+    assert confirms.release() == [ConfirmResult(1, refused=True)]
 
 
 def test_what_is_safe_waits_for_what_was_published_before_it() -> None:
@@ -94,11 +94,11 @@ def test_what_is_safe_waits_for_what_was_published_before_it() -> None:
     confirms.add(4, [slow.barrier(4)])
     confirms.add(1, [])
 
-    assert confirms.release() == [Answer(1, refused=False)]
+    assert confirms.release() == [ConfirmResult(1, refused=False)]
     slow.store.confirmed_end = 3
     assert confirms.release() == []
     slow.store.confirmed_end = 4
-    assert confirms.release() == [Answer(6, refused=False)]
+    assert confirms.release() == [ConfirmResult(6, refused=False)]
 
 
 def test_all_queues_that_took_a_publish_must_have_it() -> None:
@@ -109,7 +109,7 @@ def test_all_queues_that_took_a_publish_must_have_it() -> None:
     first.store.confirmed_end = 10
     assert confirms.release() == []
     second.store.confirmed_end = 20
-    assert confirms.release() == [Answer(1, refused=False)]
+    assert confirms.release() == [ConfirmResult(1, refused=False)]
 
 
 def test_refused_publishes_keep_their_place() -> None:
@@ -119,7 +119,11 @@ def test_refused_publishes_keep_their_place() -> None:
     confirms.add(1, [], refused=True)
     confirms.add(1, [])
 
-    assert confirms.release() == [Answer(2, False), Answer(6, True), Answer(7, False)]
+    assert confirms.release() == [
+        ConfirmResult(2, False),
+        ConfirmResult(6, True),
+        ConfirmResult(7, False),
+    ]
 
 
 def test_a_failed_queue_refuses_what_it_never_made_safe() -> None:
@@ -128,7 +132,7 @@ def test_a_failed_queue_refuses_what_it_never_made_safe() -> None:
     confirms.add(1, [queue.barrier(5)])
     confirms.add(1, [queue.barrier(6)])
 
-    assert confirms.release() == [Answer(1, refused=False), Answer(2, refused=True)]
+    assert confirms.release() == [ConfirmResult(1, refused=False), ConfirmResult(2, refused=True)]
 
 
 def test_a_queue_that_failed_later_does_not_refuse_what_another_queue_still_writes() -> None:
@@ -138,7 +142,7 @@ def test_a_queue_that_failed_later_does_not_refuse_what_another_queue_still_writ
 
     assert confirms.release() == []
     slow.store.confirmed_end = 1
-    assert confirms.release() == [Answer(1, refused=False)]
+    assert confirms.release() == [ConfirmResult(1, refused=False)]
 
 
 class ConfirmsMachine(RuleBasedStateMachine):
@@ -172,7 +176,7 @@ class ConfirmsMachine(RuleBasedStateMachine):
 
     @rule()
     def release(self) -> None:
-        answered = self.confirms.answered_tag
+        answered = self.confirms.resolved_tag
         before = None
         for answer in self.confirms.release():
             assert answer.refused is not before, "answers alike are one answer"
@@ -184,7 +188,7 @@ class ConfirmsMachine(RuleBasedStateMachine):
                 assert safe or refused or any(queue.store.is_failed for queue, _ in barriers)
             del self.waiting[: answer.last_tag - answered]
             answered = answer.last_tag
-        assert self.confirms.answered_tag == answered
+        assert self.confirms.resolved_tag == answered
         if self.waiting:
             barriers, _ = self.waiting[0]
             missing = [queue for queue, end in barriers if queue.store.confirmed_end < end]
@@ -193,7 +197,7 @@ class ConfirmsMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_publish_is_counted(self) -> None:
-        assert self.confirms.last_tag - self.confirms.answered_tag == len(self.waiting)
+        assert self.confirms.last_tag - self.confirms.resolved_tag == len(self.waiting)
 
 
 TestConfirmsMachine = ConfirmsMachine.TestCase

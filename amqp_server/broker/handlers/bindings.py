@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import binding_identity
-from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.object_limits import check_limit
+from amqp_server.broker.handlers.replies import send_reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -49,7 +49,7 @@ def make_binding(
     existing = source.bindings.get(binding_identity(source, destination, key, arguments))
     if existing is not None:
         after = writer.save_binding(vhost, existing) if writer.is_under_way(existing) else None
-        return answer(channel, reply, after)
+        return send_reply(channel, reply, after)
     check_limit(
         f"bind '{destination.name}' to '{source.name}'",
         f"binding limit in vhost '{vhost.name}'",
@@ -58,4 +58,4 @@ def make_binding(
     )
     binding = vhost.bind(source, destination, key, arguments, number)
     after = writer.save_binding(vhost, binding) if binding and binding.is_durable else None
-    return answer(channel, reply, after)
+    return send_reply(channel, reply, after)

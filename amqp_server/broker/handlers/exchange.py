@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.exchange import Exchange
-from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.arguments import check_alternate
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.equivalence import check_equivalent_exchange
@@ -19,6 +18,7 @@ from amqp_server.broker.handlers.names import (
     refuse_default,
 )
 from amqp_server.broker.handlers.object_limits import check_limit
+from amqp_server.broker.handlers.replies import send_reply
 from amqp_server.broker.routing.matchers import MATCHERS
 from amqp_server.broker.transfers.delay import DELAYED_KIND
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
@@ -51,13 +51,13 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
     reply = None if method.no_wait else ExchangeDeclareOk()
     if method.passive:
         find_exchange(vhost, name)
-        return answer(channel, reply)
+        return send_reply(channel, reply)
     exchange = vhost.exchanges.get(name)
     if exchange is not None:
         check_equivalent_exchange(vhost, exchange, method)
         if writer.is_under_way(exchange):
-            return answer(channel, reply, writer.save_exchange(vhost, exchange))
-        return answer(channel, reply)
+            return send_reply(channel, reply, writer.save_exchange(vhost, exchange))
+        return send_reply(channel, reply)
     if is_reserved(name):
         raise AccessRefused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
     check_exchange_name_is_free(vhost, name, is_saved=method.durable)
@@ -80,8 +80,8 @@ def declare(channel: Channel, method: ExchangeDeclare) -> Awaitable[Method | Non
     if exchange.type == DELAYED_KIND:
         channel.broker.create_delay_queue(vhost, exchange)
     if exchange.durable:
-        return answer(channel, reply, writer.save_exchange(vhost, exchange))
-    return answer(channel, reply)
+        return send_reply(channel, reply, writer.save_exchange(vhost, exchange))
+    return send_reply(channel, reply)
 
 
 def _check_type(kind: str) -> None:
@@ -104,11 +104,11 @@ def delete(channel: Channel, method: ExchangeDelete) -> Awaitable[Method | None]
     if exchange is None:
         if not vhost.damaged.is_exchange(name):
             pending = channel.broker.definitions.pending_exchange(vhost.name, name)
-            return answer(channel, reply, pending)
-        return answer(channel, reply, channel.broker.delete_damaged_exchange(vhost, name))
+            return send_reply(channel, reply, pending)
+        return send_reply(channel, reply, channel.broker.delete_damaged_exchange(vhost, name))
     if method.if_unused and exchange.bindings:
         raise PreconditionFailed(f"exchange '{name}' in vhost '{vhost.name}' in use")
-    return answer(channel, reply, channel.broker.delete_exchange(vhost, exchange))
+    return send_reply(channel, reply, channel.broker.delete_exchange(vhost, exchange))
 
 
 def bind(channel: Channel, method: ExchangeBind) -> Awaitable[Method | None] | None:
@@ -130,15 +130,15 @@ def unbind(channel: Channel, method: ExchangeUnbind) -> Awaitable[Method | None]
     destination = vhost.exchanges.get(destination_name)
     reply = None if method.no_wait else ExchangeUnbindOk()
     if source is None or destination is None:
-        return answer(channel, reply)
+        return send_reply(channel, reply)
     binding = vhost.unbind(source, destination, method.routing_key, method.arguments)
     if binding is None:
         identity = binding_identity(source, destination, method.routing_key, method.arguments)
         if identity.document_name in vhost.damaged.damaged_bindings:
             unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
-            return answer(channel, reply, unbound)
-        return answer(channel, reply)
-    return answer(channel, reply, channel.broker.remove_bindings(vhost, [binding]))
+            return send_reply(channel, reply, unbound)
+        return send_reply(channel, reply)
+    return send_reply(channel, reply, channel.broker.remove_bindings(vhost, [binding]))
 
 
 def _ends(method: ExchangeBind | ExchangeUnbind) -> tuple[str, str]:

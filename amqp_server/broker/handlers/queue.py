@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from amqp_server.broker.binding import binding_identity
 from amqp_server.broker.consuming.ending import consumers_of, end_consumers_quietly
-from amqp_server.broker.handlers.answers import answer
 from amqp_server.broker.handlers.bindings import make_binding
 from amqp_server.broker.handlers.direct_reply import is_reply_name, reply_declare_ok
 from amqp_server.broker.handlers.equivalence import check_equivalent_queue
@@ -27,6 +26,7 @@ from amqp_server.broker.handlers.names import (
 )
 from amqp_server.broker.handlers.object_limits import check_limit
 from amqp_server.broker.handlers.queue_arguments import check_queue_arguments
+from amqp_server.broker.handlers.replies import send_reply
 from amqp_server.broker.handlers.stream_consumers import refuse_stream
 from amqp_server.protocol.errors import AccessRefused, PreconditionFailed
 from amqp_server.protocol.methods import (
@@ -56,13 +56,13 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
     """Create a queue, or check that the existing one has the same properties."""
     if is_reply_name(method.queue):
         ok = reply_declare_ok(channel, clean_name(method.queue))
-        return answer(channel, None if method.no_wait else ok)
+        return send_reply(channel, None if method.no_wait else ok)
     if method.passive:
         # An empty name does not mean the last declared queue: RabbitMQ reports that '' is missing.
         queue = find_named_queue(channel, clean_name(method.queue))
         channel.last_queue_name = queue.name
         queue.note_use()
-        return answer(channel, None if method.no_wait else declare_ok(queue))
+        return send_reply(channel, None if method.no_wait else declare_ok(queue))
     vhost = channel.virtual_host
     named = clean_name(method.queue)
     if is_reserved(named):
@@ -78,7 +78,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
         if existing.store.awaits_definition:
             # The definition is on its way to the disk, and this reply must not come earlier.
             return declared(existing, method, channel.broker.definition_writer.save_queue(existing))
-        return answer(channel, None if method.no_wait else declare_ok(existing))
+        return send_reply(channel, None if method.no_wait else declare_ok(existing))
     check_queue_name_is_free(vhost, name, is_saved=method.durable and not method.exclusive)
     check_queue_arguments(name, vhost.name, method)
     check_limit(
@@ -98,7 +98,7 @@ def declare(channel: Channel, method: QueueDeclare) -> Awaitable[Method | None] 
     channel.last_queue_name = name
     if queue.is_journaled:
         return declared(queue, method, channel.broker.definition_writer.save_queue(queue))
-    return answer(channel, None if method.no_wait else declare_ok(queue))
+    return send_reply(channel, None if method.no_wait else declare_ok(queue))
 
 
 async def declared(queue: Queue, method: QueueDeclare, saving: Awaitable[None]) -> Method | None:
@@ -144,7 +144,7 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
     refuse_default(exchange_name)
     exchange = vhost.exchanges.get(exchange_name)
     if queue is None or exchange is None:
-        return answer(channel, QueueUnbindOk())
+        return send_reply(channel, QueueUnbindOk())
     key = method.routing_key
     if not method.queue and not key:
         key = queue.name
@@ -152,13 +152,13 @@ def unbind(channel: Channel, method: QueueUnbind) -> Awaitable[Method | None] | 
     if identity not in exchange.bindings:
         if identity.document_name in vhost.damaged.damaged_bindings:
             unbound = channel.broker.remove_damaged_binding(vhost, identity.document_name)
-            return answer(channel, QueueUnbindOk(), unbound)
+            return send_reply(channel, QueueUnbindOk(), unbound)
         pending = channel.broker.definitions.pending_binding(vhost.name, identity)
-        return answer(channel, QueueUnbindOk(), pending)
+        return send_reply(channel, QueueUnbindOk(), pending)
     check_not_locked(channel, queue)
     binding = vhost.unbind(exchange, queue, key, method.arguments)
     assert binding is not None, "the exchange has this binding"
-    return answer(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
+    return send_reply(channel, QueueUnbindOk(), channel.broker.remove_bindings(vhost, [binding]))
 
 
 def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | None:
@@ -169,8 +169,8 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and count:
-        return answer(channel, reply, channel.broker.make_settlement_durable(queue))
-    return answer(channel, reply)
+        return send_reply(channel, reply, channel.broker.make_settlement_durable(queue))
+    return send_reply(channel, reply)
 
 
 def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | None:
@@ -183,11 +183,13 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
         if not vhost.damaged.is_queue(name):
             # Another client's delete may still wait for the disk, and this reply must not come
             # earlier.
-            return answer(channel, ok, channel.broker.definitions.pending_queue(vhost.name, name))
+            return send_reply(
+                channel, ok, channel.broker.definitions.pending_queue(vhost.name, name)
+            )
         if method.if_empty:
             raise PreconditionFailed(f"queue '{name}' in vhost '{vhost.name}' not empty")
         # RabbitMQ does the same with a queue that has crashed.
-        return answer(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
+        return send_reply(channel, ok, channel.broker.delete_damaged_queue(vhost, name))
     check_not_locked(channel, queue)
     queue.bring_up_to_date()
     where = f"queue '{queue.name}' in vhost '{vhost.name}'"
@@ -200,7 +202,7 @@ def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | 
     # cancellation that comes before the reply for one by another client.
     own = [each for each in consumers_of(queue) if each.channel is channel]
     notices = end_consumers_quietly(own)
-    return answer(channel, reply, channel.broker.delete_queue(queue), notices)
+    return send_reply(channel, reply, channel.broker.delete_queue(queue), notices)
 
 
 QUEUE_HANDLERS: Handlers = {

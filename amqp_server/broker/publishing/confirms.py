@@ -45,7 +45,7 @@ class _Waiting:
     refused: bool
 
 
-class Answer(NamedTuple):
+class ConfirmResult(NamedTuple):
     """Result of all publishes up to `last_tag` that have none yet: confirmed or refused."""
 
     last_tag: int
@@ -57,7 +57,7 @@ class PublisherConfirms:
 
     def __init__(self) -> None:
         self.last_tag = 0
-        self.answered_tag = 0
+        self.resolved_tag = 0
         self._waiting: deque[_Waiting] = deque()
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class PublisherConfirms:
             The last delivery tags of the refused entries.
         """
         tags: list[int] = []
-        first_tag = self.answered_tag + 1
+        first_tag = self.resolved_tag + 1
         for entry in self._waiting:
             for barrier in entry.barriers:
                 if barrier.queue is queue and queue.store.confirmed_end < barrier.end_offset:
@@ -100,9 +100,9 @@ class PublisherConfirms:
             first_tag = entry.last_tag + 1
         return tags
 
-    def release(self) -> list[Answer]:
+    def release(self) -> list[ConfirmResult]:
         """Remove and return the results that are known now, in order, equal neighbours merged."""
-        answers: list[Answer] = []
+        results: list[ConfirmResult] = []
         while self._waiting:
             entry = self._waiting[0]
             refused = entry.refused
@@ -116,9 +116,9 @@ class PublisherConfirms:
                     break
                 refused = refused or bool(missing)
             self._waiting.popleft()
-            self.answered_tag = entry.last_tag
-            if answers and answers[-1].refused == refused:
-                answers[-1] = Answer(entry.last_tag, refused)
+            self.resolved_tag = entry.last_tag
+            if results and results[-1].refused == refused:
+                results[-1] = ConfirmResult(entry.last_tag, refused)
             else:
-                answers.append(Answer(entry.last_tag, refused))
-        return answers
+                results.append(ConfirmResult(entry.last_tag, refused))
+        return results

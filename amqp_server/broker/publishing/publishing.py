@@ -179,16 +179,16 @@ class Publishing:
         """Confirm or refuse every publish whose result became known since the last call."""
         if self.confirms is None:
             return
-        answered = self.confirms.answered_tag
-        for answer in self.confirms.release():
-            multiple = answer.last_tag > answered + 1
-            answered = answer.last_tag
-            if answer.refused:
+        resolved = self.confirms.resolved_tag
+        for result in self.confirms.release():
+            multiple = result.last_tag > resolved + 1
+            resolved = result.last_tag
+            if result.refused:
                 self._channel.send(
-                    BasicNack(delivery_tag=answer.last_tag, multiple=multiple, requeue=False)
+                    BasicNack(delivery_tag=result.last_tag, multiple=multiple, requeue=False)
                 )
             else:
-                self._channel.send(BasicAck(delivery_tag=answer.last_tag, multiple=multiple))
+                self._channel.send(BasicAck(delivery_tag=result.last_tag, multiple=multiple))
 
     def refuse_confirms(self, queue: Queue) -> None:
         """Refuse the publishes that are not safe in a queue whose log has failed."""

@@ -191,20 +191,20 @@ class Forwarder:
 
     def release_confirms(self) -> None:
         """Settle the messages that have become safe in their target queues."""
-        answers = self._confirms.release()
-        answered: list[tuple[_UnderWay, bool]] = []
-        for answer in answers:
-            while self._under_way and self._under_way[0].last_tag <= answer.last_tag:
-                answered.append((self._under_way.popleft(), answer.refused))
+        results = self._confirms.release()
+        resolved: list[tuple[_UnderWay, bool]] = []
+        for result in results:
+            while self._under_way and self._under_way[0].last_tag <= result.last_tag:
+                resolved.append((self._under_way.popleft(), result.refused))
         # Settling may make room in this queue, which notifies all that wait: this one too.
-        for (_, transfer, queues), is_refused in answered:
+        for (_, transfer, queues), is_refused in resolved:
             if is_refused:
                 self._keep(transfer, queues)
             elif not self._queue.is_deleted:
                 self._queue.settle(transfer.start, transfer.end)
         if not self._under_way:
             wake(self._settled_waiters)
-        if self._waiting and (answers or self._has_room_again()):
+        if self._waiting and (results or self._has_room_again()):
             self._queue.wake()
 
     def _has_room_again(self) -> bool:

@@ -48,7 +48,7 @@ class SafePublishes:
 
     def release_confirms(self) -> None:
         """Wake the publisher: more messages may be safe."""
-        self.is_refused |= any(answer.refused for answer in self._confirms.release())
+        self.is_refused |= any(result.refused for result in self._confirms.release())
         wake(self._waiters)
 
     def refuse_confirms(self, queue: Queue) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.methods import Method
 
 
-def answer(
+def send_reply(
     channel: Channel,
     reply: Method | None,
     after: Awaitable[None] | None = None,
@@ -31,22 +31,22 @@ def answer(
         sent already.
     """
     if after is not None:
-        return _answer_after(channel, reply, after, notices)
+        return _reply_after(channel, reply, after, notices)
     if reply is not None:
         channel.reply(reply)
-    _send_in_turn(channel, notices)
+    _send_after(channel, notices)
     return None
 
 
-async def _answer_after(
+async def _reply_after(
     channel: Channel, reply: Method | None, after: Awaitable[None], notices: Sequence[Method]
 ) -> Method | None:
     await after
     # The client's reply queue keeps a place for the reply, so the notices come after it.
-    _send_in_turn(channel, notices)
+    _send_after(channel, notices)
     return reply
 
 
-def _send_in_turn(channel: Channel, notices: Sequence[Method]) -> None:
+def _send_after(channel: Channel, notices: Sequence[Method]) -> None:
     for notice in notices:
         channel.reply(notice)
