@@ -32,7 +32,7 @@ PREDECLARED_EXCHANGES = (
 )
 """Name, type and internal flag of the exchanges that every virtual host has."""
 REMOVED_MAX = 64
-"""Queues and exchanges that are gone, but that remembered routes may still lead to."""
+"""Removed queues and exchanges that cached routes may keep in memory."""
 
 
 class VirtualHost:
@@ -200,7 +200,7 @@ class VirtualHost:
             each.routes_version += 1
 
     def _note_removal(self) -> None:
-        """Keep routes from holding many queues and exchanges that are gone in memory."""
+        """Clear the cached routes once they may keep too many removed objects in memory."""
         self._removed_count += 1
         if self._removed_count == REMOVED_MAX:
             self._forget_routes()
