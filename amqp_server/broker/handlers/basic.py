@@ -95,8 +95,12 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     queue = find_queue(channel, method.queue)
-    if len(channel.consumers) >= channel.broker.config.limits.consumers_per_channel_max:
-        raise NotAllowed(f"more than {len(channel.consumers)} consumers on one channel")
+    consumers_max = channel.broker.config.limits.consumers_per_channel_max
+    if len(channel.consumers) >= consumers_max:
+        raise NotAllowed(
+            f"cannot consume from queue '{queue.name}': the limit of consumers on one channel "
+            f"({consumers_max}) is reached"
+        )
     check_consumer_arguments(queue, method.arguments)
     is_browser = browses(method.arguments)
     if is_browser:

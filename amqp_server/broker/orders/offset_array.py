@@ -41,8 +41,8 @@ class OffsetArray:
     def put_before(self, older: OffsetArray) -> None:
         """Insert older numbers before the first one; the caller must not use `older` again.
 
-        Zeros fill a gap between the two. If this array has forgotten numbers, `older` is ignored
-        as well.
+        Zeros fill a gap between the two, also where this array has forgotten numbers, as nothing
+        needs these any more.
         """
         older.fill(self._start)
         assert older.end == self._start, "the numbers overlap"

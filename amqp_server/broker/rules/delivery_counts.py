@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PRUNE_MIN = 1024
 """Number of runs from which on settled messages are searched and removed."""
 RUNS_MAX = 65_536
-"""Most runs that one queue keeps, about 10 MB; above it the half with the lowest counts goes."""
+"""Most runs that one queue keeps, about 10 MB; above it the lower half is forgotten."""
 
 
 class DeliveryCounts:

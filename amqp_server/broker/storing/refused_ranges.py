@@ -23,7 +23,7 @@ class RefusedRanges:
         self._queue = queue
 
     def refuse_waiting(self) -> None:
-        """Make all publishers that wait for the queue's disk refuse what is not safe there."""
+        """Refuse the unsafe messages of everything that waits for the queue's disk."""
         for waiter in tuple(self._queue.waiting_confirms):
             waiter.refuse_confirms(self._queue)
 

@@ -1,4 +1,4 @@
-"""When a transient queue writes to its log: its ring is full. What: the oldest unsettled."""
+"""Decides when a transient queue spills its full ring to the log, oldest messages first."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Forwards messages from one queue to others; settles them here once they are safe there.
 
-A message that is rejected, expired or too many goes to the dead-letter exchange. A delayed message
-leaves its hidden queue when its delay is over. While it is forwarded, a message is neither ready
-nor unacked. After a crash the broker forwards again what it had not settled yet, marked
-redelivered; it loses nothing.
+A message that is rejected or expired, or that exceeds a limit of its queue, goes to the dead-letter
+exchange. A delayed message leaves its hidden queue when its delay is over. While it is forwarded, a
+message is neither ready nor unacked. After a crash the broker forwards again what it had not
+settled yet, marked redelivered; it loses nothing.
 """
 
 from __future__ import annotations
