@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from amqp_server.broker.storing.failed_stores import is_for_want_of_room
+from amqp_server.broker.storing.failed_stores import is_disk_full
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, REJECTED
 from amqp_server.group_rounds import GroupRounds
 from amqp_server.time_slice import TimeSlice
@@ -249,7 +249,7 @@ class Checkpointer:
         try:
             return await asyncio.to_thread(write)
         except CheckpointFailedError as error:
-            if not is_for_want_of_room(error.cause):
+            if not is_disk_full(error.cause):
                 raise
             logger.warning("recovery points not recorded error=%s", error)
             return None
@@ -297,7 +297,7 @@ def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
 
 def _marked(queue: Queue) -> list[tuple[int, int]]:
     """Return what else was delivered before, above the watermark: the server has stopped."""
-    marked = (queue.loading if queue.loading.is_loading else queue.ready).marked()
+    marked = (queue.loading if queue.loading.is_loading else queue.ready).redelivered_ranges()
     if queue.forwarder is not None:
         # Rejected, but not safe elsewhere yet.
         marked += queue.forwarder.in_transit({REJECTED, DELIVERY_LIMIT})

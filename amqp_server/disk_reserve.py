@@ -15,7 +15,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from amqp_server.broker.storing.failed_stores import PAUSE_MAX, is_for_want_of_room
+from amqp_server.broker.storing.failed_stores import PAUSE_MAX, is_disk_full
 from metadata.document_files import DocumentFiles
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class DiskReserve:
         Args:
             error: An OSError, or something with one as its `cause`.
         """
-        return is_for_want_of_room(getattr(error, "cause", error)) and self.release(error)
+        return is_disk_full(getattr(error, "cause", error)) and self.release(error)
 
     def release(self, reason: object) -> bool:
         """Remove the file; return whether that made room."""

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.rules.stream_retention import shorten
-from amqp_server.broker.storing.failed_stores import is_for_want_of_room
+from amqp_server.broker.storing.failed_stores import is_disk_full
 from amqp_server.broker.transfers.delay_queue import DELAY_QUEUE_NAME
 from amqp_server.compactor import Settled
 from appendlog import RemoveSettledRequest
@@ -147,7 +147,7 @@ class Reclaimer:
         All in it is settled, so it does not write much before a later round seals it.
         """
         failure = queue.store.failure
-        if failure is not None and is_for_want_of_room(failure.cause):
+        if failure is not None and is_disk_full(failure.cause):
             await asyncio.to_thread(self._reserve.release_for, failure)
             queue.store.reopen()
 

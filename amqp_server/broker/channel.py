@@ -58,7 +58,7 @@ class Channel:
         self.publishing = Publishing(self)
         self.reply_consumer: ReplyConsumer | None = None
         self._delivered_tag = 0
-        self._got_unacked = 0
+        self._unacked_gets = 0
         self._timeouts: DeliveryTimeouts | None = None
         self._unacked_max = broker.config.limits.unacked_messages_per_channel_max
 
@@ -127,7 +127,7 @@ class Channel:
         """The delivery tag of the next message."""
         return self._delivered_tag + 1
 
-    def hand_over(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
+    def note_get(self, queue: Queue, offset: int, *, no_ack: bool, redelivered: bool) -> None:
         """Record one message taken with `basic.get`, whose delivery tag is `next_tag`."""
         self._delivered_tag += 1
         queue.counters.note_delivered(1, redelivered=redelivered)
@@ -136,7 +136,7 @@ class Channel:
             queue.settle(offset, offset + 1)
         else:
             self.unacked.add(self._delivered_tag, 1, queue, offset, None)
-            self._got_unacked += 1
+            self._unacked_gets += 1
 
     def settle_ranges(self, ranges: list[int]) -> None:
         """Settle acknowledged tags: flat pairs first, last; first 0 means all up to last.
@@ -188,14 +188,14 @@ class Channel:
 
     def requeue(self, runs: list[UnackedRun]) -> None:
         """Return unacked deliveries to their places in their queues."""
-        self._give_credit(runs)
+        self._restore_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
                 run.source.requeue(run.first_offset, run.end_offset)
 
     def settle(self, runs: list[UnackedRun]) -> None:
         """Settle deliveries that were acknowledged."""
-        self._give_credit(runs)
+        self._restore_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
                 run.source.counters.note_acked(run.count)
@@ -203,7 +203,7 @@ class Channel:
 
     def reject(self, runs: list[UnackedRun]) -> None:
         """Drop or dead-letter deliveries that a consumer rejected."""
-        self._give_credit(runs)
+        self._restore_credit(runs)
         for run in runs:
             if not run.source.is_deleted:
                 run.source.drop(run.first_offset, run.end_offset, REJECTED)
@@ -253,29 +253,29 @@ class Channel:
         if self.prefetch_global == 0:
             return self._unacked_max
         # Messages from basic.get do not count for the prefetch limit, as in RabbitMQ.
-        return min(self.prefetch_global + self._got_unacked, self._unacked_max)
+        return min(self.prefetch_global + self._unacked_gets, self._unacked_max)
 
     def _note_delivery(self, first_tag: int, timeout_ms: int) -> None:
         if self._timeouts is None:
             self._timeouts = DeliveryTimeouts(self, self.broker.turn)
         self._timeouts.note(first_tag, timeout_ms)
 
-    def _give_credit(self, runs: list[UnackedRun]) -> None:
+    def _restore_credit(self, runs: list[UnackedRun]) -> None:
         was_full = self.unacked.count + sum(run.count for run in runs) >= self._unacked_limit
         if was_full:
             # The channel's other consumers have waited too, and come first now. Otherwise the
             # consumer that acknowledges would be served again and again.
-            self._put_last([run.consumer for run in runs])
+            self._move_to_end([run.consumer for run in runs])
             self.wake_consumers()
         for run in runs:
             if run.consumer is None:
-                self._got_unacked -= run.count
+                self._unacked_gets -= run.count
             else:
                 run.consumer.unacked -= run.count
                 # Not `run.source`: a group may have moved to another position since.
                 run.consumer.source.wake()
 
-    def _put_last(self, served: list[Consumer | None]) -> None:
+    def _move_to_end(self, served: list[Consumer | None]) -> None:
         for consumer in served:
             if consumer is not None and self.consumers.get(consumer.tag) is consumer:
                 del self.consumers[consumer.tag]

@@ -35,7 +35,8 @@ class LoadingMessages:
     Attributes:
         count: Messages that are not ready yet.
         unread: Attributes that a worker still has to read; None when all are read.
-        delivered_end: Offset below which every delivered message is, unless it is in `marked`.
+        delivered_end: Offset below which every delivered message is, except those of
+            `redelivered_ranges`.
     """
 
     def __init__(self, queue: Queue, opened: OpenedLog, attributes: MessageAttributes) -> None:
@@ -60,7 +61,7 @@ class LoadingMessages:
         """Whether the queue may not deliver or expire messages yet."""
         return self.unread is not None
 
-    def marked(self) -> list[tuple[int, int]]:
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return ranges that were delivered before, beside those below the watermark."""
         return list(self._requeued)
 

@@ -22,7 +22,7 @@ from amqp_server.broker.handlers.stream_consumers import check_stream_consumer, 
 from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.storing.message_run import messages_of
 from amqp_server.broker.subscriptions.browsing import browses
-from amqp_server.broker.subscriptions.finding import find_source, is_searched_for, search_source
+from amqp_server.broker.subscriptions.finding import find_source, needs_search, search_source
 from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.protocol.errors import (
     AccessRefused,
@@ -109,7 +109,7 @@ def consume(channel: Channel, method: BasicConsume) -> Awaitable[None] | None:
         _check_not_taken(queue, exclusive=method.exclusive)
         if queue.is_stream:
             check_stream_consumer(channel, queue, method)
-    if is_searched_for(queue, method.arguments):
+    if needs_search(queue, method.arguments):
         return _consume_when_found(channel, queue, tag, method)
     if not is_browser:
         # Older messages go to the consumers that were there before.
@@ -247,7 +247,7 @@ def _get_ok(channel: Channel, queue: Queue, message: bytes, *, no_ack: bool) -> 
     # neither ready nor unacked (I8).
     octets = encode_content(message, channel.number, head, count, channel.client.frame_max)
     taken = queue.ready.take(1)
-    channel.hand_over(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
+    channel.note_get(queue, taken.start, no_ack=no_ack, redelivered=taken.redelivered)
     channel.client.write(octets)
 
 

@@ -44,9 +44,9 @@ class ByteCountedOrder:
         """End of all offsets that have ever been delivered (exclusive)."""
         return self._order.delivered_end
 
-    def marked(self) -> list[tuple[int, int]]:
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return ready ranges above `delivered_end` that were delivered before, in no order."""
-        return self._order.marked()
+        return self._order.redelivered_ranges()
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:
         """Return the ready parts of `[start, end)`, ascending and disjoint; changes nothing."""

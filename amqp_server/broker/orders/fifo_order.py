@@ -41,7 +41,7 @@ class FifoOrder:
         undelivered = self._below.first_undelivered()
         return self.next_offset if undelivered is None else undelivered
 
-    def marked(self) -> list[tuple[int, int]]:
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return nothing: everything delivered is below `delivered_end`."""
         return []
 

@@ -41,7 +41,7 @@ class PriorityOrder:
         """0: any message may go before any other, so no single offset separates them."""
         return 0
 
-    def marked(self) -> list[tuple[int, int]]:
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return ready ranges that were delivered before, in no order. O(ranges)."""
         return [
             (ready.start, ready.end)

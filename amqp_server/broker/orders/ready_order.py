@@ -28,7 +28,7 @@ class ReadyOrder(Protocol):
     def delivered_end(self) -> int:
         """End of all offsets that have ever been delivered (exclusive)."""
 
-    def marked(self) -> list[tuple[int, int]]:
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return ready ranges above `delivered_end` that were delivered before, in no order."""
 
     def within(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -27,7 +27,7 @@ class StreamOrder:
         """0: the queue itself delivers nothing."""
         return 0
 
-    def marked(self) -> list[tuple[int, int]]:
+    def redelivered_ranges(self) -> list[tuple[int, int]]:
         """Return nothing."""
         return []
 

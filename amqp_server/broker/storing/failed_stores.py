@@ -28,7 +28,7 @@ class FailedStores:
 
     def add(self, store: MessageStore) -> None:
         """Remember a store that has failed, if it may be retried."""
-        if store.failure is not None and passes(store.failure.cause):
+        if store.failure is not None and is_temporary(store.failure.cause):
             self._pauses.setdefault(store, (1, 1))
 
     def discard(self, store: MessageStore) -> None:
@@ -46,11 +46,11 @@ class FailedStores:
                 store.reopen()
 
 
-def passes(cause: Exception) -> bool:
+def is_temporary(cause: Exception) -> bool:
     """Return whether the cause is temporary and left nothing half written."""
-    return is_for_want_of_room(cause) or is_for_want_of_files(cause)
+    return is_disk_full(cause) or is_for_want_of_files(cause)
 
 
-def is_for_want_of_room(cause: Exception) -> bool:
+def is_disk_full(cause: Exception) -> bool:
     """Return whether a file operation failed because the disk or a quota is full."""
     return isinstance(cause, OSError) and cause.errno in _NO_ROOM

@@ -33,7 +33,7 @@ class LogWindows:
         self._read_in_worker = read_in_worker
         self.budget = WindowBudget() if budget is None else budget
         self._shared: SharedWindows | None = None
-        self.of_consumers = self.make_own()
+        self.of_consumers = self.new_reader()
 
     @property
     def shared(self) -> SharedWindows:
@@ -64,7 +64,7 @@ class LogWindows:
         failed = 0 if self._shared is None else self._shared.failed_reads
         return self.of_consumers.failed_reads + failed
 
-    def make_own(self) -> WindowReader:
+    def new_reader(self) -> WindowReader:
         """Return windows for one more reader that shares them with no other; it closes them."""
         return WindowReader(self._log, self._read_in_worker, self.budget)
 

@@ -211,7 +211,7 @@ class MessageStore:
 
     def window_reader(self) -> WindowReader:
         """Return windows on the log for one more reader of `read`; the reader closes them."""
-        return self.windows.make_own()
+        return self.windows.new_reader()
 
     def release(self, ack_floor: int) -> None:
         """Release settled messages from the ring, once they are 256 or all that it holds."""

@@ -92,7 +92,7 @@ class SharedWindows:
             not self._waiting
             and len(self._under_way) < READS_MAX
             and self._budget.has_room_ahead
-            and self._bringing(offset) is None
+            and self._read_for(offset) is None
             and self._covering(offset) is None
         ):
             self._begin(offset)
@@ -133,7 +133,7 @@ class SharedWindows:
                 return window
         return None
 
-    def _bringing(self, offset: int) -> _Read | None:
+    def _read_for(self, offset: int) -> _Read | None:
         """Return a read under way that is likely to return an offset."""
         for start, read in self._under_way.items():
             if start <= offset < start + self._likely_records:
@@ -141,7 +141,7 @@ class SharedWindows:
         return None
 
     def _wait(self, offset: int, reader: WindowReader) -> None:
-        read = self._bringing(offset)
+        read = self._read_for(offset)
         waiting = self._waiting if read is None else read.waiting
         waiting[reader] = offset
 
@@ -153,7 +153,7 @@ class SharedWindows:
             if self._covering(offset) is not None:
                 reader.window_arrived()
                 continue
-            read = self._bringing(offset) or self._begin(offset)
+            read = self._read_for(offset) or self._begin(offset)
             read.waiting[reader] = offset
 
     def _begin(self, offset: int) -> _Read:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from amqp_server.protocol.tables import Table
 
 
-def is_searched_for(queue: Queue, arguments: Table) -> bool:
+def needs_search(queue: Queue, arguments: Table) -> bool:
     """Return whether a new consumer has to wait while its place is looked up in the log.
 
     Args:

@@ -273,7 +273,7 @@ class Forwarder:
                 self._send(transfer._replace(start=at, end=at + 1), [message])
             return
         start = transfer.start
-        for (queues, flags), group in groupby(copies, key=_way):
+        for (queues, flags), group in groupby(copies, key=_target_of):
             run = [copy.message for copy in group]
             part = transfer._replace(start=start, end=start + len(run))
             start = part.end
@@ -329,7 +329,7 @@ class Forwarder:
         self._kept.append(transfer._replace(taken_by=transfer.taken_by.union(safe)))
 
 
-def _way(copy: Copy) -> tuple[tuple[Queue, ...], int]:
+def _target_of(copy: Copy) -> tuple[tuple[Queue, ...], int]:
     return copy.queues, copy.flags
 
 
