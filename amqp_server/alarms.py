@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+EMPTY_SHARE = 0.5
+"""Share of the watermark; while less is in use the memory alarm is off, whatever is held."""
+
+
 class Reading(NamedTuple):
     """What a sensor saw.
 
     Attributes:
         memory_bytes: Memory of this process alone, without mapped files.
         disk_free_bytes: Room that is left for the data directory.
+        used_bytes: What of the memory is in use, by an estimate; the rest is kept by the allocator,
+            whose free places are too scattered to be given back. None: it is not known.
     """
 
     memory_bytes: int
     disk_free_bytes: int
+    used_bytes: int | None = None
 
 
 class Sensor(Protocol):
@@ -108,7 +115,13 @@ class Alarms:
     def take(self, reading: Reading) -> None:
         """Judge what was seen, and tell of an alarm that begins or ends."""
         self.last = reading
-        is_memory_low = reading.memory_bytes > self.memory_bytes_max
+        used_bytes = reading.memory_bytes if reading.used_bytes is None else reading.used_bytes
+        # Messages that come now find room in what the allocator keeps: a broker that is nearly
+        # empty must not be blocked by it for ever.
+        is_memory_low = (
+            reading.memory_bytes > self.memory_bytes_max
+            and used_bytes > self.memory_bytes_max * EMPTY_SHARE
+        )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)
         self.is_memory_low, self.is_disk_low = is_memory_low, is_disk_low

@@ -133,6 +133,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         """Whether so much is unsent that nothing more should be answered."""
         return _UNSENT in self._pauses
 
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that the client has not read yet, beside what the kernel has."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def handshake_done(self) -> None:
         """Stop waiting for the end of the handshake."""
         self._cancel_timer()
@@ -230,7 +235,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         A client that is not read because it does not read shows by reading that it lives. One
         that an alarm blocks may be stuck in a write: it is not watched, as in RabbitMQ.
         """
-        unsent_bytes = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        unsent_bytes = self.unsent_bytes
         is_stuck = self._pauses == {_UNSENT} and unsent_bytes >= self._unsent_bytes
         is_blocked = self._session is not None and self._session.parked.is_blocked
         silent = not self._has_received and not is_blocked and (not self._pauses or is_stuck)

@@ -96,7 +96,8 @@ class Server:
         self.config = config
         memory_bytes_max = watermark_bytes(config.memory_watermark)
         self.alarms = Alarms(
-            sensor or ResourceSensor(config.storage_path, memory_bytes_max),
+            sensor
+            or ResourceSensor(config.storage_path, memory_bytes_max, self._held_message_bytes),
             memory_bytes_max=memory_bytes_max,
             disk_free_bytes_min=config.disk_free_limit_bytes,
             changed=self._alarms_changed,
@@ -322,6 +323,17 @@ class Server:
         written = {state.incarnation for state in first.states}
         self.checkpointer.take_over({*checkpoints, *written, *redo, *groups.incarnations})
         return start_report
+
+    def _held_message_bytes(self) -> int:
+        """Return the bytes of messages in memory, wherever they wait; any thread may call it."""
+        unsent_bytes = sum(connection.unsent_bytes for connection in tuple(self.connections))
+        return (
+            self._storage.held_bytes
+            + self.parked_budget.held_bytes
+            + self.broker.assembly_budget.held_bytes
+            + self.broker.transaction_budget.held_bytes
+            + unsent_bytes
+        )
 
     async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:
         """Read definitions, checkpoint and journal; tell whether the last stop was clean."""

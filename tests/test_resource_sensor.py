@@ -33,6 +33,20 @@ def test_memory_that_the_process_takes_and_gives_back_is_seen(tmp_path: Path) ->
     assert sensor.read().memory_bytes - before < 10 * MIB
 
 
+def test_what_is_in_use_is_what_objects_and_messages_take(tmp_path: Path) -> None:
+    used = ResourceSensor(tmp_path, 0).read().used_bytes
+    with_messages = ResourceSensor(tmp_path, 0, lambda: 1000).read().used_bytes
+    below_the_watermark = ResourceSensor(tmp_path, 1 << 60, lambda: 1 << 60).read()
+
+    assert used is not None
+    assert with_messages is not None
+    if sys.platform == "linux":
+        assert used > 0
+        everything = ResourceSensor(tmp_path, 0, lambda: 1 << 60).read()
+        assert everything.used_bytes == everything.memory_bytes
+    assert below_the_watermark.used_bytes == below_the_watermark.memory_bytes
+
+
 def test_a_watermark_is_a_share_of_the_memory_or_a_number_of_bytes() -> None:
     assert watermark_bytes(0.5) == available_memory_bytes() // 2
     assert watermark_bytes(5 * MIB) == 5 * MIB

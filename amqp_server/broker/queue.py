@@ -412,6 +412,11 @@ class Queue:
             self.expiry_timer.cancel()
         if self.rules is not None:
             self.rules.stop()
+            self.rules = None
+        # Remembered routes and unacked deliveries may keep the queue itself for a while.
+        end = self.store.end_offset
+        self.ready, _ = queue_order(self.settings, MessageAttributes(self.settings, end), end)
+        self.delivery_counts = None
 
     def _note_dirty(self) -> None:
         """Make the next checkpoint write what is settled and what was redelivered."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from pamqp.base import Frame
-from pamqp.commands import Basic, Connection
+from pamqp.commands import Basic, Connection, Queue
 
 from amqp_server.alarms import Reading
 from amqp_server.control.client import ask
@@ -49,6 +49,45 @@ def test_a_publisher_is_told_that_it_is_blocked_and_why(
         client.expect(Connection.Unblocked, 0)
         client.expect_confirmed()
         assert client.ready_count("q") == 1
+
+
+def test_memory_that_only_the_allocator_holds_blocks_nobody(watched: Watched) -> None:
+    half = watched.server.server.alarms.memory_bytes_max // 2
+    with watched.connect() as client:
+        client.open_channel(confirms=True)
+        client.declare("q")
+        watched.see(LOW_MEMORY._replace(used_bytes=half))
+        client.publish(b"taken", "q")
+        client.expect_confirmed()
+
+        watched.see(LOW_MEMORY._replace(used_bytes=half + 1))
+        client.publish(b"parked", "q")
+        assert client.expect(Connection.Blocked, 0).reason == "low on memory"
+        watched.see(LOW_MEMORY._replace(used_bytes=half))
+        client.expect(Connection.Unblocked, 0)
+        client.expect_confirmed()
+
+
+def test_the_alarm_ends_when_what_filled_the_memory_is_gone(start_server: StartServer) -> None:
+    """What the allocator keeps is above the watermark, and is free all the same."""
+    server = start_server("--memory-watermark", "60MiB")
+    publish = Basic.Publish(exchange="", routing_key="p")
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("p", arguments={"x-max-priority": 2})
+        octets = b"".join(
+            client.publish_octets(publish, b"x" * 20, Basic.Properties(priority=number % 2))
+            for number in range(2_000)
+        )
+        while not (seen := ask(server.storage_path, "status"))["alarms"]:
+            client.send_raw(octets)
+        assert seen["alarms"] == ["memory"]
+    with connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.call(Queue.Delete(queue="p"), Queue.DeleteOk)
+        client.declare("q")
+        client.publish(b"after", "q")
+        client.expect_confirmed()
 
 
 def test_who_does_not_publish_hears_nothing_and_works_on(watched: Watched) -> None:

@@ -1,6 +1,8 @@
 """A queue that is deleted is gone at once: nothing that comes beside it sees half of it."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -258,3 +260,21 @@ def test_an_auto_delete_queue_that_goes_leaves_its_name_to_whoever_declares_it_n
             second.expect_confirmed()
             assert second.ready_count("q") == 1
             second.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+
+
+def test_a_deleted_queue_keeps_nothing_of_its_messages_in_memory(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, connect(server.address) as client:
+        client.open_channel(confirms=True)
+        client.declare("q", arguments={"x-max-priority": 2})
+        client.publish(b"m", "q")
+        client.expect_confirmed()
+        queue = server.server.broker.vhosts["/"].queues["q"]
+        gc.disable()
+        try:
+            order = weakref.ref(queue.ready)
+            client.call(Queue.Delete(queue="q"), Queue.DeleteOk)
+
+            assert queue.is_deleted
+            assert order() is None, "what the queue knew of its messages waits for a collection"
+        finally:
+            gc.enable()

@@ -269,6 +269,11 @@ class QueueStorage:
         if self.pool.is_over:
             self._turn.mark(self)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of messages in rings, and of windows of logs."""
+        return self.pool.held_bytes + self._window_budget.held_bytes
+
     def release_memory(self) -> None:
         """Make all rings release what their logs have, because the server is low on memory."""
         for store in self._stores.values():
