@@ -127,7 +127,8 @@ class Alarms:
         self.is_memory_low, self.is_disk_low = is_memory_low, is_disk_low
         if has_changed:
             logger.warning(
-                "alarms reason=%s memory_bytes=%d of=%d disk_free_bytes=%d of=%d",
+                "alarms reason=%s memory_bytes=%d memory_bytes_max=%d disk_free_bytes=%d "
+                "disk_free_bytes_min=%d",
                 self.reason or "none",
                 reading.memory_bytes,
                 self.memory_bytes_max,

@@ -20,6 +20,7 @@ from appendlog import Compression
 
 __all__ = [
     "BOUNDS",
+    "LOG_FORMATS",
     "LOG_LEVELS",
     "Bounds",
     "ConfigError",
@@ -32,6 +33,7 @@ PRESENTED_CHARACTERS_MAX: Final = 100
 """Longest product name that clients are told."""
 _VERSION: Final = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]{1,80})?")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+LOG_FORMATS: Final = ("text", "json")
 
 
 class Durability(StrEnum):
@@ -164,6 +166,7 @@ class ServerConfig:
         present_product: The `product` that clients are told. Some switch on features by it.
         present_version: The `version` that clients are told; three numbers with dots.
         log_level: Least severe event that is logged: debug, info, warning or error.
+        log_format: How a log line is written: text (`key=value`) or json (one object a line).
         limits: Bounds that no option sets.
 
     Raises:
@@ -199,6 +202,7 @@ class ServerConfig:
     present_product: str = "amqp-server"
     present_version: str = __version__
     log_level: str = "info"
+    log_format: str = "text"
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -228,5 +232,7 @@ class ServerConfig:
             )
         if self.log_level not in LOG_LEVELS:
             raise ConfigError("log_level", self.log_level, f"not one of {', '.join(LOG_LEVELS)}")
+        if self.log_format not in LOG_FORMATS:
+            raise ConfigError("log_format", self.log_format, f"not one of {', '.join(LOG_FORMATS)}")
         if self.ring_bytes > self.ring_bytes_total:
             raise ConfigError("ring_bytes", self.ring_bytes, "more than ring_bytes_total")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
 
 logger = logging.getLogger(__name__)
+announcements = logging.getLogger(f"{__name__}.announcements")
+"""Events that are logged at every `--log-level`."""
+announcements.setLevel(logging.INFO)
 
 SWITCH_INTERVAL_SECONDS = 0.0005
 """How long the flusher's thread may wait for the interpreter after each system call.
@@ -59,10 +62,25 @@ async def serve(config: ServerConfig) -> bool:
         loop.add_signal_handler(number, stop)
     obey_checkpoint_signal(server)
     host, port = server.address
-    print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
+    announce(config.log_format, host, port)
     await stopping.wait()
     logger.info("stopping")
     return await server.stop()
+
+
+def announce(log_format: str, host: str, port: int) -> None:
+    """Write to standard error that clients can connect.
+
+    Args:
+        log_format: `text` for the line `listening on HOST:PORT`, `json` for a log event, so that
+            every line of the log is one object.
+        host: Address that the server listens on.
+        port: TCP port that the server listens on.
+    """
+    if log_format == "json":
+        announcements.info("listening host=%s port=%d", host, port)
+    else:
+        print(f"listening on {host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - the one line users wait for
 
 
 def run(config: ServerConfig) -> int:

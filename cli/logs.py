@@ -1,8 +1,11 @@
-"""What the log looks like: one event a line on standard error, as `key=value`."""
+"""Formats of the log: one event a line on standard error, as `key=value` text or as JSON."""
 
+import json
 import logging
 import sys
 import time
+
+from cli.log_fields import split_event
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _CONTROLS |= {
@@ -14,6 +17,12 @@ _CONTROLS |= {
 }
 
 
+def format_time(record: logging.LogRecord) -> str:
+    """Return the moment of an event in ISO 8601: UTC, to the millisecond, with the zone `Z`."""
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+    return f"{moment}.{int(record.msecs):03d}Z"
+
+
 class KeyValueFormatter(logging.Formatter):
     """Writes `time=… level=… logger=… event key=value …`, with a traceback below when there is one.
 
@@ -23,9 +32,8 @@ class KeyValueFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one record as one line; the time is UTC, to the millisecond."""
-        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = (
-            f"time={moment}.{int(record.msecs):03d}Z level={record.levelname.lower()} "
+            f"time={format_time(record)} level={record.levelname.lower()} "
             f"logger={record.name} {record.getMessage().translate(_CONTROLS)}"
         )
         if record.exc_info:
@@ -35,14 +43,41 @@ class KeyValueFormatter(logging.Formatter):
         return line
 
 
-def configure_logging(level: str) -> None:
+class JsonFormatter(logging.Formatter):
+    """Writes one JSON object a line, with the event's values as `fields`.
+
+    A field comes from the format string in the source (`"queue expired queue=%s"`) and never from
+    the text of a value, so a queue named `x level=error` cannot add a field. Control characters and
+    all that is not ASCII are escaped.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record as one line; a traceback becomes the member `exception`."""
+        event, fields = split_event(record)
+        line: dict[str, object] = {
+            "time": format_time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": event,
+            "message": record.getMessage(),
+            "fields": fields,
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            line["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(line, separators=(",", ":"))
+
+
+def configure_logging(level: str, log_format: str = "text") -> None:
     """Send the log of the whole process to standard error.
 
     Args:
         level: Least severe level that is written, in lower case: debug, info, warning or error.
+        log_format: `text` for `key=value` lines, `json` for one JSON object a line.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(KeyValueFormatter())
+    handler.setFormatter(JsonFormatter() if log_format == "json" else KeyValueFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

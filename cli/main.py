@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from amqp_server import __version__
-from amqp_server.config import LOG_LEVELS, Durability
+from amqp_server.config import LOG_FORMATS, LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
@@ -263,6 +263,13 @@ def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) ->
     help="Least severe event that is logged, to standard error.",
 )
 @click.option(
+    "--log-format",
+    cls=ServerOption,
+    type=click.Choice(LOG_FORMATS),
+    default="text",
+    help="How log lines are written: key=value text, or one JSON object a line.",
+)
+@click.option(
     "--version",
     is_flag=True,
     is_eager=True,
@@ -276,7 +283,7 @@ def command(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
     if runs_subcommand(ctx):
         return 0
     config = build_config(ctx, values)
-    configure_logging(config.log_level)
+    configure_logging(config.log_level, config.log_format)
     for line in unknown_variables(ctx, os.environ):
         logger.warning("%s", line)
 

@@ -10,7 +10,7 @@ OTHER: Final = "Other options"
 
 OPTION_GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "Where": ("host", "port", "storage-path", "config", "log-level"),
+        "Where": ("host", "port", "storage-path", "config", "log-level", "log-format"),
         "Safety and speed": (
             "durability",
             "flush-interval",

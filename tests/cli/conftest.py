@@ -35,7 +35,7 @@ def started(clean_environment: pytest.MonkeyPatch) -> list[ServerConfig]:
     server = ModuleType("amqp_server.server_process")
     server.run = run  # type: ignore[attr-defined]
     clean_environment.setitem(sys.modules, "amqp_server.server_process", server)
-    clean_environment.setattr("cli.main.configure_logging", lambda _level: None)
+    clean_environment.setattr("cli.main.configure_logging", lambda _level, _log_format: None)
     return starts
 
 

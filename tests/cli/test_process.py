@@ -1,5 +1,6 @@
 """The command as a process: exit codes, streams, and the folders it is started in."""
 
+import json
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from metadata.directory_lock import DirectoryLock
+from tests.servers import RunningServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -158,6 +160,34 @@ def test_the_help_page_of_the_export_needs_no_library_of_an_extra() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "--since" in done.stdout
+
+
+def test_with_json_logs_every_line_of_a_server_is_one_object(tmp_path: Path) -> None:
+    server = RunningServer(tmp_path / "data", environment={"AMQP_SERVER_LOG_FORMAT": "json"})
+    with server:
+        server.begin()
+        listening = json.loads(server.wait_for_message('"event":"listening"'))
+        address = (listening["fields"]["host"], listening["fields"]["port"])
+        with socket.create_connection(address) as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            peer = "{}:{}".format(*client.getsockname())
+            refused = json.loads(server.wait_for_message("bad protocol header"))
+        assert server.terminate() == 0
+
+    assert (refused["level"], refused["event"]) == ("warning", "bad protocol header")
+    assert refused["fields"]["peer"].startswith(f"{peer} -> ")
+    events = [json.loads(line) for line in server.messages]
+    assert {"listening", "stopping"} <= {each["event"] for each in events}
+    assert all(each["time"].endswith("Z") and each["logger"] for each in events)
+
+
+def test_with_json_logs_the_server_says_that_it_listens_at_every_level(tmp_path: Path) -> None:
+    options = ("--log-format", "json", "--log-level", "error")
+    with RunningServer(tmp_path / "data", *options) as server:
+        server.begin()
+        server.wait_for_message('"event":"listening"')
+        assert server.terminate() == 0
+        assert len(server.messages) == 1
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])

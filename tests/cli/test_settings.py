@@ -30,7 +30,8 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         *("--compact-below", "40%", "--retain-bytes", "1GiB", "--retain-bytes-total", "9GiB"),
         *("--retain-segments-min", "3", "--protect-unconsumed", "false"),
         *("--force-remove-after", "30d"),
-        *("--log-level", "debug", "--guest-from-anywhere", "--memory-watermark", "2GiB"),
+        *("--log-level", "debug", "--log-format", "json"),
+        *("--guest-from-anywhere", "--memory-watermark", "2GiB"),
         *("--compression", "zstd", "--compression-min-size", "4KiB"),
         *("--segment-bytes", "1MiB", "--segment-age", "1h"),
         *("--disk-free-limit", "1GiB", "--consumer-timeout", "30m"),
@@ -62,6 +63,7 @@ def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
         consumer_timeout_seconds=1_800.0,
         max_message_bytes=1_000_000,
         log_level="debug",
+        log_format="json",
         guest_from_anywhere=True,
         memory_watermark=2**31,
         disk_free_limit_bytes=2**30,
@@ -233,6 +235,7 @@ def test_a_complaint_about_the_environment_names_the_variable(
         (["--present-product", "x" * 101], f"--present-product: '{'x' * 101}' is not 1 to 100"),
         (["--present-version", "new"], "--present-version: 'new' is not a version of three"),
         (["--log-level", "loud"], "--log-level: 'loud' is not one of"),
+        (["--log-format", "xml"], "--log-format: 'xml' is not one of"),
     ],
 )
 def test_a_complaint_about_a_flag_names_the_flag_and_what_would_do(
