@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "pick_shard", "shards_of"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are

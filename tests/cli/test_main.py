@@ -7,6 +7,7 @@ import click
 import pytest
 
 import appendlog  # noqa: F401 - loaded before a test takes one of its modules away
+from amqp_server import __version__
 from amqp_server.config import ServerConfig
 from amqp_server.errors import StartupError
 from cli.commands import COMMANDS, missing_library
@@ -72,7 +73,7 @@ def test_version_names_python_and_the_state_of_the_kernels(
     assert main(["--version"]) == 0
 
     line = capsys.readouterr().out
-    assert line.startswith("amqp-server 0.1.0 (Python 3.")
+    assert line.startswith(f"amqp-server {__version__} (Python 3.")
     assert line.endswith("; framing: compiled, records: interpreted, columns: compiled)\n")
 
 
