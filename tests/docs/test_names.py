@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]
 ROOMS = ("amqp_server", "appendlog", "bench", "cli", "metadata", "offsets", "ring", "tests")
 PLACE = re.compile(r"[a-z]\w*(?:/\w+)+(?:\.py)?/?|[a-z]\w*(?:\.py|/)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")

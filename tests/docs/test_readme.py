@@ -11,7 +11,7 @@ from tests.servers import RunningServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = REPOSITORY / "README.md"
-PAGES = [README, *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [README, REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 PLACE = "amqp://localhost"
 
 
@@ -60,3 +60,13 @@ def test_files_named_in_the_reading_order_exist() -> None:
 
     assert names
     assert [name for name in names if not (REPOSITORY / name).exists()] == []
+
+
+def test_the_index_names_every_page() -> None:
+    docs = REPOSITORY / "docs"
+    index = (docs / "index.md").read_text()
+    pages = [*docs.glob("*.md"), docs / "decisions" / "index.md"]
+    linked = {link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", index)}
+
+    assert {str(page.relative_to(docs)) for page in pages} - linked == {"index.md"}
+    assert "../CONTRIBUTING.md" in linked
