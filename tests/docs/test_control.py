@@ -1,0 +1,28 @@
+"""The page of the control socket is true: its program runs, and prints what the page says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_readme import REPOSITORY, code_blocks
+from tests.servers import RunningServer
+
+PAGE = REPOSITORY / "docs" / "control.md"
+
+
+@pytest.mark.crash
+def test_the_program_of_the_page_asks_a_real_server(tmp_path: Path) -> None:
+    (program,) = code_blocks(PAGE, "python")
+    (printed,) = code_blocks(PAGE, "text")
+    with RunningServer(tmp_path / "data").start():
+        ended = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (ended.stdout, ended.stderr, ended.returncode) == (printed, "", 0)
