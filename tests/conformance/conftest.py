@@ -12,7 +12,7 @@ from pamqp.commands import Connection
 from bench.broker_url import BrokerUrl
 from tests.amqp_client import AmqpClient, ConnectionLostError
 from tests.amqp_client import connect as open_connection
-from tests.conformance.broker import Broker, is_rabbitmq, named_url, remove
+from tests.conformance.broker import Broker, named_url, rabbitmq_version, remove
 from tests.servers import RunningServer
 
 Dial = Callable[[], AmqpClient]
@@ -97,21 +97,31 @@ def client(connect: Connect) -> AmqpClient:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Against RabbitMQ, expect `differs` to fail and leave `ours_only` out."""
+    """Against RabbitMQ, expect `differs` to fail and leave `ours_only` out.
+
+    `differs_from_3_10` has to fail with RabbitMQ 3 and to pass with RabbitMQ 4.
+    """
     here = Path(__file__).parent
     conformance = [item for item in items if here in item.path.parents]
-    if not conformance or not is_rabbitmq():
+    version = rabbitmq_version() if conformance else None
+    if version is None:
         return
     foreign = [item for item in conformance if item.get_closest_marker("ours_only")]
     config.hook.pytest_deselected(items=foreign)
     items[:] = [item for item in items if item not in foreign]
+    major = int(version.split(".")[0])
     for item in conformance:
-        for mark in item.iter_markers("differs"):
+        reasons = [
+            mark.kwargs["rabbitmq"]
+            for mark in item.iter_markers("differs")
+            if major >= mark.kwargs["since"]
+        ]
+        if major < 4:
+            reasons += [mark.kwargs["instead"] for mark in item.iter_markers("differs_from_3_10")]
+        for reason in reasons:
             # A mistake in the test itself is no difference.
             raises = (AssertionError, ConnectionLostError, TimeoutError)
-            item.add_marker(
-                pytest.mark.xfail(reason=mark.kwargs["rabbitmq"], raises=raises, strict=True)
-            )
+            item.add_marker(pytest.mark.xfail(reason=reason, raises=raises, strict=True))
 
 
 def _credentials(broker: Broker) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 Large messages, bodies cut into several frames and publishes torn by frames of other
 channels come this way; so do all the wrong orders of frames, which end the connection with
-505 as the specification asks.
+505 as the specification asks, and bodies that are too long (501).
 
 Source: AMQP 0-9-1 specification, section 4.2.6; texts as in RabbitMQ's command assembler.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import (
     FieldSyntaxError,
+    FrameError,
     PreconditionFailed,
     ResourceError,
     UnexpectedFrame,
@@ -173,14 +174,15 @@ class ContentAssembly:
         """Take a body frame; return whether the message is whole.
 
         Raises:
-            UnexpectedFrame: No header came before, or more body than it announced.
+            UnexpectedFrame: No header came before.
+            FrameError: The body is larger than its header announced.
             ResourceError: All unfinished bodies together are too large, and this connection's
                 are more than its share.
         """
         if self._properties is None:
             raise self.out_of_place
         if len(payload) > self._missing_bytes:
-            raise UnexpectedFrame("content body is larger than its header announced", *_PUBLISH)
+            raise FrameError("content body frame exceeds remaining content size", *_PUBLISH)
         self._budget.take(self._owner, len(payload))
         self._missing_bytes -= len(payload)
         self._body += payload

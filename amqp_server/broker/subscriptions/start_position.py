@@ -66,8 +66,8 @@ def parse_start(value: FieldValue | None, now_ns: int) -> StartPosition | None:
 
     Args:
         value: `first`, `last`, `next` (also when absent); an age as in `1h`; an integer of any
-            width, negative ones counted from the end; a timestamp, in seconds, or in
-            nanoseconds as in `ts:1700000000000000000`.
+            width, a negative one for so many messages before the end; a timestamp, in seconds,
+            or in nanoseconds as in `ts:1700000000000000000`.
         now_ns: Ages are counted back from it; nanoseconds since 1970 UTC.
     """
     if value is None:
