@@ -1,10 +1,12 @@
 """Single active consumer: of all consumers of a queue one is served, the others wait.
 
 The first to come is active until it goes. Then the waiting one with the highest priority
-follows it, the first come among equals; whoever comes later, even with a higher priority, waits.
+follows it, the first come among equals. On a classic queue whoever comes later waits, even with a
+higher priority. On a quorum queue a consumer with a higher priority takes over: the active one is
+given nothing more, and when it has answered all of its deliveries the other one is active.
 
 Source: RabbitMQ `rabbit_queue_consumers:get_consumer`, as 3.10 was seen to do for classic queues;
-its quorum queues leave priorities out of it.
+`rabbit_fifo:activate_next_consumer` of 4.2 for quorum queues.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
+from amqp_server.broker.queue_settings import QueueType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -51,11 +54,34 @@ class SingleActiveConsumer(ConsumerRotation):
     def serve(self, consumer: Consumer) -> None:
         """Leave the order as it is: those that wait keep the order in which they came."""
 
+    @property
+    def _highest(self) -> Consumer:
+        """The first come of those with the highest priority."""
+        return next(iter(self._ordered[0]))
+
     def _choose(self) -> None:
         if self.active is None and len(self):
-            self.active = next(iter(super().lines[0]))
+            self.active = self._highest
+
+
+class HighestActiveConsumer(SingleActiveConsumer):
+    """The consumers of one quorum queue, of which the one with the highest priority is served."""
+
+    @property
+    def lines(self) -> Sequence[Collection[Consumer]]:
+        """The active consumer alone; nobody while it has deliveries that a higher one waits for."""
+        # Asked before each delivery, and the queue is woken by each answer: so this is the moment
+        # at which the last delivery of the active consumer is answered.
+        if self.active is not None and self._highest.priority > self.active.priority:
+            if self.active.unacked:
+                return ()
+            self.active = self._highest
+        return super().lines
 
 
 def rotation_for(settings: QueueSettings) -> ConsumerRotation:
     """Return what serves the consumers of a queue with these settings."""
-    return SingleActiveConsumer() if settings.single_active_consumer else ConsumerRotation()
+    if not settings.single_active_consumer:
+        return ConsumerRotation()
+    is_quorum = settings.type is QueueType.QUORUM
+    return HighestActiveConsumer() if is_quorum else SingleActiveConsumer()
