@@ -17,6 +17,7 @@ from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.rules.delivery_limit_log import note_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
@@ -110,6 +111,7 @@ class Queue:
             self.delivery_counts = DeliveryCounts(self.settings.delivery_limit, counted)
         self.counters, self.refused_count = DeliveryCounters(), 0
         self.refusal_told_seconds = 0.0
+        self.delivery_limit_told = False
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
@@ -281,6 +283,7 @@ class Queue:
             counts = self.delivery_counts = DeliveryCounts(self.settings.delivery_limit)
         for low, high, is_over in counts.add(start, end):
             if is_over:
+                note_past_limit(self, high - low)
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
                 self.ready.requeue(low, high)
