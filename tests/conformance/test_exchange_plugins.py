@@ -194,6 +194,18 @@ def test_weights_are_buckets_in_the_order_of_the_bindings(
         assert reached(client, queues, exchange, key) == [owners[pick_shard(key, 6)]]
 
 
+@differs(
+    rabbitmq="refuses a weight above 10,000 (406), in the later versions of 4.2",
+    reason="a weight costs no memory here",
+    since=4,
+)
+def test_a_weight_may_be_large(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [20_000, 60_000])
+    counts = spread(client, queues, exchange, key="key")
+    assert counts.total() == MESSAGES
+    assert 0 < counts[queues[0]] < counts[queues[1]]
+
+
 def test_buckets_behind_a_queue_that_leaves_are_renumbered(
     client: AmqpClient, new_name: NewName
 ) -> None:

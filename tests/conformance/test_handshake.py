@@ -105,6 +105,25 @@ def test_the_server_says_what_it_is_in_strings(client: AmqpClient) -> None:
     assert [part.isdigit() for part in told["version"].split(".")] == [True] * 3
 
 
+@differs(
+    rabbitmq="is called RabbitMQ",
+    reason="clients switch on features by the name and the version, which are not ours",
+)
+def test_the_server_has_a_name_of_its_own(client: AmqpClient) -> None:
+    assert client.server_properties["product"] == "amqp-server"
+
+
+@differs(
+    rabbitmq="offers ANONYMOUS, which logs in as guest",
+    reason="whoever reaches the port should need a password",
+    since=4,
+)
+def test_nobody_logs_in_without_a_password(dial: Dial) -> None:
+    client = dial()
+    client.start(mechanism="ANONYMOUS", response="", capabilities={})
+    assert read_to_end(client) == b""
+
+
 def test_the_server_says_that_it_may_block_publishers(client: AmqpClient) -> None:
     assert client.server_properties["capabilities"]["connection.blocked"] is True
 

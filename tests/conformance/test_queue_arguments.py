@@ -8,7 +8,7 @@ from pamqp.commands import Basic, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.dead_letters import deaths, die, to
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs_from_3_10
 from tests.conformance.queues import (
     Arguments,
     await_ready_count,
@@ -323,10 +323,7 @@ def test_a_leader_locator_must_be_known(client: AmqpClient, name: str) -> None:
     expect_value_refused(client, name, "x-queue-leader-locator", "nearest", said, "quorum")
 
 
-@differs(
-    rabbitmq="3.10 refuses it (406); later versions take it",
-    reason="clients of newer versions send it with every queue",
-)
+@differs_from_3_10("refuses it (406)")
 @pytest.mark.parametrize("value", ["client-local", "balanced"])
 def test_a_leader_locator_of_a_classic_queue_is_kept(
     client: AmqpClient, name: str, value: str

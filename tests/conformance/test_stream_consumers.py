@@ -8,7 +8,7 @@ from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.consuming import expect_bodies, expect_quiet, fill, prefetch
 from tests.conformance.errors import expect_channel_error, expect_connection_error
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs_from_3_10
 from tests.conformance.queues import expect_refused
 from tests.conformance.streams import (
     FIRST,
@@ -159,10 +159,7 @@ def test_a_consumer_gets_as_much_as_it_answers(client: AmqpClient, name: str) ->
     assert expect_offsets(client, 2) == [6, 7]
 
 
-@differs(
-    rabbitmq="what was confirmed together (a chunk) is delivered together, past the limit",
-    reason="a limit is a limit",
-)
+@differs_from_3_10("delivers what was confirmed together (a chunk) together, past the limit")
 def test_the_limit_holds_for_messages_that_were_published_together(
     client: AmqpClient, name: str
 ) -> None:
@@ -182,10 +179,7 @@ def test_an_answer_to_a_delivery_can_be_given_once(client: AmqpClient, name: str
     expect_refused(client, "unknown delivery tag 2", Basic.Ack)
 
 
-@differs(
-    rabbitmq="3.10 answers 540 (541 to basic.recover) and closes the connection; 4 does as we do",
-    reason="as the newer one: a client need not know that its queue is a stream",
-)
+@differs_from_3_10("answers 540 (541 to basic.recover) and closes the connection")
 @pytest.mark.parametrize(
     "method",
     [
