@@ -17,9 +17,9 @@ def differs(*, rabbitmq: str, reason: str, since: int = 3) -> pytest.MarkDecorat
 
 
 def differs_from_3_10(instead: str) -> pytest.MarkDecorator:
-    """Mark a test that RabbitMQ 4 passes and RabbitMQ 3 must fail.
+    """Mark a test that RabbitMQ 4.2 passes and 3.10 must fail.
 
-    Each is named by a row of docs/protocol.md, section 4.
+    Each is named by a row at the end of docs/protocol.md, section 3.
 
     Args:
         instead: What RabbitMQ 3.10 does.

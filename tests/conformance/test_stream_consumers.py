@@ -16,6 +16,7 @@ from tests.conformance.streams import (
     declare_stream,
     expect_offsets,
     fill_stream,
+    fill_stream_at_once,
     read_from,
     send_consume,
 )
@@ -163,7 +164,8 @@ def test_a_consumer_gets_as_much_as_it_answers(client: AmqpClient, name: str) ->
 def test_the_limit_holds_for_messages_that_were_published_together(
     client: AmqpClient, name: str
 ) -> None:
-    fill(client, name, 50, arguments={"x-queue-type": "stream"})
+    declare_stream(client, name)
+    fill_stream_at_once(client, name, 50)
     read_from(client, name, FIRST, count=3)
     assert expect_offsets(client, 3) == [0, 1, 2]
     expect_quiet(client, name)

@@ -7,7 +7,7 @@ from pamqp.commands import Basic
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
-from tests.conformance.consuming import fill, prefetch
+from tests.conformance.consuming import prefetch
 from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.queues import expect_refused
 from tests.conformance.streams import (
@@ -15,6 +15,7 @@ from tests.conformance.streams import (
     declare_stream,
     expect_offsets,
     fill_stream,
+    fill_stream_at_once,
     read_from,
     send_consume,
     whole_seconds,
@@ -79,7 +80,8 @@ def test_in_an_empty_stream_every_place_is_the_same(
 def test_the_last_message_is_the_last_of_those_published_together(
     client: AmqpClient, name: str
 ) -> None:
-    fill(client, name, 50, arguments={"x-queue-type": "stream"})
+    declare_stream(client, name)
+    fill_stream_at_once(client, name, 50)
     read_from(client, name, LAST)
     assert expect_offsets(client, 1) == [49]
 
