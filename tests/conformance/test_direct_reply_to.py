@@ -127,7 +127,6 @@ class TestRequest:
         prefix, process, key = reply_address(ask(requester, responder, name)).rsplit(".", 2)
         assert prefix == REPLY_TO
         for part in (process, key):
-            assert part.endswith("==")
             assert b64encode(b64decode(part, validate=True)).decode() == part
         assert len(b64decode(key)) == 16
 
