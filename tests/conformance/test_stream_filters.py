@@ -177,14 +177,13 @@ def test_only_a_boolean_asks_for_messages_without_a_value(
 
 @pytest.mark.parametrize("argument", ["x-stream-filter", "x-stream-match-unfiltered"])
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-def test_on_other_queues_a_filter_means_nothing(
+def test_only_streams_have_filters(
     client: AmqpClient, name: str, argument: str, queue_type: str
 ) -> None:
     client.declare(name, arguments={"x-queue-type": queue_type})
-    client.publish(b"x", name)
-    send_consume(client, name, {argument: RED})
-    client.expect(Basic.ConsumeOk)
-    assert client.expect_delivery().body == b"x"
+    send_consume(client, name, {argument: YES})
+    said = f"invalid arg '{argument}' for queue '{name}' in vhost '/' of queue type "
+    expect_refused(client, f"{said}rabbit_{queue_type}_queue", Basic.Consume)
 
 
 @pytest.mark.parametrize(

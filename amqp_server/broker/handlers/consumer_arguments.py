@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import duration_if_integer, integer, truth
+from amqp_server.broker.handlers.argument_values import (
+    any_value,
+    duration_if_integer,
+    integer,
+    truth,
+)
 from amqp_server.broker.handlers.group_arguments import group_name_fault, reset_fault
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
 from amqp_server.broker.handlers.stream_consumers import stream_filter, stream_offset
@@ -18,7 +23,7 @@ from amqp_server.broker.queue_settings import QueueType
 from amqp_server.broker.subscriptions.browsing import BROWSE, browses
 from amqp_server.broker.subscriptions.joining import GROUP, RESET
 from amqp_server.broker.subscriptions.start_position import OFFSET
-from amqp_server.broker.subscriptions.stream_filter import FILTER
+from amqp_server.broker.subscriptions.stream_filter import FILTER, MATCH_UNFILTERED
 from amqp_server.protocol.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -52,7 +57,8 @@ _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     PRIORITY: (integer, frozenset((QueueType.CLASSIC, QueueType.QUORUM))),
     TIMEOUT: (duration_if_integer, frozenset(QueueType)),
     OFFSET: (stream_offset, _STREAM),
-    FILTER: (stream_filter, frozenset(QueueType)),
+    FILTER: (stream_filter, _STREAM),
+    MATCH_UNFILTERED: (any_value, _STREAM),
     GROUP: (group_name_fault, _STREAM),
     RESET: (reset_fault, _STREAM),
 }
