@@ -33,12 +33,12 @@ MODULES = (
     "transactions",
 )
 """Of `tests/conformance/test_*.py`: many differences and little that waits."""
-PROCESSES = 4
+PROCESSES = 3
 """Nearly all the time they wait, most for what RabbitMQ does not do."""
 PASSED_MIN, DIFFERENT_MIN = 400, 40
 
 
-@pytest.mark.interop
+@pytest.mark.timeout(300)
 def test_rabbitmq_passes_and_differs_where_it_is_said(tmp_path: Path) -> None:
     with rabbitmq_url(tmp_path) as url:
         ran = subprocess.run(
@@ -51,7 +51,7 @@ def test_rabbitmq_passes_and_differs_where_it_is_said(tmp_path: Path) -> None:
             env={**without_pytest(), URL_VARIABLE: url},
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=280,
             check=False,
         )
     assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]
