@@ -9,6 +9,7 @@
 #   interop crash      parts of the tests alone
 #   bench        the benchmark table beside RabbitMQ, half an hour, kept in bench/results/
 #   bench-quick  the same roughly, in two minutes; BROKERS=ours leaves RabbitMQ out
+#   docs         the pages as a site in build/site/; every link between them is checked
 #   check        lint, types, test
 #   check-long   check, and then what takes hours
 
@@ -30,8 +31,8 @@ NODE := tests/interop/node
 KERNELS := $(wildcard amqp_server/protocol/_*_py.py amqp_server/protocol/_*_c.pxd \
 	appendlog/layout/_*_py.py appendlog/layout/_*_c.pxd ring/_*_py.py ring/_*_c.pxd)
 
-.PHONY: setup demo lint types test conformance check-tools interop crash bench bench-quick check check-long \
-	java tools node programs prepare
+.PHONY: setup demo lint types test conformance check-tools interop crash bench bench-quick docs \
+	check check-long java tools node programs prepare
 
 setup: $(COMPILED) $(INSTALLED)
 
@@ -108,6 +109,15 @@ bench: setup
 
 bench-quick: setup
 	$(BIN)/python -m bench table --quick $(if $(BROKERS),--brokers $(BROKERS))
+
+# README and results beside docs/, as in the repository, so that links between them work in both.
+docs: setup
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --group docs
+	rm -rf build/pages
+	mkdir -p build/pages/bench
+	cp -R README.md CHANGELOG.md LICENSE docs build/pages/
+	cp -R bench/results build/pages/bench/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Side by side what leaves a core idle; the tests for themselves: their closing line comes last.
 check: prepare

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amqp_server.broker.storing.failed_stores import is_for_want_of_room
 from amqp_server.broker.transfers.deaths import DELIVERY_LIMIT, REJECTED
 from amqp_server.group_rounds import GroupRounds
-from amqp_server.loop_share import LoopShare
+from amqp_server.time_slice import TimeSlice
 from appendlog.layout.format import OFFSET_MAX
 from offsets import CheckpointFailedError, OffsetsError, QueueSnapshot, WrittenRound
 
@@ -146,13 +146,13 @@ class Checkpointer:
         Raises:
             CheckpointFailedError: The disk refused; the next round writes all of it.
         """
-        share = LoopShare()
+        time_slice = TimeSlice()
         behind = [
             queue for queue in self._to_checkpoint if queue.is_journaled and not queue.is_durable
         ]
         for queue in behind:
             queue.store.request_sync()
-            await share.breathe()
+            await time_slice.yield_if_due()
         for queue in behind:
             await queue.store.make_durable()
         return await self.write_round()
@@ -182,7 +182,7 @@ class Checkpointer:
         # Before any state is taken: a file of the journal may go when all that it names is in
         # the states, which only grow.
         committed = self._committer.begin_round()
-        share = LoopShare()
+        time_slice = TimeSlice()
         dirty: list[tuple[Queue, QueueSnapshot]] = []
         unchanged: list[tuple[Queue, QueueSnapshot]] = []
         settled: list[Queue] = []
@@ -201,8 +201,8 @@ class Checkpointer:
                     self._note_taken(queue)
                 elif queue.is_journaled:
                     unchanged.append((queue, checkpoint_of(queue)))
-                await groups.take(queue, share, every=is_last)
-                await share.breathe()
+                await groups.take(queue, time_slice, every=is_last)
+                await time_slice.yield_if_due()
             if dirty or removed or is_last or groups:
                 write = partial(
                     self._store.write_round,
@@ -229,10 +229,10 @@ class Checkpointer:
         for queue, state in dirty:
             queue.checkpointed_floor = state.settled.ack_floor
             queue.checkpointed_recovery_point = state.recovery_point
-            await share.breathe()
+            await time_slice.yield_if_due()
         await self._committer.end_round(committed)
         known = {queue: state.settled for queue, state in [*unchanged, *dirty]}
-        await self._reclaimer.run_round(queues, known, share)
+        await self._reclaimer.run_round(queues, known, time_slice)
         self.last_round_seconds = started_seconds
         seconds = time.monotonic() - started_seconds
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)

@@ -39,6 +39,7 @@ from amqp_server.protocol.methods import (
     method_frame,
 )
 from amqp_server.reply_queue import ReplyQueue
+from amqp_server.time_slice import TimeSlice
 from amqp_server.unexpected_frames import (
     channel_close,
     check_opens_channel,
@@ -91,7 +92,7 @@ class ClientSession:
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self._handle_events)
-        self._is_handling = False
+        self._is_handling = self._is_next_slice_due = False
         self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
 
@@ -224,10 +225,17 @@ class ClientSession:
     # Events
 
     def _handle_events(self) -> None:
-        """Handle events in order until one has to wait, or nobody reads the replies."""
+        """Handle events in order: until one has to wait, nobody reads the replies, or time is up.
+
+        What is left when the time is up comes in the next turn of the loop, behind what other
+        clients want; until then this client is not read.
+        """
         self._is_handling = True
         replies, events = self._replies, self._events
-        while events and replies.admits(events[0]) and not self._connection.is_clogged:
+        time_slice, is_over = TimeSlice(), False
+        while (
+            events and not is_over and replies.admits(events[0]) and not self._connection.is_clogged
+        ):
             event = events.popleft()
             try:
                 self._handle(event)
@@ -238,11 +246,19 @@ class ClientSession:
             except Exception:
                 logger.exception("internal error peer=%s", self.name)
                 replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
+            is_over = bool(events) and time_slice.is_over
         self._is_handling = False
-        if events and replies.is_waiting:
+        if is_over and not self._is_next_slice_due:
+            self._is_next_slice_due = True
+            asyncio.get_running_loop().call_soon(self._begin_next_slice)
+        if events and (replies.is_waiting or is_over):
             self.pause_reading("waiting")
         else:
             self.resume_reading("waiting")
+
+    def _begin_next_slice(self) -> None:
+        self._is_next_slice_due = False
+        self._handle_events()
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]

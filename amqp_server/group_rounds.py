@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from amqp_server.broker.queue import Queue
     from amqp_server.broker.subscriptions.groups import Groups, GroupsRound
-    from amqp_server.loop_share import LoopShare
+    from amqp_server.time_slice import TimeSlice
     from offsets.group_checkpoint import GroupState
 
 
@@ -30,12 +30,12 @@ class GroupRounds:
         """Return how many groups there is something to say of."""
         return len(self.states) + len(self.removed)
 
-    async def take(self, queue: Queue, share: LoopShare, *, every: bool) -> None:
+    async def take(self, queue: Queue, time_slice: TimeSlice, *, every: bool) -> None:
         """Look at the groups of one queue, if it is a stream.
 
         Args:
             queue: The queue.
-            share: Of the loop.
+            time_slice: The slice of the event loop that this work has begun.
             every: Also at those that are as they were.
         """
         if queue.groups is None:
@@ -49,7 +49,7 @@ class GroupRounds:
         for group in taken.groups:
             if queue.groups.has(group):
                 self.states.append(group.snapshot())
-            await share.breathe()
+            await time_slice.yield_if_due()
 
     def carry_over(self) -> None:
         """Let the next round say all this: it was not written."""

@@ -1,12 +1,21 @@
-"""Heartbeats of all connections by one timer: a wheel of seconds."""
+"""Heartbeats of all connections by one timer: a wheel of half seconds.
+
+A connection is served every half interval, exactly: an interval of n seconds is n places on the
+wheel. A turn of the event loop that takes long delays the wheel, and the wheel catches up, unless
+the server stood still for longer than a place of the wheel.
+
+Source: AMQP 0-9-1 specification, section 4.2.7; RabbitMQ sends a heartbeat every half interval.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
 
-WHEEL_SLOTS = 64
-"""Seconds on the wheel; a longer wait goes round more than once."""
+WHEEL_SLOTS = 128
+"""Half seconds on the wheel; a longer wait goes round more than once."""
+TICK_SECONDS = 0.5
+"""Time between two places of the wheel."""
 SILENT_INTERVALS_MAX = 2
 """Intervals without an octet after which a peer counts as gone."""
 
@@ -50,13 +59,22 @@ class HeartbeatWheel:
             self._slots[self._slot_of.pop(connection)].pop(connection, None)
 
     async def turn(self) -> None:
-        """Turn for ever, a slot a second."""
+        """Turn for ever, a place each half second; delays below that are made up for.
+
+        A longer delay is not: between ticks that follow each other at once no peer could be heard,
+        and each of them would count as silence.
+        """
+        loop = asyncio.get_running_loop()
+        next_seconds = loop.time()
         while True:
-            await asyncio.sleep(1)
+            next_seconds += TICK_SECONDS
+            if next_seconds < loop.time():
+                next_seconds = loop.time() + TICK_SECONDS
+            await asyncio.sleep(next_seconds - loop.time())
             self.tick()
 
     def tick(self) -> None:
-        """Let one second pass."""
+        """Serve the connections at the next place of the wheel."""
         self._now += 1
         slot = self._now % WHEEL_SLOTS
         due, self._slots[slot] = self._slots[slot], {}
@@ -71,7 +89,7 @@ class HeartbeatWheel:
     def _serve(self, connection: Beating) -> None:
         silent = self._silent[connection] + 1 if connection.take_silence() else 0
         self._silent[connection] = silent
-        if silent * _half(connection) >= SILENT_INTERVALS_MAX * connection.heartbeat_seconds:
+        if silent >= 2 * SILENT_INTERVALS_MAX:
             self.remove(connection)
             connection.abandon(f"missed heartbeats, timeout: {connection.heartbeat_seconds}s")
             return
@@ -79,11 +97,7 @@ class HeartbeatWheel:
         self._schedule(connection)
 
     def _schedule(self, connection: Beating) -> None:
-        wait = _half(connection)
+        # Half an interval of n seconds is n half seconds.
+        wait = connection.heartbeat_seconds
         slot = self._slot_of[connection] = (self._now + wait) % WHEEL_SLOTS
         self._slots[slot][connection] = (wait - 1) // WHEEL_SLOTS
-
-
-def _half(connection: Beating) -> int:
-    """Return the seconds between two beats: half an interval, in whole seconds, rounded up."""
-    return -(-connection.heartbeat_seconds // 2)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqp_server.committer import Committer
     from amqp_server.compactor import Compactor
     from amqp_server.disk_reserve import DiskReserve
-    from amqp_server.loop_share import LoopShare
+    from amqp_server.time_slice import TimeSlice
     from appendlog import Flusher
     from appendlog.reclaim.leases import Leases
     from appendlog.segments.segment import Segment
@@ -72,14 +72,14 @@ class Reclaimer:
         self,
         moved: Sequence[Queue],
         settled: Mapping[Queue, SettlementSnapshot],
-        share: LoopShare,
+        time_slice: TimeSlice,
     ) -> None:
         """Look for what is no longer needed in these queues, and in some of the others.
 
         Args:
             moved: Queues in which something has moved.
             settled: Of the journaled ones among them: what is in a checkpoint on the disk.
-            share: Of the loop.
+            time_slice: The slice of the event loop that this work has begun.
         """
         now_ns = time.time_ns()
         kept_from = await self._kept_from()
@@ -87,7 +87,7 @@ class Reclaimer:
         queues = dict.fromkeys([*moved, *self._held_back, *self._next_unswept()])
         self._held_back = {}
         for queue in queues:
-            await share.breathe()
+            await time_slice.yield_if_due()
             if queue.is_deleted:
                 continue
             if self._is_emptied_and_failed(queue, now_ns, kept_from):
@@ -95,7 +95,7 @@ class Reclaimer:
             self._remove(queue, now_ns, kept_from)
             self._offer(queue, settled.get(queue), kept_from)
         if self._total_bytes:
-            await self._keep_within_total(now_ns, kept_from, share)
+            await self._keep_within_total(now_ns, kept_from, time_slice)
         await self._compactor.run_round()
 
     async def _kept_from(self) -> dict[Queue, int]:
@@ -163,12 +163,12 @@ class Reclaimer:
         return min(end, self._floor(queue, kept_from))
 
     async def _keep_within_total(
-        self, now_ns: int, kept_from: Mapping[Queue, int], share: LoopShare
+        self, now_ns: int, kept_from: Mapping[Queue, int], time_slice: TimeSlice
     ) -> None:
         """Ask for the removal of what all queues together keep too much of."""
         kept: dict[Queue, tuple[Sequence[Segment], int]] = {}
         for queue in tuple(self._broker.queues()):
-            await share.breathe()
+            await time_slice.yield_if_due()
             log, policy = queue.store.log, queue.storage_settings.retention
             floor = self._floor(queue, kept_from)
             if policy.keeps_settled and log.has_settled_segment(floor):

@@ -16,7 +16,7 @@ import amqp_server
 
 REPOSITORY = Path(amqp_server.__file__).resolve().parent.parent
 START_SECONDS_MAX = 30.0
-STOP_SECONDS_MAX = 10.0
+STOP_SECONDS_MAX = 30.0
 _LISTENING = "listening on "
 
 

@@ -1,21 +1,22 @@
-"""The wheel of seconds: everybody is served every half interval, the silent are dropped."""
+"""The wheel of heartbeats serves connections every half interval and drops silent ones."""
 
 import weakref
 
 import pytest
 
-from amqp_server.heartbeats import WHEEL_SLOTS, HeartbeatWheel
+from amqp_server.heartbeats import TICK_SECONDS, WHEEL_SLOTS, HeartbeatWheel
+from tests.faults.inline_loop import InlineLoop
 
 
 class Connection:
-    """Writes down the second of each call."""
+    """Writes down the second of each call, half seconds included."""
 
     def __init__(self, heartbeat_seconds: int, *, is_silent: bool = False) -> None:
         self.heartbeat_seconds = heartbeat_seconds
         self.is_silent = is_silent
-        self.now = 0
-        self.beats: list[int] = []
-        self.abandoned: list[tuple[int, str]] = []
+        self.now = 0.0
+        self.beats: list[float] = []
+        self.abandoned: list[tuple[float, str]] = []
 
     def beat(self) -> None:
         self.beats.append(self.now)
@@ -27,22 +28,22 @@ class Connection:
         self.abandoned.append((self.now, reason))
 
 
-def pass_seconds(wheel: HeartbeatWheel, seconds: int, *connections: Connection) -> None:
-    for _ in range(seconds):
+def pass_seconds(wheel: HeartbeatWheel, seconds: float, *connections: Connection) -> None:
+    for _ in range(round(seconds / TICK_SECONDS)):
         for connection in connections:
-            connection.now += 1
+            connection.now += TICK_SECONDS
         wheel.tick()
 
 
 @pytest.mark.parametrize(
     "heartbeat_seconds",
-    [1, 2, 3, 10, 60, 2 * WHEEL_SLOTS - 2, 2 * WHEEL_SLOTS, 2 * WHEEL_SLOTS + 2, 580, 65_535],
+    [1, 2, 3, 10, 60, WHEEL_SLOTS - 1, WHEEL_SLOTS, WHEEL_SLOTS + 1, 2 * WHEEL_SLOTS, 580, 65_535],
 )
 def test_every_half_interval_is_a_beat(heartbeat_seconds: int) -> None:
     wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds)
     pass_seconds(wheel, 5)
     wheel.add(connection)
-    half = (heartbeat_seconds + 1) // 2
+    half = heartbeat_seconds / 2
 
     pass_seconds(wheel, 3 * half, connection)
 
@@ -59,16 +60,16 @@ def test_connections_of_all_intervals_share_the_wheel() -> None:
     pass_seconds(wheel, 600, *connections)
 
     for connection in connections:
-        half = (connection.heartbeat_seconds + 1) // 2
-        assert connection.beats == list(range(half, 601, half))
+        half = connection.heartbeat_seconds / 2
+        assert connection.beats == [half * count for count in range(1, int(600 / half) + 1)]
 
 
 @pytest.mark.parametrize(
     ("heartbeat_seconds", "dropped_after", "beats"),
-    [(1, 2, [1]), (2, 4, [1, 2, 3]), (3, 6, [2, 4]), (5, 12, [3, 6, 9]), (10, 20, [5, 10, 15])],
+    [(1, 2, [0.5, 1, 1.5]), (2, 4, [1, 2, 3]), (3, 6, [1.5, 3, 4.5]), (10, 20, [5, 10, 15])],
 )
 def test_a_peer_that_is_silent_for_two_intervals_is_dropped_once(
-    heartbeat_seconds: int, dropped_after: int, beats: list[int]
+    heartbeat_seconds: int, dropped_after: float, beats: list[float]
 ) -> None:
     wheel, connection = HeartbeatWheel(), Connection(heartbeat_seconds, is_silent=True)
     wheel.add(connection)
@@ -118,3 +119,22 @@ def test_nothing_is_kept_of_a_connection_that_is_removed(heartbeat_seconds: int)
     del connection
 
     assert removed() is None
+
+
+def test_a_server_that_stood_still_takes_nobody_for_silent() -> None:
+    """Nothing can arrive between ticks that are made up for at once."""
+    loop = InlineLoop()
+    wheel, connection = HeartbeatWheel(), Connection(1, is_silent=True)
+    wheel.add(connection)
+    turning = loop.create_task(wheel.turn())
+    loop.settle()
+    for _ in range(3):
+        loop.pass_time(60)
+        # A timer that is due is no work yet: the loop has to look.
+        loop.call_soon(lambda: None)
+        loop.settle()
+    assert len(connection.beats) == 3
+    assert connection.abandoned == []
+    turning.cancel()
+    loop.settle()
+    loop.close()

@@ -21,7 +21,7 @@ from amqp_server.config import Limits, ServerConfig
 from amqp_server.server import Server
 from appendlog.files.filesystem import FileSystem
 
-SECONDS_MAX = 15.0
+SECONDS_MAX = 30.0
 ResultT = TypeVar("ResultT")
 
 

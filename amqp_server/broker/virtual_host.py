@@ -31,6 +31,8 @@ PREDECLARED_EXCHANGES = (
     ("amq.rabbitmq.trace", "topic", True),
 )
 """Name, type and internal flag of the exchanges that every virtual host has."""
+REMOVED_MAX = 64
+"""Queues and exchanges that are gone, but that remembered routes may still lead to."""
 
 
 class VirtualHost:
@@ -43,8 +45,6 @@ class VirtualHost:
         delay_queues: The hidden queues of delayed exchanges.
         binding_count: Bindings between all of them.
         graph: Which exchanges lead to which.
-        routing_version: Grows whenever messages of many exchanges might go elsewhere than before;
-            a change of one exchange counts in its `routes_version`, and in those before it.
         routing: Where messages go.
         publish_targets: Where the messages of each publish frame go.
         replies: Who waits for direct replies.
@@ -62,11 +62,11 @@ class VirtualHost:
         self.damaged = DamagedDefinitions()
         self.delay_queues: dict[Exchange, Queue] = {}
         self.graph = ExchangeGraph()
-        self.routing_version = 0
         self.routing = Routing(self)
         self.publish_targets = PublishTargets(self)
         self.replies = DirectReplies()
         self.binding_count = 0
+        self._removed_count = 0
         self._bindings_to: dict[Destination, dict[Binding, None]] = {}
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -89,6 +89,7 @@ class VirtualHost:
         """Forget an exchange and all bindings from and to it; return those bindings."""
         del self.exchanges[exchange.name]
         self._note_change(exchange)
+        self._note_removal()
         gone = list(exchange.bindings.values())
         for binding in gone:
             self._forget(binding)
@@ -100,6 +101,7 @@ class VirtualHost:
         """Forget a queue and all bindings to it; return those bindings."""
         del self.queues[queue.name]
         self._note_change(self.exchanges[""])
+        self._note_removal()
         return self._remove_bindings_to(queue)
 
     def remove_placeholder(self, name: str) -> list[Binding]:
@@ -107,18 +109,18 @@ class VirtualHost:
         placeholder = self.damaged.end_placeholder(name)
         if placeholder is None:
             return []
-        self.routing_version += 1
+        self._forget_routes()
         return self._remove_bindings_to(placeholder)
 
     def end_damaged_binding(self, encoded_name: str) -> None:
         """Let an exchange take publishes again: the document of a damaged binding was replaced."""
         if self.damaged.damaged_bindings.discard(encoded_name):
-            self.routing_version += 1
+            self._forget_routes()
 
     def remove_refusing_exchange(self, name: str) -> list[Binding]:
         """Forget what refused the messages of a damaged exchange; return the bindings to it."""
         refusing = self.damaged.end_refusing_exchange(name)
-        self.routing_version += 1
+        self._forget_routes()
         return [] if refusing is None else self._remove_bindings_to(refusing)
 
     def bind(
@@ -187,7 +189,18 @@ class VirtualHost:
         """Have the routes found again that lead through an exchange."""
         affected = self.graph.affected_by(exchange)
         if affected is None:
-            self.routing_version += 1
+            self._forget_routes()
             return
         for each in affected:
             each.routes_version += 1
+
+    def _note_removal(self) -> None:
+        """Keep routes from holding many queues and exchanges that are gone in memory."""
+        self._removed_count += 1
+        if self._removed_count == REMOVED_MAX:
+            self._forget_routes()
+
+    def _forget_routes(self) -> None:
+        self._removed_count = 0
+        self.routing.forget_all()
+        self.publish_targets.forget_all()

@@ -35,7 +35,10 @@ logger = logging.getLogger(__name__)
 TELL_SECONDS_MAX: Final = 60.0
 """How long a client may not read what it is told of a command at work."""
 CONNECTIONS_MAX: Final = 32
-"""Control connections at a time; one more is told so and closed."""
+"""Control connections at a time. One more takes the place of the one that is idle longest; while
+all of them have a request at work, the server refuses it."""
+IDLE_SECONDS_MAX: Final = 300.0
+"""How long a control connection may stay open without a request."""
 
 
 class ControlListener:
@@ -51,6 +54,8 @@ class ControlListener:
         self._storage_path = server.config.storage_path
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        # Those that wait for a request, the one that waits longest first.
+        self._idle: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def start(self) -> None:
         """Listen; without a socket the server works all the same, only unasked."""
@@ -81,8 +86,8 @@ class ControlListener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= CONNECTIONS_MAX:
-            reason = f"{CONNECTIONS_MAX} control connections are open, as many as there may be"
+        if len(self._tasks) >= CONNECTIONS_MAX and not self._end_an_idle_one():
+            reason = f"{CONNECTIONS_MAX} control requests are at work, as many as there may be"
             writer.write(encode_error(ControlError(ErrorKind.LIMIT_REACHED, reason)))
             writer.close()
             return
@@ -90,9 +95,38 @@ class ControlListener:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _end_an_idle_one(self) -> bool:
+        """Close the connection that has been idle longest; return whether there is one."""
+        for task, writer in self._idle.items():
+            reason = "this connection was idle, and another client needed its place"
+            writer.write(encode_error(ControlError(ErrorKind.LIMIT_REACHED, reason)))
+            del self._idle[task]
+            self._tasks.discard(task)
+            task.cancel()
+            return True
+        return False
+
+    async def _next_line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+        """Return the next request; nothing when the peer has no more, or leaves within a line.
+
+        Raises:
+            ControlError: The request is too long, or none came in time.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "a control connection is served by a task"
+        self._idle[task] = writer
+        try:
+            async with asyncio.timeout(IDLE_SECONDS_MAX):
+                return await _read_line(reader)
+        except TimeoutError:
+            reason = f"no request came for {IDLE_SECONDS_MAX:.0f} s"
+            raise ControlError(ErrorKind.LIMIT_REACHED, reason) from None
+        finally:
+            self._idle.pop(task, None)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while line := await _read_line(reader):
+            while line := await self._next_line(reader, writer):
                 writer.write(await self._answer(line, partial(_tell, writer)))
                 await writer.drain()
         except ControlError as error:

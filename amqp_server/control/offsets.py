@@ -30,7 +30,7 @@ from amqp_server.control.offset_rows import Row, add_lag_seconds, group_row, que
 from amqp_server.control.offset_targets import target_offset
 from amqp_server.control.queues import checkpoint_age_seconds
 from amqp_server.control.registry import Command
-from amqp_server.loop_share import LoopShare
+from amqp_server.time_slice import TimeSlice
 from offsets import GroupOffsets, OffsetsError, RegressingCommitError, check_group_name
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[
 
 async def _groups_of_all(logs: list[GroupLog]) -> list[Row]:
     """Return all groups that one of the logs knows, by name and log, also where it is unknown."""
-    share = LoopShare()
+    time_slice = TimeSlice()
     rows: list[Row] = []
     names = {name for log in logs for name in groups_of(log.queue).names()}
     for name in sorted(names):
         for shard, each in logs:
             if not each.is_deleted:
                 rows.append(group_row(each, shard, name))
-            await share.breathe()
+            await time_slice.yield_if_due()
     return rows
 
 

@@ -108,7 +108,7 @@ def test_threads_that_make_the_same_parents_all_succeed(tmp_path: Path) -> None:
     begin = threading.Barrier(8)
 
     def make(number: int) -> None:
-        begin.wait(10)
+        begin.wait(30)
         try:
             for queue in range(20):
                 directories.make(filesystem, tmp_path / "v" / str(queue) / str(number))

@@ -52,14 +52,14 @@ def test_requests_that_wait_for_the_disk_become_one_append(tmp_path: Path) -> No
     flusher.start()
     filesystem.sync_gate.clear()
     flusher.submit(FlushRequest(log, [chunk(3, 6)], 6, sync=True))
-    assert filesystem.sync_waiting.wait(10)
+    assert filesystem.sync_waiting.wait(30)
     assert log.recovery_point == 3
     for n in range(6, 30, 3):
         flusher.submit(FlushRequest(log, [chunk(n, n + 3)], n + 3, sync=True))
     before = len(filesystem.operations)
     filesystem.sync_gate.set()
-    assert len(rounds.get(timeout=10)) == 1
-    assert len(rounds.get(timeout=10)) == 8
+    assert len(rounds.get(timeout=30)) == 1
+    assert len(rounds.get(timeout=30)) == 8
     assert filesystem.operations[before:] == ["pwrite", "pwritev", "pwrite"]
     flusher.close()
     assert log.recovery_point == 30
@@ -130,7 +130,7 @@ class SlowRemoval(FaultyFileSystem):
 
     def unlink(self, path: Path) -> None:
         self.is_removing.set()
-        assert self.may_remove.wait(10)
+        assert self.may_remove.wait(30)
         super().unlink(path)
 
 
@@ -146,16 +146,16 @@ def test_a_log_that_takes_long_to_remove_holds_nobody_up(tmp_path: Path) -> None
     flusher.start()
     flusher.submit(DeleteRequest(gone))
     flusher.submit(RemoveSettledRequest(shrinking, 7))
-    assert slow.is_removing.wait(10)
+    assert slow.is_removing.wait(30)
 
     for log, end in ((other, 3), (shrinking, 18), (other, 6)):
         request = FlushRequest(log, [chunk(end - 3, end)], end, sync=True)
         flusher.submit(request)
-        (result,) = rounds.get(timeout=10)
+        (result,) = rounds.get(timeout=30)
         assert (result.request, result.error) == (request, None)
 
     slow.may_remove.set()
-    late = [rounds.get(timeout=10)[0] for _ in range(2)]
+    late = [rounds.get(timeout=30)[0] for _ in range(2)]
     flusher.close()
     assert {type(result.request) for result in late} == {DeleteRequest, RemoveSettledRequest}
     assert not gone.directory.exists()
@@ -175,7 +175,7 @@ def test_the_logs_of_a_round_wait_for_the_disk_together(tmp_path: Path) -> None:
             self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
         ) -> int:
             if sync:
-                meeting.wait(10)
+                meeting.wait(30)
             return super().pwritev(descriptor, buffers, position, sync)
 
     filesystem = Meeting(tmp_path)
@@ -229,7 +229,7 @@ def test_a_round_that_is_not_taken_does_not_end_the_thread(
     flusher.start()
     for end in (3, 6):
         flusher.submit(FlushRequest(log, [chunk(end - 3, end)], end, sync=True))
-        assert seen.acquire(timeout=10)
+        assert seen.acquire(timeout=30)
     flusher.close()
     assert log.recovery_point == 6
     assert "round not taken" in caplog.text

@@ -86,7 +86,7 @@ def test_a_reopen_waits_for_the_compaction_that_is_under_way(tmp_path: Path) -> 
     ]
     for request in requests:
         flusher.submit(request)
-    assert filesystem.sync_waiting.wait(10)
+    assert filesystem.sync_waiting.wait(30)
     assert rounds.empty()
     assert log.failed is not None
     filesystem.sync_gate.set()
@@ -165,7 +165,7 @@ def test_reads_go_on_while_a_log_is_opened_anew(tmp_path: Path) -> None:
         log.reopen()
     is_over.set()
     for reader in readers:
-        reader.join(10)
+        reader.join(30)
     assert wrong == []
 
 

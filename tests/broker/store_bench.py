@@ -31,7 +31,7 @@ from ring import PagePool, Ring
 
 RING_SLOTS = 1024
 RING_BYTES = 64 * 1024
-ANSWER_SECONDS_MAX = 10.0
+ANSWER_SECONDS_MAX = 30.0
 IDENTITY = LogIdentity("/", "q", UUID(int=1))
 
 

@@ -1,10 +1,14 @@
 """Where publish frames go is remembered until an exchange on their way changes."""
 
+import gc
+import weakref
+
 import pytest
 
 from amqp_server.broker.publishing.publish_targets import PublishTargets
+from amqp_server.broker.queue import Queue
 from amqp_server.broker.routing.routing import Routing
-from amqp_server.broker.virtual_host import VirtualHost
+from amqp_server.broker.virtual_host import REMOVED_MAX, VirtualHost
 from amqp_server.protocol.errors import NotFound
 from amqp_server.protocol.methods import BasicPublish
 from tests.broker.bindings import a_queue, an_exchange
@@ -81,3 +85,21 @@ def test_an_exchange_that_is_gone_is_not_published_to_from_memory() -> None:
         vhost.publish_targets.find(frame("e", "k"))
     vhost.add_exchange(second)
     assert queues_of(vhost.publish_targets, "e", "k") == []
+
+
+def test_routes_keep_few_queues_that_are_gone_in_memory() -> None:
+    vhost = VirtualHost("/")
+    exchange = an_exchange("e")
+    vhost.add_exchange(exchange)
+    gone = list[weakref.ref[Queue]]()
+    for number in range(4 * REMOVED_MAX):
+        name = str(number)
+        vhost.add_queue(a_queue(name))
+        vhost.bind(exchange, vhost.queues[name], name, {})
+        assert queues_of(vhost.publish_targets, "e", name) == [name]
+        assert queues_of(vhost.publish_targets, "", name) == [name]
+        gone.append(weakref.ref(vhost.queues[name]))
+        vhost.remove_queue(vhost.queues[name])
+
+    gc.collect()
+    assert sum(queue() is not None for queue in gone) < REMOVED_MAX

@@ -138,7 +138,7 @@ def traffic(server: RunningServer) -> Iterator[list[int]]:
         yield committed
     finally:
         ending.set()
-        thread.join(10)
+        thread.join(30)
     assert not failures
 
 
@@ -196,11 +196,11 @@ def churn(server: RunningServer) -> Iterator[None]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(30)
         yield
     finally:
         ending.set()
-        thread.join(10)
+        thread.join(30)
 
 
 @pytest.mark.timeout(60)
@@ -294,11 +294,11 @@ def publishing(server: RunningServer, names: list[str]) -> Iterator[None]:
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        assert started.wait(10)
+        assert started.wait(30)
         yield
     finally:
         ending.set()
-        thread.join(10)
+        thread.join(30)
 
 
 @pytest.mark.parametrize("is_anew", [False, True])

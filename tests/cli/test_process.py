@@ -29,7 +29,7 @@ def run(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=30,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -71,7 +71,7 @@ def test_the_command_line_is_read_without_loading_an_event_loop_or_spark(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=30,
         check=False,
     )
 
@@ -171,7 +171,7 @@ def test_a_closed_standard_output_is_nobody_s_fault(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=15,
+        timeout=30,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -190,7 +190,7 @@ def test_a_reader_that_has_gone_ends_a_command_in_silence(
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=15,
+            timeout=30,
             check=False,
         )
     finally:

@@ -109,7 +109,7 @@ def test_somebody_at_a_terminal_is_asked(
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
         )
         os.write(controller, answer.encode() + b"\n")
-        out, err = asking.communicate(timeout=15)
+        out, err = asking.communicate(timeout=30)
     finally:
         os.close(controller)
         os.close(terminal)

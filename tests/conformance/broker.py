@@ -4,15 +4,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Final
 
 from pamqp.commands import Channel, Exchange, Queue
 
 from bench.broker_url import BrokerUrl
 from tests.amqp_client import AmqpClient
-from tests.conformance.polling import eventually
-
-URL_VARIABLE: Final = "AMQP_URL"
+from tests.conformance.polling import URL_VARIABLE, eventually
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from bench.broker_url import BrokerUrl
 from tests.amqp_client import AmqpClient, ConnectionLostError
 from tests.amqp_client import connect as open_connection
 from tests.conformance.broker import Broker, named_url, rabbitmq_version, remove
+from tests.conformance.polling import SECONDS_MAX
 from tests.servers import RunningServer
 
 Dial = Callable[[], AmqpClient]
@@ -64,7 +65,7 @@ def name(new_name: NewName) -> str:
 def dial(broker: Broker, new_name: NewName) -> Iterator[Dial]:
     """Return a function that opens sockets to the broker, for tests of the handshake itself."""
     with ExitStack() as dialled:
-        yield lambda: dialled.enter_context(AmqpClient(broker.address))
+        yield lambda: dialled.enter_context(AmqpClient(broker.address, seconds_max=SECONDS_MAX))
 
 
 @pytest.fixture

@@ -74,6 +74,26 @@ def take(client: AmqpClient, queue: str, *, no_ack: bool = True) -> Message:
     return message
 
 
+def outlive(client: AmqpClient, name: str, milliseconds: int) -> None:
+    """Return when whatever the broker was to do in so many milliseconds has been due.
+
+    A message with that lifetime, published now, has become a dead letter.
+
+    Args:
+        client: Not in confirm mode.
+        name: Free; both queues of this name go.
+        milliseconds: By the broker's clock.
+    """
+    expired = f"{name}-expired"
+    client.declare(expired)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": expired}
+    client.declare(name, arguments=arguments | {"x-message-ttl": milliseconds})
+    client.publish(b"", name)
+    take(client, expired)
+    for queue in (name, expired):
+        client.call(Queue.Delete(queue=queue), Queue.DeleteOk)
+
+
 def expect_usable(client: AmqpClient, queue: str) -> None:
     """Return when a message has come through a queue that was empty."""
     client.publish(b"through", queue)

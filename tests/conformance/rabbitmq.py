@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.rabbitmq import start_rabbitmq
-from tests.conformance.broker import URL_VARIABLE
+from tests.conformance.polling import URL_VARIABLE
 
 PLUGINS: Final = ("rabbitmq_consistent_hash_exchange", "rabbitmq_random_exchange")
 

@@ -45,7 +45,7 @@ def test_a_message_arrives_when_its_delay_is_over(client: AmqpClient, new_name: 
     exchange, queue = delayed_exchange(client, new_name)
     began = time.monotonic()
     publish_delayed(client, exchange, 500)
-    assert client.ready_count(queue) == 0
+    assert client.ready_count(queue) == 0 or time.monotonic() - began >= 0.5
     message = eventually(lambda: client.get(queue))
     assert time.monotonic() - began >= 0.5
     assert message is not None
@@ -54,8 +54,18 @@ def test_a_message_arrives_when_its_delay_is_over(client: AmqpClient, new_name: 
 
 def test_the_shorter_delay_is_over_first(client: AmqpClient, new_name: NewName) -> None:
     exchange, queue = delayed_exchange(client, new_name)
-    for delay in (600, 200, 400):
-        publish_delayed(client, exchange, delay, str(delay).encode())
+    method = Basic.Publish(0, exchange, "k")
+    # In one write: the broker gets them at the same time.
+    client.send_raw(
+        b"".join(
+            client.publish_octets(
+                method, b"%d" % delay, Basic.Properties(headers={"x-delay": delay})
+            )
+            for delay in (600, 200, 400)
+        )
+    )
+    client.published[1] += 3
+    client.expect_confirmed()
     eventually(lambda: client.ready_count(queue) == 3)
     bodies = [message.body for _ in range(3) if (message := client.get(queue))]
     assert bodies == [b"200", b"400", b"600"]

@@ -133,7 +133,7 @@ def test_without_a_limit_twenty_returns_are_allowed(client: AmqpClient, new_name
     message = take(client, name, no_ack=False)
     assert headers_of(message)["x-delivery-count"] == 20
     reject(client, message, requeue=True)
-    eventually(lambda: client.ready_count(dead_letters) == 1, seconds_max=3)
+    eventually(lambda: client.ready_count(dead_letters) == 1)
 
 
 @differs_from_3_10("takes the first return for one too many")

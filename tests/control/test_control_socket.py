@@ -1,15 +1,18 @@
 """The socket of the running server: who may use it, and what it answers to whom."""
 
+import asyncio
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 import orjson
 import pytest
 
+from amqp_server.control import listener, registry
 from amqp_server.control.client import UnreachableError, ask
 from amqp_server.control.listener import CONNECTIONS_MAX
 from amqp_server.control.messages import LINE_BYTES_MAX
@@ -17,7 +20,7 @@ from tests.conftest import StartServer
 from tests.servers import RunningServer
 from tests.threaded_server import ThreadedServer
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 30.0
 LIST = b'{"version":1,"command":"vhosts.list"}\n'
 
 
@@ -183,20 +186,60 @@ def test_a_client_that_leaves_within_a_request_harms_nobody(server: RunningServe
     assert ask(server.storage_path, "status")["vhosts"] == 1
 
 
-def test_one_connection_too_many_is_told_so(storage_path: Path) -> None:
-    open_ones = []
-    try:
-        for _ in range(CONNECTIONS_MAX):
-            keep = talk(storage_path)
-            open_ones.append((keep, keep.__enter__()))
-            open_ones[-1][1].send(LIST)
-            open_ones[-1][1].reply()
-        with talk(storage_path) as client:
-            assert client.reply()["error"] == "limit_reached"
-            client.expect_end()
-    finally:
-        for keep, _ in open_ones:
-            keep.__exit__(None, None, None)
+def test_one_connection_too_many_takes_the_place_of_the_longest_idle_one(
+    storage_path: Path,
+) -> None:
+    with ExitStack() as open_ones:
+        idle = [open_ones.enter_context(talk(storage_path)) for _ in range(CONNECTIONS_MAX)]
+        for client in [*idle[1:], idle[0]]:
+            client.send(LIST)
+            client.reply()
+
+        with talk(storage_path) as one_more:
+            one_more.send(LIST)
+            assert "ok" in one_more.reply()
+        assert idle[1].reply()["error"] == "limit_reached"
+        idle[1].expect_end()
+        for client in (idle[0], idle[2], idle[-1]):
+            client.send(LIST)
+            assert "ok" in client.reply()
+
+
+def test_one_request_too_many_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_work, may_end = Semaphore(0), asyncio.Event()
+    run = registry.run_request
+
+    async def run_when_it_may(*arguments: Any) -> object:  # noqa: ANN401
+        at_work.release()
+        await may_end.wait()
+        return await run(*arguments)
+
+    monkeypatch.setattr(listener, "run_request", run_when_it_may)
+    with ThreadedServer(tmp_path) as server, ExitStack() as open_ones:
+        busy = [open_ones.enter_context(talk(tmp_path)) for _ in range(CONNECTIONS_MAX)]
+        for client in busy:
+            client.send(LIST)
+            assert at_work.acquire(timeout=30)
+
+        with talk(tmp_path) as one_more:
+            assert one_more.reply()["error"] == "limit_reached"
+            one_more.expect_end()
+        server.call(may_end.set)
+        for client in busy:
+            assert "ok" in client.reply()
+
+
+def test_a_connection_without_requests_is_closed_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "IDLE_SECONDS_MAX", 0.05)
+    with ThreadedServer(tmp_path), talk(tmp_path) as client:
+        client.send(b'{"command":"sta')
+        assert client.reply() == {
+            "error": "limit_reached",
+            "reason": "no request came for 0 s",
+        }
+        client.expect_end()
 
 
 def test_a_stop_does_not_wait_for_a_client_that_says_nothing(server: RunningServer) -> None:

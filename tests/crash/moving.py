@@ -64,7 +64,7 @@ def committed_in_the_journal_only(power: Power) -> None:
             prepare(client)
             power.sync_gate.clear()
             client.call(Tx.Commit(), Tx.CommitOk)
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             power.unplug()
         server.abandon()
     power.lose()

@@ -51,9 +51,13 @@ def end(server: RunningServer, *, cleanly: bool) -> None:
 
 
 def consumed(client: AmqpClient) -> list[bytes]:
+    """Return what comes until there was each of the messages: some twice, after a kill."""
     client.open_channel()
     client.consume("q", no_ack=True)
-    return [client.expect_delivery().body for _ in range(MESSAGES)]
+    bodies: list[bytes] = []
+    while len(set(bodies)) < MESSAGES:
+        bodies.append(client.expect_delivery().body)
+    return bodies
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
@@ -65,7 +69,9 @@ def test_what_was_confirmed_comes_after_a_restart(start_server: StartServer, cle
     server.restart()
 
     with connect(server.address) as client:
-        assert consumed(client) == [b"%d" % at for at in range(MESSAGES)]
+        bodies = consumed(client)
+        assert len(bodies) == MESSAGES or not cleanly
+        assert list(dict.fromkeys(bodies)) == [b"%d" % at for at in range(MESSAGES)]
         assert time.monotonic() - begun >= SOON_MS / 1000
 
 
@@ -78,7 +84,7 @@ def test_what_became_due_while_no_server_ran_comes_at_once(start_server: StartSe
     server.restart()
 
     with connect(server.address) as client:
-        assert len(consumed(client)) == MESSAGES
+        assert len(set(consumed(client))) == MESSAGES
 
 
 def test_what_was_let_go_does_not_come_again_after_a_clean_stop(start_server: StartServer) -> None:

@@ -60,7 +60,7 @@ def expect_nothing(client: AmqpClient) -> None:
 def test_a_held_sync_holds_the_confirm_and_releases_it(power: Power, client: AmqpClient) -> None:
     power.sync_gate.clear()
     client.publish(b"held", "q")
-    assert power.sync_waiting.wait(10)
+    assert power.sync_waiting.wait(30)
     expect_nothing(client)
     power.sync_gate.set()
     assert client.expect(Basic.Ack).delivery_tag == 1
@@ -93,7 +93,7 @@ def test_confirms_keep_their_order_behind_a_held_sync(power: Power, client: Amqp
     client.declare("memory", durable=False)
     power.sync_gate.clear()
     client.publish(b"on its way to the disk", "q")
-    assert power.sync_waiting.wait(10)
+    assert power.sync_waiting.wait(30)
     client.publish(b"needs no disk", "memory")
     client.publish(b"needs the disk too", "q")
     client.send(Channel.Flow(active=True))
@@ -148,7 +148,7 @@ def test_a_nack_answers_everything_that_waits(
 ) -> None:
     power.sync_gate.clear()
     client.publish(b"0", "q")
-    assert power.sync_waiting.wait(10)
+    assert power.sync_waiting.wait(30)
     for number in range(1, 20):
         client.publish(str(number).encode(), "q")
     expect_nothing(client)
@@ -190,7 +190,7 @@ def test_a_power_cut_loses_no_confirmed_message(power: Power, seed: int | None) 
             power.sync_gate.clear()
             for number in range(400, 500):
                 client.publish(str(number).encode(), "q")
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             expect_nothing(client)
             power.unplug()
         server.abandon()

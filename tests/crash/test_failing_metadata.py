@@ -147,7 +147,7 @@ class FailsOnce:
             self._write(path, content)
             return
         self.is_writing.set()
-        assert self._gate.wait(10)
+        assert self._gate.wait(30)
         raise OSError(28, "No space left on device")
 
 
@@ -168,7 +168,7 @@ def test_two_who_declare_the_same_get_the_same_answer(
         second.open_channel()
         disk = FailsOnce(server)
         first.send(declare)
-        assert disk.is_writing.wait(10)
+        assert disk.is_writing.wait(30)
         second.send(declare)
         # Answered, and so behind the declare of the other connection.
         with connect(server.address) as witness:
@@ -193,7 +193,7 @@ def test_what_was_bound_to_a_queue_that_cannot_be_saved_does_not_bind_its_succes
         second.open_channel()
         disk = FailsOnce(server)
         first.send(Queue.Declare(queue="q", durable=True))
-        assert disk.is_writing.wait(10)
+        assert disk.is_writing.wait(30)
         first.send(Queue.Bind(queue="q", exchange="amq.fanout"))
         fanout = server.server.broker.vhosts["/"].exchanges["amq.fanout"]
         server.wait_until(lambda: bool(fanout.bindings))
@@ -220,7 +220,7 @@ def test_a_commit_to_an_exchange_that_is_being_saved_waits_for_it_and_saves_noth
         disk = FailsOnce(server)
         kind: Any = {"x-delayed-type": "direct"}
         first.send(Exchange.Declare(0, "x", "x-delayed-message", False, True, arguments=kind))
-        assert disk.is_writing.wait(10)
+        assert disk.is_writing.wait(30)
         delayed = Basic.Properties(delivery_mode=2, headers={"x-delay": 60_000})
         second.publish(b"later", "key", "x", properties=delayed)
         second.send(Tx.Commit())
@@ -259,7 +259,7 @@ def test_what_a_deletion_that_failed_cut_off_from_the_disk_is_not_confirmed(
         publisher.open_channel(confirms=True)
         filesystem.sync_gate.clear()
         publisher.publish(b"being written", "q")
-        assert filesystem.sync_waiting.wait(10)
+        assert filesystem.sync_waiting.wait(30)
         publisher.publish(b"not yet written", "q")
         queue = server.server.broker.vhosts["/"].queues["q"]
         server.wait_until(lambda: queue.store.end_offset == 2)

@@ -89,7 +89,7 @@ def test_a_purge_of_a_queue_that_is_being_saved_waits_for_it(tmp_path: Path) -> 
             second.open_channel()
             gate, is_saving = held_definitions(server)
             first.send(Queue.Declare(queue="q", durable=True))
-            assert is_saving.wait(10)
+            assert is_saving.wait(30)
             for number in range(COUNT):
                 second.publish(b"%d" % number, "q")
             second.send(Queue.Purge(queue="q"))
@@ -171,11 +171,14 @@ def test_a_queue_that_expired_stays_away_after_a_kill(start_server: StartServer)
     with channel_to(server) as client:
         client.declare("kept")
         publish_confirmed(client, "kept", range(COUNT))
-        client.declare("gone", arguments={"x-expires": 50})
-        publish_confirmed(client, "gone", range(COUNT))
         logs = server.storage_path / "logs"
         gone = server.storage_path / "metadata" / "queues" / "%2f" / "gone.json"
-        assert (logs / "%2f" / "gone").is_dir()
+        # It stays while it has a consumer.
+        with channel_to(server) as user:
+            user.declare("gone", arguments={"x-expires": 500})
+            user.consume("gone", prefetch=1)
+            publish_confirmed(client, "gone", range(COUNT))
+            assert (logs / "%2f" / "gone").is_dir()
         eventually(lambda: not gone.exists())
         server.kill()
     server.restart()

@@ -49,7 +49,7 @@ def test_each_queue_confirms_as_it_promises(power: Power) -> None:
         publish_confirmed(client, "none", range(1, 10))
         publish_confirmed(client, "write", range(1, 10))
         client.publish(b"1", "fsync", channel=2)
-        assert power.sync_waiting.wait(10)
+        assert power.sync_waiting.wait(30)
         publish_confirmed(client, "none", range(10, 20))
         power.sync_gate.set()
         client.expect_confirmed(2)

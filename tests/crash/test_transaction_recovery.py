@@ -162,7 +162,7 @@ def test_the_journal_keeps_a_commit_until_the_logs_have_it_on_the_disk(power: Po
             queue = server.server.broker.vhosts["/"].queues["q"]
             server.wait_until(lambda: queue.store.written_end == 1)
             server.run(server.server.checkpointer.write_round)
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             power.unplug()
         server.abandon()
     power.lose()
@@ -183,7 +183,7 @@ def test_what_a_commit_settled_does_not_hide_what_is_published_later(power: Powe
             # Delivered, and acknowledged in the transaction, before the disk has them.
             client.publish(b"1", "q")
             client.publish(b"2", "q")
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             consumer.consume("q")
             tags = [consumer.expect_delivery().tag for _ in range(2)]
             consumer.send(Basic.Ack(tags[-1], multiple=True))

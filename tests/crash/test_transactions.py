@@ -45,7 +45,7 @@ def test_nothing_happens_before_the_record_is_on_the_disk(power: Power) -> None:
             prepare(client)
             power.sync_gate.clear()
             client.send(Tx.Commit())
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             watcher.open_channel()
             assert [watcher.ready_count(queue) for queue in QUEUES] == [0, 1, 1]
             power.unplug()
@@ -126,7 +126,7 @@ def test_a_channel_that_closes_while_it_commits_has_committed(power: Power) -> N
             prepare(client)
             power.sync_gate.clear()
             client.send(Tx.Commit())
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             (connection,) = server.server.connections
             server.call(lambda: connection.abandon("test"))
             server.wait_until(lambda: not server.server.connections)
@@ -142,7 +142,7 @@ def test_a_stop_waits_for_the_commits_that_are_under_way(power: Power) -> None:
         prepare(client)
         power.sync_gate.clear()
         client.send(Tx.Commit())
-        assert power.sync_waiting.wait(10)
+        assert power.sync_waiting.wait(30)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         client.close_when_told()
@@ -160,7 +160,7 @@ def test_a_commit_is_kept_when_no_log_has_a_byte_of_it(power: Power, seed: int |
             prepare(client)
             power.sync_gate.clear()
             client.call(Tx.Commit(), Tx.CommitOk)
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             power.unplug()
         server.abandon()
     power.lose(None if seed is None else random.Random(seed))
@@ -246,7 +246,7 @@ def test_a_commit_waits_until_what_it_settles_is_on_the_disk(power: Power) -> No
             client.declare("other")
             power.sync_gate.clear()
             client.publish(b"1", "q")
-            assert power.sync_waiting.wait(10)
+            assert power.sync_waiting.wait(30)
             assert consumer.get("q", no_ack=False) is not None
             consumer.send(Basic.Ack(1))
             consumer.publish(b"1", "other")
@@ -292,7 +292,7 @@ def test_commits_of_many_connections_share_a_sync(power: Power) -> None:
             client.call(Channel.Flow(active=True), Channel.FlowOk)
         power.sync_gate.clear()
         clients[0].send(Tx.Commit())
-        assert power.sync_waiting.wait(10)
+        assert power.sync_waiting.wait(30)
         for client in clients[1:]:
             client.send(Tx.Commit())
         commits = server.server._committer

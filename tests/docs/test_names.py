@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 ROOMS = ("amqp_server", "appendlog", "bench", "cli", "metadata", "offsets", "ring", "tests")
 PLACE = re.compile(r"[a-z]\w*(?:/\w+)+(?:\.py)?/?|[a-z]\w*(?:\.py|/)")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+IDENTIFIER = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 AMQP_OR_FILE = re.compile(
     r"(?:access|basic|channel|confirm|connection|exchange|queue|queues|tx|vhosts|amq)\..*"
     r"|.*\.(?:json|md|py|sock|toml)"
@@ -41,6 +42,13 @@ def source_words() -> frozenset[str]:
     return frozenset(re.findall(r"\w+", "\n".join([*texts, *source_paths()])))
 
 
+@cache
+def names_of_tests() -> frozenset[str]:
+    """Return the names of all test functions; pages name some of them without the prefix."""
+    texts = [path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")]
+    return frozenset(re.findall(r"def (test_\w+)", "\n".join(texts)))
+
+
 def code_words(page: Path) -> list[str]:
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"`([^`\n]+)`", prose)
@@ -61,6 +69,9 @@ def missing_names(page: Path) -> list[str]:
         if PLACE.fullmatch(word):
             if not is_there(word):
                 missing.append(word)
+        elif IDENTIFIER.fullmatch(word):
+            if word not in source_words() and f"test_{word}" not in names_of_tests():
+                missing.append(word)
         elif DOTTED.fullmatch(word) and not AMQP_OR_FILE.fullmatch(word):
             missing += [word for part in word.split(".") if part not in source_words()]
     return missing
@@ -73,5 +84,7 @@ def test_files_and_attributes_named_on_a_page_exist(page: Path) -> None:
 
 def test_a_name_that_does_not_exist_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("`broker/queue.py` `ring/` `tests/crash/test_nothing.py` `ring.lost_word`\n")
-    assert missing_names(page) == ["tests/crash/test_nothing.py", "ring.lost_word"]
+    page.write_text(
+        "`broker/queue.py` `ring/` `tests/crash/test_nothing.py` `ring.lost_word` `lost_word`\n"
+    )
+    assert missing_names(page) == ["tests/crash/test_nothing.py", "ring.lost_word", "lost_word"]

@@ -13,7 +13,7 @@ from tests.servers import RunningServer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = REPOSITORY / "README.md"
-PAGES = [README, *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [README, *sorted((REPOSITORY / "docs").rglob("*.md"))]
 PLACE = "amqp://localhost"
 
 

@@ -59,7 +59,7 @@ class Process:
 
     def wait(self) -> int:
         """Return its exit code once it has ended by itself."""
-        return self._process.wait(timeout=15)
+        return self._process.wait(timeout=30)
 
     def __enter__(self) -> Self:
         return self

@@ -34,7 +34,7 @@ def told_at(line: int) -> bool | None:
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(30)
     assert waited, "it waits for itself"
     return waited[0] if lines >= line else None
 
@@ -53,7 +53,7 @@ def test_who_waits_is_woken_and_nobody_waits_afterwards() -> None:
     thread = threading.Thread(target=lambda: stop.wait(60))
     thread.start()
     stop.set()
-    thread.join(10)
+    thread.join(30)
     assert not thread.is_alive()
     assert stop.is_set()
     assert stop.wait(60)

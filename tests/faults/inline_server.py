@@ -82,7 +82,7 @@ class InlineServer:
             self.loop.clocks(),
             mock.patch("amqp_server.server.ThreadFlusher", InlineFlusher),
             # Long work gives way at every step, and not when some time has passed.
-            mock.patch("amqp_server.loop_share.SLICE_SECONDS", 0),
+            mock.patch("amqp_server.time_slice.SLICE_SECONDS", 0),
             # Segments are so small that little is worth while.
             mock.patch("amqp_server.compactor.FREED_BYTES_MIN", 1),
             mock.patch.object(StorageSettings, "log_options", _with_small_segments()),

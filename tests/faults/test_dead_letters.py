@@ -10,6 +10,7 @@ import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server.broker.queue import Queue as BrokerQueue
+from amqp_server.control.queues import queue_stats
 from tests.crash.full_disk import FullDisk
 from tests.faults.inline_server import InlineClient, InlineServer
 
@@ -79,6 +80,12 @@ def queue_of(server: InlineServer, name: str) -> BrokerQueue:
     return server.server.broker.vhosts["/"].queues[name]
 
 
+def counts(server: InlineServer, name: str) -> tuple[int, int]:
+    """Return how many messages of a queue are ready and unacked, as operators see it."""
+    stats = queue_stats(server.server, queue_of(server, name))
+    return stats["ready"], stats["unacked"]
+
+
 def let_try_again(server: InlineServer) -> None:
     """Let the server try all that has failed once more, and once more."""
     for _ in range(3):
@@ -107,9 +114,12 @@ def test_letters_whose_queue_was_full_come_once_and_in_order_when_there_is_room(
         assert queue_of(server, "from").settlement.ack_floor == 0
         let_try_again(server)
         assert queue_of(server, "from").settlement.ack_floor == 0
+        # What is on its way is ready nowhere; it counts as unacked in the queue that it leaves.
+        assert counts(server, "from") == (0, 20)
         disk.full = None
         let_try_again(server)
         assert queue_of(server, "from").settlement.ack_floor == 20
+        assert counts(server, "from") == (0, 0)
         letters = [b"%d" % number for number in range(20)]
         assert bodies(client, "a") == letters
         assert bodies(client, "b") == letters

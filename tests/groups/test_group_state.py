@@ -14,7 +14,7 @@ from pamqp.commands import Basic, Channel, Queue
 from amqp_server.broker.subscriptions.delivery_marks import MARKS_MAX, DeliveryMarks
 from amqp_server.broker.subscriptions.group import Group, GroupStats
 from amqp_server.broker.subscriptions.groups import Groups
-from amqp_server.loop_share import LoopShare
+from amqp_server.time_slice import TimeSlice
 from appendlog import FileSystem
 from offsets import (
     CheckpointFailedError,
@@ -216,14 +216,14 @@ def test_the_groups_of_a_stream_that_goes_while_they_are_looked_at_are_forgotten
     groups_of(server).commit("g", 5)
     broker = server.server.broker
     queue = broker.vhosts["/"].queues[STREAM]
-    breathe = LoopShare.breathe
+    yield_if_due = TimeSlice.yield_if_due
 
-    async def delete(share: LoopShare) -> None:
+    async def delete(time_slice: TimeSlice) -> None:
         if not queue.is_deleted:
             await broker.delete_queue(queue)
-        await breathe(share)
+        await yield_if_due(time_slice)
 
-    with mock.patch.object(LoopShare, "breathe", delete):
+    with mock.patch.object(TimeSlice, "yield_if_due", delete):
         server.checkpoint()
     assert queue.is_deleted
     server.checkpoint()

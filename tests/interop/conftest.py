@@ -17,7 +17,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.servers import RunningServer
 
-CLOSE_SECONDS_MAX = 10.0
+CLOSE_SECONDS_MAX = 30.0
 Address = tuple[str, int]
 Connect = Callable[..., pika.BlockingConnection]
 

@@ -18,7 +18,7 @@ def storm(address: Address) -> Iterator[Channel]:
     """Open a connection and a channel."""
     host, port = address
     with (
-        Connection(host, "guest", "guest", port=port, timeout=15) as connection,
+        Connection(host, "guest", "guest", port=port, timeout=30) as connection,
         connection.channel() as channel,
     ):
         yield channel

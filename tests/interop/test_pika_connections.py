@@ -125,7 +125,7 @@ def test_clients_are_told_when_the_server_stops(start_server: StartServer) -> No
     stopping = threading.Timer(0, server.signal, [signal.SIGTERM])
     stopping.start()
     with pytest.raises(ConnectionClosedByBroker) as caught:
-        connection.sleep(15)
+        connection.sleep(30)
     stopping.join()
     assert caught.value.reply_code == 320
     assert caught.value.reply_text == (
@@ -152,7 +152,7 @@ def test_persistent_messages_survive_a_kill_and_transient_ones_do_not(
         )
     server.kill()
     with pytest.raises(AMQPConnectionError):
-        connection.sleep(15)
+        connection.sleep(30)
     server.restart()
     connection = pika.BlockingConnection(pika.ConnectionParameters(*server.address))
     channel = connection.channel()

@@ -11,7 +11,7 @@ from tests.interop.conftest import Connect
 
 pytestmark = pytest.mark.interop
 
-SECONDS_MAX = 15
+SECONDS_MAX = 30
 
 
 class Deliveries:

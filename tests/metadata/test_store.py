@@ -59,7 +59,7 @@ class HeldFiles(DocumentFiles):
 
     def write(self, path: Path, content: bytes) -> None:
         self._writing.set()
-        assert self.released.wait(10)
+        assert self.released.wait(30)
         self.written.append(content)
         super().write(path, content)
 

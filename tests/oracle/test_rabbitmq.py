@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.broker import URL_VARIABLE
+from tests.conformance.polling import URL_VARIABLE
 from tests.conformance.rabbitmq import rabbitmq_url
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -17,6 +17,7 @@ from appendlog.spark.exporting.destination import (
 )
 from appendlog.spark.exporting.layout import file_metadata, part_name
 from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.store import StoredFile
 from tests.spark.builders import plain_messages, store_queue
 from tests.spark.commits import (
     destination,
@@ -225,6 +226,22 @@ def test_a_manifest_that_somebody_removed_is_missed(store: LocalStore) -> None:
     store.delete("_amqplog/orders/manifest/00000000000000000001.json")
     with pytest.raises(OutputError, match=r"0001\.json: this manifest is missing"):
         to.covered()
+
+
+class LateListingStore(LocalStore):
+    """Its listings lack what was created while they were made: they may show what came later."""
+
+    def list(self, folder: str) -> list[StoredFile]:
+        return [file for file in super().list(folder) if not file.path.endswith("1.json")]
+
+
+def test_a_manifest_that_a_listing_passed_over_is_there(store: LocalStore) -> None:
+    for end in (1, 2, 3):
+        export(destination(store), end)
+    to = destination(LateListingStore(store.root))
+    assert to.covered() == [(0, 3)]
+    assert export(to, 5)
+    assert visible_offsets(store.root) == list(range(5))
 
 
 def test_a_commit_that_a_retry_meets_is_our_own(

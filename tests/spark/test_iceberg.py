@@ -11,6 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from sqlalchemy import Engine, event
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
@@ -18,11 +19,12 @@ from appendlog.spark.exporting.committing.files_destination import FilesDestinat
 from appendlog.spark.exporting.destination import OutputChangedError
 from appendlog.spark.exporting.export import QueueExport
 from appendlog.spark.exporting.export_plan import ExportRequest, in_tasks, plan_queue
+from appendlog.spark.exporting.layout import ICEBERG_CATALOG
 from appendlog.spark.exporting.stores.contents import Contents, contents_of
 from appendlog.spark.exporting.stores.local_store import LocalStore
 from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
-from appendlog.spark.exporting.tables.iceberg_catalog import TABLE, open_catalog
+from appendlog.spark.exporting.tables.iceberg_catalog import NAMESPACE, TABLE, open_catalog
 from appendlog.spark.exporting.tables.table_names import OtherIncarnationError
 from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.bounds import Bound
@@ -254,3 +256,34 @@ def times(table: Path) -> list[datetime]:
     rows = load(table).scan(selected_fields=("timestamp",)).to_arrow()
     found: list[datetime] = rows.column("timestamp").to_pylist()
     return found
+
+
+@pytest.mark.parametrize("is_to_be_made", [True, False])
+def test_a_catalog_that_several_make_at_once_is_there_for_all(
+    tmp_path: Path, *, is_to_be_made: bool
+) -> None:
+    """Another process makes all of it, before each of our statements in turn."""
+    step = met = 0
+    while met == step:  # until ours is made before it can be overtaken
+        store = LocalStore(tmp_path / str(step))
+        if not is_to_be_made:
+            # SQLite makes the file before anything is in it.
+            store.create(ICEBERG_CATALOG, b"")
+        statements = 0
+
+        def overtake(*_: object, at: int = step, store: LocalStore = store) -> None:
+            nonlocal statements, met
+            statements += 1
+            if statements == at + 1:
+                met += 1
+                assert open_catalog(store, is_to_be_made=True) is not None
+
+        event.listen(Engine, "before_cursor_execute", overtake)
+        try:
+            catalog = open_catalog(store, is_to_be_made=is_to_be_made)
+        finally:
+            event.remove(Engine, "before_cursor_execute", overtake)
+        assert catalog is not None
+        assert catalog.list_namespaces() == [(NAMESPACE,)]
+        step += 1
+    assert met > 5

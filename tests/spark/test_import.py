@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -24,6 +25,7 @@ from appendlog.spark.exporting.tables.delta import DeltaDestination
 from appendlog.spark.exporting.tables.iceberg import IcebergDestination
 from appendlog.spark.importing import exported_files, windows
 from appendlog.spark.importing.exported import ExportedQueue
+from appendlog.spark.importing.exported_files import ExportedFiles
 from appendlog.spark.importing.message_import import missing_ranges
 from appendlog.spark.importing.opening import open_exported
 from appendlog.spark.planning.queues import QueueLog, find_queue
@@ -235,6 +237,38 @@ def test_a_file_that_was_committed_and_not_moved_yet_is_read(tmp_path: Path) -> 
     assert queue.identity == str(stored.location.incarnation)
     found = [row["offset"] for table in source.rows(queue, 0, 20) for row in table.to_pylist()]
     assert found == list(range(20))
+
+
+class MovingStore(LocalStore):
+    """Another process completes a commit between two looks for one of its files."""
+
+    def open_read(self, path: str) -> BinaryIO:
+        try:
+            return super().open_read(path)
+        except FileNotFoundError:
+            manifests = Manifests(LocalStore(self.root), "orders")
+            manifests.complete(manifests.survey())
+            raise
+
+
+def test_a_file_that_is_moved_while_it_is_looked_for_is_read(tmp_path: Path) -> None:
+    exported(tmp_path, "parquet", plain_messages(20))
+    store = MovingStore(tmp_path / "lake")
+    manifests = Manifests(store, "orders")
+    for unfinished, target in manifests.moves(manifests.read(1)).items():
+        store.move(target, unfinished)
+    source = ExportedFiles(store)
+    (queue,) = source.queues()
+    found = [row["offset"] for table in source.rows(queue, 0, 20) for row in table.to_pylist()]
+    assert found == list(range(20))
+
+
+def test_an_output_that_lacks_a_manifest_is_not_read(tmp_path: Path) -> None:
+    """What the manifests behind it sum up to would else be imported without its rows."""
+    exported(tmp_path, "parquet", plain_messages(20))
+    LocalStore(tmp_path / "lake").delete("_amqplog/orders/manifest/00000000000000000000.json")
+    with pytest.raises(OutputError, match=r"0000\.json: this manifest is missing"):
+        open_exported(str(tmp_path / "lake")).queues()
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "delta", "iceberg"])

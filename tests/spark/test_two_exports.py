@@ -12,9 +12,9 @@ import pytest
 
 from appendlog.spark.exporting.committing.manifests import Manifests
 from appendlog.spark.exporting.destination import OutputChangedError
-from appendlog.spark.exporting.stores.local_store import LocalStore
+from appendlog.spark.exporting.stores.local_store import LocalStore, OutputFiles
 from appendlog.spark.exporting.stores.store import StoredFile
-from tests.spark.commits import destination, export, visible_offsets
+from tests.spark.commits import destination, export, plan, visible_offsets
 from tests.spark.racing_exports import ROUND_OFFSETS, ROUNDS
 
 FIRST_END, END = 3, 10
@@ -55,11 +55,25 @@ class Turns:
             return steps - self._steps[name]
 
 
+class UnsyncedFiles(OutputFiles):
+    """Leaves to the kernel when bytes get to the disk: no power fails here."""
+
+    def fsync(self, descriptor: int) -> None:
+        pass
+
+    def sync_directory(self, path: Path) -> None:
+        pass
+
+
+def unsynced(root: Path) -> LocalStore:
+    return LocalStore(root, UnsyncedFiles())
+
+
 class TurnStore(LocalStore):
     """A directory without locks, each operation of which waits for its turn."""
 
     def __init__(self, root: Path, turns: Turns, name: str) -> None:
-        super().__init__(root)
+        super().__init__(root, UnsyncedFiles())
         self.turns, self.name = turns, name
 
     @contextmanager
@@ -94,13 +108,18 @@ class TurnStore(LocalStore):
 
 
 class Race:
-    """Two exports of overlapping ranges, in threads that only move when told to."""
+    """Two exports of overlapping ranges, in threads that only move when told to.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: Of the output.
+        first_end: End of what it has before; 0: nothing, not even a manifest.
+    """
+
+    def __init__(self, root: Path, first_end: int) -> None:
         self.root = root
         self.turns = Turns()
         self.outcomes: dict[str, bool | Exception] = {}
-        export(destination(LocalStore(root)), FIRST_END)
+        export(destination(unsynced(root)), first_end)
         self._threads = [
             self._start("a", lambda to: export(to, END, file_rows=4)),
             self._start("b", lambda to: export(to, END + 2, file_rows=5)),
@@ -131,21 +150,22 @@ class Race:
         assert all(isinstance(error, OutputChangedError) for error in failed), failed
         seen = visible_offsets(self.root)
         assert sorted(seen) in (list(range(END)), list(range(END + 2)))
-        to = destination(LocalStore(self.root))
+        to = destination(unsynced(self.root))
         export(to, END + 2)
         assert sorted(visible_offsets(self.root)) == list(range(END + 2))
-        left = [file.path for file in LocalStore(self.root).list("") if "/job-" in file.path]
+        left = [file.path for file in unsynced(self.root).list("") if "/job-" in file.path]
         assert not left
 
 
 @pytest.mark.timeout(120)
-def test_two_exports_may_meet_at_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first_end", [0, FIRST_END])
+def test_two_exports_may_meet_at_every_step(tmp_path: Path, first_end: int) -> None:
     """A takes some steps, then B some, then A ends, then B."""
     races = lost = 0
     steps = 0
     while True:
         for others in range(EVERYTHING):
-            race = Race(tmp_path / f"{steps}-{others}")
+            race = Race(tmp_path / f"{steps}-{others}", first_end)
             taken = race.turns.let("a", steps)
             others_taken = race.turns.let("b", others)
             seen = visible_offsets(race.root)
@@ -185,3 +205,40 @@ def test_processes_that_export_the_same_win_each_range_once(tmp_path: Path, kind
     assert sorted(visible_offsets(store.root)) == list(range(ROUNDS * ROUND_OFFSETS))
     manifests = Manifests(store, "orders")
     assert manifests.read(manifests.survey().manifests - 1).total.exports == ROUNDS
+
+
+class OvertakenStore(LocalStore):
+    """Another export commits between a look at the manifests and one at the files."""
+
+    def __init__(self, root: Path, overtake: Callable[[], object]) -> None:
+        super().__init__(root)
+        self._overtake: Callable[[], object] | None = overtake
+
+    @contextmanager
+    def locked(self, path: str) -> Iterator[bool]:
+        yield False
+
+    def list(self, folder: str) -> list[StoredFile]:
+        if folder == "queue=orders" and self._overtake is not None:
+            overtake, self._overtake = self._overtake, None
+            overtake()
+        return super().list(folder)
+
+
+def test_files_of_a_first_commit_are_not_those_of_an_earlier_version(tmp_path: Path) -> None:
+    """Whoever saw no manifest, and then sees files, has met a commit."""
+    to = destination(LocalStore(tmp_path))
+    store = OvertakenStore(tmp_path, lambda: export(to, END))
+    assert destination(store).last_end() == END
+
+
+def test_an_export_that_begins_beside_a_first_commit_adopts_nothing(tmp_path: Path) -> None:
+    job = plan(destination(LocalStore(tmp_path)), END)
+    to = destination(LocalStore(tmp_path))
+    late = destination(OvertakenStore(tmp_path, lambda: export(to, END)))
+    with pytest.raises(OutputChangedError), late.begin(job):
+        pass
+    manifests = Manifests(LocalStore(tmp_path), "orders")
+    assert manifests.survey().manifests == 1
+    assert manifests.read(0).kind == "export"
+    assert sorted(visible_offsets(tmp_path)) == list(range(END))

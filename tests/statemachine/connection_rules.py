@@ -67,7 +67,7 @@ class ConnectionRules(WorldMachine):
     def _await_absence(self, name: str) -> None:
         """Return when a queue is gone that another connection had for itself."""
         client = self.world.observer.client
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         code: int | None = 405
         while code == 405:
             assert time.monotonic() < deadline, f"{name} stays"

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from pamqp.commands import Channel
 
+from amqp_server.control.client import ask
+from amqp_server.control.queues import PAGE_QUEUES_MAX
 from tests.statemachine.clients import Delivery, ModelChannel
 from tests.statemachine.model import Identity, Message, ModelQueue
 from tests.statemachine.peer import Peer
 from tests.statemachine.world import World, deaths_of
 
-STILL_SECONDS = 0.06
-"""How long nothing must move before all dead letters of a start are taken to have arrived."""
+
+@dataclass(slots=True)
+class _Found:
+    """What was found in a queue so far, and what else may be there."""
+
+    known: dict[Identity, Message]
+    messages: list[Message] = field(default_factory=list)
 
 
 class Aftermath:
@@ -41,8 +47,7 @@ class Aftermath:
         peer.client.open_channel(1)
         channel = ModelChannel(peer, 1, "plain")
         world.clients.channels.append(channel)
-        self._await_stillness()
-        found = {name: self._drain(channel, queue) for name, queue in world.model.queues.items()}
+        found = self._drain_all(channel)
         for name, message in self._required:
             places = {name, *(queue for queue, _, _ in message.deaths)} & found.keys()
             bodies = {body for place in places for body, _ in found[place]}
@@ -51,18 +56,38 @@ class Aftermath:
         peer.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, 1)
         world.channel_gone(channel)
 
-    def _await_stillness(self) -> None:
-        names = list(self._world.model.queues)
-        before = None
-        while before != (before := [self._world.counts(name) for name in names]):
-            time.sleep(STILL_SECONDS)
+    def _drain_all(self, channel: ModelChannel) -> dict[str, list[Identity]]:
+        """Get everything from all queues, with the dead letters that were on their way."""
+        queues = self._world.model.queues
+        found = {}
+        for name, queue in queues.items():
+            known = (*queue.ready, *queue.returnable)
+            found[name] = _Found({message.identity: message for message in known})
+            queue.ready.clear()
+        is_all = False
+        while not is_all:
+            for name, queue in queues.items():
+                self._drain(channel, queue, found[name])
+            is_all = self._is_all({name: len(each.messages) for name, each in found.items()})
+        return {name: [each.identity for each in it.messages] for name, it in found.items()}
 
-    def _drain(self, channel: ModelChannel, queue: ModelQueue) -> list[Identity]:
+    def _is_all(self, taken: dict[str, int]) -> bool:
+        """Tell whether the queues have nothing but what was taken and is not answered.
+
+        A message on its way into another queue counts in the one that it leaves. One answer has
+        the counts of all queues at one moment.
+        """
+        world = self._world
+        asked = {"vhost": "/", "queue": "", "after": "", "limit": PAGE_QUEUES_MAX}
+        rows = ask(world.server.storage_path, "queues.stats", **asked)["queues"]
+        counts = {row["name"]: (row["ready"], row["unacked"]) for row in rows}
+        return all(counts[world.name(name)] == (0, count) for name, count in taken.items())
+
+    def _drain(self, channel: ModelChannel, queue: ModelQueue, so_far: _Found) -> None:
         """Get everything from a queue; what may be there becomes what the model has there."""
         world, name = self._world, queue.shape.name
-        known = {message.identity: message for message in (*queue.ready, *queue.returnable)}
-        queue.ready.clear()
-        found: list[Message] = []
+        known, found = so_far.known, so_far.messages
+        before = len(found)
         while (received := channel.peer.get(world.name(name), 1, no_ack=False)) is not None:
             identity = received.body, deaths_of(received, world.prefix)
             channel.last_tag += 1
@@ -83,11 +108,11 @@ class Aftermath:
             message.returns = int(str(headers.get("x-delivery-count", 0)))
             message.expires = queue.shape.ttl_ms == 0
             found.append(replace(message, step=world.model.step, source="found", number=len(found)))
-        for tag, message in enumerate(found, channel.last_tag - len(found) + 1):
+        new = found[before:]
+        for tag, message in enumerate(new, channel.last_tag - len(new) + 1):
             message.is_safe = True
             queue.unacked.append(message)
             channel.unacked.append(Delivery(tag, queue, message, None))
-        return [message.identity for message in found]
 
 
 def _check_order(queue: ModelQueue, found: list[Message], message: Message) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Queue
 
+from amqp_server.broker.rules.expiry_timer import ExpiryTimer
 from amqp_server.control.queue_client import QueueClient
 from tests.amqp_client import AmqpClient, Message, connect
 from tests.data_directories import chunk_positions, damage, segments_of
@@ -15,6 +16,7 @@ from tests.system.test_retention import do_rounds, fill
 from tests.threaded_server import ThreadedServer
 
 RETAINED = {"x-retain-for": 3_600_000}
+HOUR_MS = 3_600_000
 BROWSE: Any = {"x-browse": True}
 Seen = tuple[int, bytes, str]
 
@@ -193,11 +195,22 @@ def test_the_last_consumer_ends_an_auto_delete_queue_though_somebody_browses(
     client.expect(Basic.Cancel, 2)
 
 
+def expire(timer: ExpiryTimer) -> None:
+    """Let its time be over."""
+    timer._end -= HOUR_MS / 1000
+    timer.run_turn()
+
+
 def test_a_browser_renews_no_lease(tmp_path: Path) -> None:
     with ThreadedServer(tmp_path) as server, connect(server.address) as client:
         client.open_channel()
-        client.declare("q", arguments={"x-expires": 300})
+        client.declare("q", arguments={"x-expires": HOUR_MS})
+        timer = server.server.broker.vhosts["/"].queues["q"].expiry_timer
+        assert timer is not None
+        end = timer._end
         client.consume("q", arguments=BROWSE)
+        assert timer._end == end
+        server.call(lambda: expire(timer))
         client.expect(Basic.Cancel)
         assert "q" not in server.server.broker.vhosts["/"].queues
 

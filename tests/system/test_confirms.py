@@ -20,7 +20,7 @@ def test_a_publisher_that_stops_is_answered_for_all_its_flushes(tmp_path: Path) 
         client.declare("orders", durable=True)
         filesystem.sync_gate.clear()
         client.publish(b"in the first flush", "orders", properties=PERSISTENT)
-        assert filesystem.sync_waiting.wait(10)
+        assert filesystem.sync_waiting.wait(30)
         client.publish(b"in the second", "orders", properties=PERSISTENT)
         queue = server.server.broker.vhosts["/"].queues["orders"]
         server.wait_until(lambda: queue.store.end_offset == 2)

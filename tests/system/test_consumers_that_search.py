@@ -34,7 +34,7 @@ class Search:
 
         def held(log: Log, timestamp_ns: int) -> int:
             self.is_begun.set()
-            assert self.may_end.wait(10)
+            assert self.may_end.wait(30)
             if error is not None:
                 raise error
             return find(log, timestamp_ns)
@@ -65,7 +65,7 @@ def test_a_client_that_is_gone_before_its_place_is_found_leaves_nothing(
     held = Search(monkeypatch)
     client = connect(server.address)
     search(client, stream=stream, arguments=arguments)
-    assert held.is_begun.wait(10)
+    assert held.is_begun.wait(30)
     client.socket.close()
     server.wait_until(lambda: not server.server.connections)
     held.may_end.set()
@@ -88,7 +88,7 @@ def test_a_queue_that_is_deleted_before_the_place_is_found_is_not_found(
     held = Search(monkeypatch, LogFailedError(tmp_path, OSError("gone")))
     with connect(server.address) as client, connect(server.address) as other:
         search(client, stream=stream, arguments=arguments)
-        assert held.is_begun.wait(10)
+        assert held.is_begun.wait(30)
         other.open_channel()
         other.call(Queue.Delete(queue="q"), Queue.DeleteOk)
         held.may_end.set()

@@ -53,7 +53,6 @@ def test_a_message_comes_when_its_time_has_come_and_not_sooner(client: AmqpClien
     begun = time.monotonic()
     client.publish(b"later", "key", "x", properties=delayed(SOON_MS, a="kept"))
     client.expect_confirmed()
-    assert client.get("q") is None
     client.consume("q", no_ack=True)
 
     message = client.expect_delivery()
@@ -68,8 +67,10 @@ def test_a_message_comes_when_its_time_has_come_and_not_sooner(client: AmqpClien
 
 def test_messages_come_in_the_order_of_their_times(client: AmqpClient) -> None:
     client.consume("q", no_ack=True)
-    for body, delay_ms in ((b"3", LATER_MS), (b"2", SOON_MS), (b"1", 0)):
-        client.publish(body, "key", "x", properties=delayed(delay_ms))
+    method = Basic.Publish(0, "x", "key")
+    kinds = ((b"3", LATER_MS), (b"2", SOON_MS), (b"1", 0))
+    # In one write: they come at the same time.
+    client.send_raw(b"".join(client.publish_octets(method, b, delayed(ms)) for b, ms in kinds))
 
     bodies: list[bytes] = []
     while len(bodies) < 3:
@@ -103,9 +104,17 @@ def test_a_delayed_message_is_not_returned_and_an_immediate_one_is(client: AmqpC
 
 
 def test_bindings_count_when_the_message_goes_and_not_when_it_came(client: AmqpClient) -> None:
-    client.publish(b"x", "late", "x", properties=delayed(SOON_MS))
-    client.expect_confirmed()
-    bind(client, "bound meanwhile", "late")
+    delay_ms = SOON_MS
+    while True:
+        begun = time.monotonic()
+        client.publish(b"x", "late", "x", properties=delayed(delay_ms))
+        client.expect_confirmed()
+        bind(client, "bound meanwhile", "late")
+        if time.monotonic() - begun < delay_ms / 1000:
+            break
+        # The machine stood still, and the message may have gone nowhere.
+        client.call(Queue.Delete(queue="bound meanwhile"), Queue.DeleteOk)
+        delay_ms *= 2
     client.consume("bound meanwhile", no_ack=True)
 
     assert client.expect_delivery().body == b"x"
@@ -130,7 +139,6 @@ def test_an_exchange_behind_another_keeps_messages_as_well_and_only_once(
     client.call(Exchange.Bind(0, "x", "second", "key"), Exchange.BindOk)
     client.publish(b"x", "key", "amq.fanout", properties=delayed(SOON_MS))
     client.expect_confirmed()
-    assert client.ready_count("q") == 0
     client.consume("q", no_ack=True)
 
     assert client.expect_delivery().properties.headers == {"x-delay": -SOON_MS}

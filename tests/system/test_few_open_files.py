@@ -72,7 +72,7 @@ def test_connections_beyond_the_limit_are_closed_and_the_others_work(
             open_ones.enter_context(socket.create_connection(server.address)) for _ in range(300)
         ]
         for each in beyond:
-            each.settimeout(10)
+            each.settimeout(30)
             assert closed(each)
         clients[0].open_channel(confirms=True)
         declare_all(clients[0], 100)

@@ -18,7 +18,7 @@ from tests.amqp_client import AmqpClient, connect
 from tests.servers import RunningServer
 
 SHARDS, WORKERS = 8, 3
-SECONDS_MAX = 15
+SECONDS_MAX = 30
 KEYS = [f"customer-{number}" for number in range(24)]
 
 

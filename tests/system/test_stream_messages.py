@@ -49,7 +49,7 @@ def test_what_is_not_on_the_disk_is_neither_confirmed_nor_shown(
         filesystem.sync_gate.clear()
         client.publish(b"0", "s", properties=TRANSIENT)
         if durability == "fsync":
-            assert filesystem.sync_waiting.wait(10)
+            assert filesystem.sync_waiting.wait(30)
             client.send(Channel.Flow(active=True))
             client.expect(Channel.FlowOk)
         else:

@@ -58,12 +58,12 @@ class PublishTargets:
     """The targets of one virtual host.
 
     Args:
-        virtual_host: Its `routing_version` says when to forget all of them.
+        virtual_host: Its exchanges and queues. The `routes_version` of an exchange says whether a
+            target that was found is still right.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
         self._virtual_host = virtual_host
-        self._version = -1
         self._targets = RecentlyUsed[bytes, PublishTarget](TARGETS_MAX)
 
     def recent(self) -> dict[bytes, PublishTarget]:
@@ -71,10 +71,11 @@ class PublishTargets:
 
         The caller compares the `routes_version` of each with that of its exchange.
         """
-        if self._version != self._virtual_host.routing_version:
-            self._version = self._virtual_host.routing_version
-            self._targets.clear()
         return self._targets.recent
+
+    def forget_all(self) -> None:
+        """Forget all targets."""
+        self._targets.clear()
 
     def find(self, method_payload: bytes) -> PublishTarget:
         """Return where the messages of a frame go.
@@ -83,7 +84,7 @@ class PublishTargets:
             AmqpError: The exchange is missing or refuses, or the method asks for what is not
                 implemented.
         """
-        target = self.recent().get(method_payload) or self._targets.get(method_payload)
+        target = self._targets.get(method_payload)
         if target is None or target.routes_version != target.exchange.routes_version:
             target = self._resolve(method_payload)
             # A queue that is declared later under the key would not end what is remembered here.

@@ -29,13 +29,12 @@ class Routing:
     """Finds the queues that messages go to, in one virtual host.
 
     Args:
-        virtual_host: Its exchanges and queues. `routing_version`, and `routes_version` of each
-            exchange, say which routes are still right.
+        virtual_host: Its exchanges and queues. The `routes_version` of an exchange says whether
+            what is remembered of it is still right.
     """
 
     def __init__(self, virtual_host: VirtualHost) -> None:
         self._virtual_host = virtual_host
-        self._version = -1
         self._routes: RecentlyUsed[tuple[Exchange, str], tuple[int, tuple[Queue, ...]]]
         self._routes = RecentlyUsed(ROUTES_MAX)
         self._singly = RecentlyUsed[Exchange, tuple[int, bool]](EXCHANGES_MAX)
@@ -54,18 +53,16 @@ class Routing:
 
     def routes_singly(self, exchange: Exchange) -> bool:
         """Return whether two messages with the same keys may go different ways from here."""
-        self._forget_what_changed()
         found = self._singly.get(exchange)
         if found is None or found[0] != exchange.routes_version:
             found = exchange.routes_version, self._reaches_one_that_routes_singly(exchange)
             self._singly.put(exchange, found)
         return found[1]
 
-    def _forget_what_changed(self) -> None:
-        if self._version != self._virtual_host.routing_version:
-            self._version = self._virtual_host.routing_version
-            self._routes.clear()
-            self._singly.clear()
+    def forget_all(self) -> None:
+        """Forget all routes."""
+        self._routes.clear()
+        self._singly.clear()
 
     def _walk(self, exchange: Exchange, envelope: Envelope) -> tuple[Queue, ...]:
         """Follow exchange-to-exchange bindings with a visited set, so that cycles end."""

@@ -4,17 +4,18 @@ import base64
 import gzip
 import io
 import json
-import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from appendlog.spark.errors import OutputError
-from appendlog.spark.exporting.committing.manifest import ListedFile, Manifest, decode_manifest
+from appendlog.spark.exporting.checking.output_queues import exported_queues
+from appendlog.spark.exporting.committing.manifest import ListedFile, Manifest
 from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
-from appendlog.spark.exporting.layout import WORK_DIRECTORY, plain_text
+from appendlog.spark.exporting.layout import plain_text
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.importing.exported import (
     MESSAGE_COLUMNS,
@@ -26,7 +27,6 @@ from appendlog.spark.importing.exported import (
 
 READ_ROWS: Final = 8192
 READ_BYTES: Final = 8 << 20
-_MANIFEST: Final = re.compile(r"_amqplog/([^/]+)/manifest/\d{20}\.json\Z")
 
 
 class ExportedFiles:
@@ -70,10 +70,9 @@ class ExportedFiles:
         """Return the manifests of each incarnation of a queue, in their order."""
         if self._manifests is None:
             found: dict[str, list[Manifest]] = {}
-            for file in self._store.list(WORK_DIRECTORY):
-                if _MANIFEST.match(file.path):
-                    where = f"{self._store.url}/{file.path}"
-                    manifest = decode_manifest(self._store.read(file.path), where)
+            for manifests in exported_queues(self._store):
+                for number in range(manifests.survey().manifests):
+                    manifest = manifests.read(number)
                     found.setdefault(str(manifest.incarnation), []).append(manifest)
             self._manifests = found
         return self._manifests
@@ -88,14 +87,15 @@ class ExportedFiles:
             raise OutputError(f"{where}: cannot be read: {error}") from error
 
     def _open(self, file: ListedFile, manifest: Manifest) -> BinaryIO:
-        try:
+        with suppress(FileNotFoundError):
             return self._store.open_read(file.path)
-        except FileNotFoundError:
-            if file.source is None:
-                raise
+        if file.source is not None:
             # Committed, and killed before it was moved: the next export moves it.
             folder = Manifests(self._store, manifest.queue).job_path(manifest.number, manifest.job)
-            return self._store.open_read(f"{folder}/{file.source}")
+            with suppress(FileNotFoundError):
+                return self._store.open_read(f"{folder}/{file.source}")
+        # An export may have moved it between the two looks.
+        return self._store.open_read(file.path)
 
 
 def _parquet(file: BinaryIO, path: str, where: str) -> Iterator[pa.Table]:

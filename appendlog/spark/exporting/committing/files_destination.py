@@ -96,12 +96,12 @@ class FilesDestination:
 
         What it returns can be read by all: commits that were cut short are completed.
         """
-        survey = self._manifests.survey()
-        if survey.manifests:
-            covered = list(self._total(survey).covered)
-            self._manifests.complete(survey)
-            return covered
-        return join_ranges((file.start, file.end) for file in self._earlier())
+        survey, earlier = self._look()
+        if not survey.manifests:
+            return join_ranges((file.start, file.end) for file in earlier)
+        covered = list(self._total(survey).covered)
+        self._manifests.complete(survey)
+        return covered
 
     def last_end(self) -> int | None:
         """See `Destination.last_end`."""
@@ -160,12 +160,12 @@ class FilesDestination:
 
     def _prepare(self, job: ExportJob, *, is_alone: bool) -> _Begun:
         """Complete what others have begun, and take the next number."""
-        survey = self._manifests.survey()
+        survey, earlier = self._look()
         total = self._total(survey)
         number = survey.manifests
         self._manifests.roll_forward(survey)
-        if not number and (files := self._earlier()):
-            total, number = self._add("adopted", job, number, total, files), number + 1
+        if earlier:
+            total, number = self._add("adopted", job, number, total, earlier), number + 1
             self._check_kind(self._manifests.read(number - 1))
         if tuple(total.covered) != job.covered:
             raise self._changed()
@@ -182,6 +182,26 @@ class FilesDestination:
             total, number = self._add("fence", job, number, total), number + 1
             self._manifests.roll_forward(survey, number)
         return _Begun(number, self._manifests.job_path(number, job.job_id), total)
+
+    def _look(self) -> tuple[Survey, list[ListedFile]]:
+        """Return what the work folder shows, and the files of an output without manifests.
+
+        A commit creates its manifest before it moves its files. So files belong to an earlier
+        version only if there is still no manifest after they were listed; otherwise another
+        export has committed them since the first look, and its manifest says what they are.
+        """
+        survey = self._manifests.survey()
+        if survey.manifests:
+            return survey, []
+        try:
+            earlier = self._earlier()
+        except OutputError:
+            survey = self._manifests.survey()
+            if survey.manifests:
+                return survey, []
+            raise
+        survey = self._manifests.survey()
+        return survey, [] if survey.manifests else earlier
 
     def _add(
         self,

@@ -35,9 +35,6 @@ _JOB_FILE: Final = re.compile(r"(job-(\d{20})-([0-9a-f]{32}))/")
 BEGUN: Final = "begun.json"
 """In the folder of each job: when it began, for whoever wonders whether it is alive."""
 
-_LISTINGS: Final = 3
-"""A listing during which two manifests are created may show the later one only."""
-
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
@@ -113,16 +110,6 @@ class Manifests:
         Raises:
             OutputDamagedError: A manifest is missing: somebody has removed it.
         """
-        missing: int | None = None
-        for _ in range(_LISTINGS):
-            survey, missing = self._list()
-            if missing is None:
-                return survey
-        where = f"{self.store.url}/{self.path(missing or 0)}"
-        raise OutputDamagedError(f"{where}: this manifest is missing")
-
-    def _list(self) -> tuple[Survey, int | None]:
-        """Return what one listing shows, and the first manifest that it lacks."""
         numbers: set[int] = set()
         jobs: dict[tuple[int, str], list[StoredFile]] = {}
         strays: list[StoredFile] = []
@@ -138,9 +125,23 @@ class Manifests:
             JobFolder(self.job_path(*key), *key, files=tuple(files))
             for key, files in sorted(jobs.items())
         ]
-        absent = set(range(max(numbers, default=-1))) - numbers
-        survey = Survey(len(numbers), tuple(folders), tuple(strays))
-        return survey, min(absent, default=None)
+        count = max(numbers, default=-1) + 1
+        for number in sorted(set(range(count)) - numbers):
+            self._check_there(number)
+        return Survey(count, tuple(folders), tuple(strays))
+
+    def _check_there(self, number: int) -> None:
+        """Look for a manifest that a listing lacks, though it shows a later one.
+
+        A listing during which both were created may show the later one only.
+        """
+        path = self.path(number)
+        try:
+            self.store.read(path)
+        except FileNotFoundError as error:
+            raise OutputDamagedError(
+                f"{self.store.url}/{path}: this manifest is missing"
+            ) from error
 
     def read(self, number: int) -> Manifest:
         """Return a manifest.

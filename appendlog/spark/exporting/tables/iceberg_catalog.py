@@ -1,6 +1,8 @@
 """The catalog of an Iceberg output: a SQLite file beside the table."""
 
 import logging
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from appendlog.spark.errors import OutputError
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 NAMESPACE: Final = "amqplog"
 TABLE: Final = f"{NAMESPACE}.messages"
+_STEPS: Final = 3
+"""A catalog is made in so many steps: two tables, and the namespace."""
 
 
 def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None":
@@ -27,7 +31,7 @@ def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None"
         LakeMissingError: The library is not installed.
         OutputError: The output is no directory.
     """
-    library = lake_module("pyiceberg.catalog")
+    lake_module("pyiceberg.catalog")
     lake_module("sqlalchemy")
     # It tells on standard error of columns that have no statistics, which is how we want them.
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
@@ -37,8 +41,18 @@ def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None"
     if not path.exists() and not is_to_be_made:
         return None
     store.root.mkdir(parents=True, exist_ok=True)
-    catalog: Catalog = library.load_catalog(
-        NAMESPACE, type="sql", uri=f"sqlite:///{path}", warehouse=store.root.as_uri()
+    errors = lake_module("sqlalchemy.exc")
+    for _ in range(_STEPS):
+        # Another export makes the catalog at the same time and was faster with one of the steps.
+        with suppress(errors.OperationalError, errors.IntegrityError):
+            return _load(store.root, path)
+    return _load(store.root, path)
+
+
+def _load(root: Path, path: Path) -> "Catalog":
+    """Open the catalog; make what it lacks."""
+    catalog: Catalog = lake_module("pyiceberg.catalog").load_catalog(
+        NAMESPACE, type="sql", uri=f"sqlite:///{path}", warehouse=root.as_uri()
     )
     catalog.create_namespace_if_not_exists(NAMESPACE)
     return catalog
