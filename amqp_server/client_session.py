@@ -385,7 +385,7 @@ class ClientSession:
             raise error.with_method(method.class_id, method.method_id) from error.__cause__
         if reply is not None:
             waiting = asyncio.ensure_future(reply)
-            self._replies.wait(waiting, partial(self._finish, channel, method, waiting))
+            self._replies.wait(waiting, partial(self._finish, channel, method, waiting), payload)
 
     def _call_handler(self, channel: Channel, method: Method) -> Awaitable[Method | None] | None:
         handler = HANDLERS.get(type(method))

@@ -77,8 +77,16 @@ class ReplyQueue:
             and event[2][:4] in _CHANGE_IDS
         )
 
-    def wait(self, after: asyncio.Future[Any], send: Callable[[], None]) -> None:
-        """Send a reply when `after` is done, and all before it is sent."""
+    def wait(self, after: asyncio.Future[Any], send: Callable[[], None], payload: bytes) -> None:
+        """Send a reply when `after` is done, and all before it is sent.
+
+        Args:
+            after: What the request waits for.
+            send: Sends its reply.
+            payload: The request. Behind one that changes no definition nothing is admitted: a
+                queue.delete behind a tx.commit has to see what the commit publishes.
+        """
+        self._is_ended = self._is_ended or payload[:4] not in _CHANGE_IDS
         self._line.append(_Reply(after, send))
         after.add_done_callback(self._advance)
 

@@ -8,12 +8,13 @@ take only their share from the others; a shard that leaves from the middle renum
 
 Source: Lamping and Veach, "A fast, minimal memory, consistent hash algorithm", 2014; RabbitMQ,
 `rabbit_exchange_type_consistent_hash:jump_consistent_hash`; Erlang/OTP, `erlang:phash2` for
-binaries (Jenkins' hash of 1996) and the algorithm `exs1024s` of `rand`.
+binaries and floats (Jenkins' hash of 1996) and the algorithm `exs1024s` of `rand`.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
+from struct import pack, unpack
 from typing import Final
 
 SHARDS_MAX: Final = 65_536
@@ -27,7 +28,10 @@ _MASK_27: Final = (1 << 27) - 1
 _MASK_32: Final = (1 << 32) - 1
 _MASK_64: Final = (1 << 64) - 1
 _GOLDEN: Final = 0x9E3779B9
+_FLOAT: Final = 12 * _GOLDEN & _MASK_32
 _BINARY: Final = 13 * _GOLDEN & _MASK_32
+_ATOMS: Final = {True: 506_293, False: 7_111_573, None: 45_914_356}
+"""What `erlang:phash2` does for `true`, `false` and `undefined`."""
 _SEEDS: Final = 16
 
 
@@ -75,22 +79,18 @@ def shards_of(worker: int, total: int, count: int) -> range:
     return range(worker, count, total)
 
 
-def pick_bucket(octets: bytes, buckets: int) -> int:
-    """Return the bucket, 0 to `buckets - 1`, that some octets belong to.
+def pick_bucket(key: bytes | float | None, buckets: int) -> int:
+    """Return the bucket, 0 to `buckets - 1`, that a key belongs to.
 
     What `pick_shard` does once it has checked its arguments. O(log buckets).
 
     Args:
-        octets: What is hashed.
+        key: Octets, or the value of a header: an integer, a float, true or false; None where a
+            message has no such header.
         buckets: How many there are, at least 1; may be larger than any machine word, as the sum
             of an exchange's weights may be.
     """
-    if buckets == 1:
-        return 0
-    if len(octets) > HASHED_BYTES_MAX:
-        # The hash costs a microsecond for each dozen of octets, and a header may have 100,000.
-        octets = blake2b(octets).digest()
-    return _jump(_hash(octets), buckets)
+    return 0 if buckets == 1 else _jump(_seed(key), buckets)
 
 
 def _check(name: str, value: int, least: int, most: int) -> None:
@@ -98,6 +98,24 @@ def _check(name: str, value: int, least: int, most: int) -> None:
         raise TypeError(f"{name} must be an integer, found {type(value).__name__}")
     if not least <= value <= most:
         raise ValueError(f"{name} must be {least} to {most}, found {value}")
+
+
+def _seed(key: bytes | float | None) -> int:
+    """Return the number that RabbitMQ seeds the jumps of a key with."""
+    if isinstance(key, bytes):
+        # The hash costs a microsecond for each dozen of octets, and a header may have 100,000.
+        return _hash(key if len(key) <= HASHED_BYTES_MAX else blake2b(key).digest())
+    if key is None or isinstance(key, bool):
+        return _ATOMS[key]
+    # RabbitMQ takes an integer for a hash already.
+    return key if isinstance(key, int) else _hash_float(key)
+
+
+def _hash_float(number: float) -> int:
+    """Return what `erlang:phash2` does for a float: 27 bits."""
+    # Of the two zeros Erlang hashes one.
+    high, low = unpack(">II", pack(">d", number or 0.0))
+    return _mix(_FLOAT + high & _MASK_32, _FLOAT + low & _MASK_32, 0)[2] & _MASK_27
 
 
 def _hash(octets: bytes) -> int:

@@ -18,6 +18,7 @@ from amqp_server.broker.orders.queue_order import queue_order
 from amqp_server.broker.publishing.throttled_publishers import ThrottledPublishers
 from amqp_server.broker.queue_settings import QueueType, queue_settings
 from amqp_server.broker.rules.delivery_counts import DeliveryCounts
+from amqp_server.broker.rules.delivery_limit_log import note_past_limit
 from amqp_server.broker.rules.forced_removal import ForcedRemoval
 from amqp_server.broker.rules.message_attributes import MessageAttributes
 from amqp_server.broker.rules.queue_rules import QueueRules
@@ -117,6 +118,7 @@ class Queue:
         self.counters = DeliveryCounters()
         self.refused_count = 0
         self.refusal_logged_seconds = 0.0
+        self.is_delivery_limit_logged = False
         self.loading = LoadingMessages(self, opened, attributes)
         self.store: MessageStore = storage.make_store(
             opened, self.settlement, is_durable=self.is_journaled, owner=self
@@ -292,6 +294,7 @@ class Queue:
             counts = self.delivery_counts = DeliveryCounts(self.settings.delivery_limit)
         for low, high, is_over in counts.add(start, end):
             if is_over:
+                note_past_limit(self, high - low)
                 self.drop(low, high, DELIVERY_LIMIT)
             else:
                 self.ready.requeue(low, high)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import floor, isfinite
 from typing import TYPE_CHECKING
 
 from amqp_server.protocol.field_comparison import INTEGER_KINDS
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 DELIVERY_LIMIT_DEFAULT = 20
 """Default delivery limit of a quorum queue, as in RabbitMQ since 4.0."""
+
+
+_NUMBER_KINDS = INTEGER_KINDS | {b"f", b"d", b"T"}
 
 
 class QueueType(StrEnum):
@@ -115,10 +119,13 @@ def _overflow(arguments: Table, kind: QueueType) -> Overflow:
 def _delivery_limit(arguments: Table, kind: QueueType) -> int | None:
     if kind is not QueueType.QUORUM:
         return None
-    limit = _integer(arguments, "x-delivery-limit")
-    if limit is None:
+    value = arguments.get("x-delivery-limit")
+    if value is None:
         return DELIVERY_LIMIT_DEFAULT
-    return limit if limit >= 0 else None
+    if value.kind not in _NUMBER_KINDS or not isinstance(value.value, int | float):
+        # As in RabbitMQ, where every number is less than a value of another type.
+        return None
+    return floor(value.value) if value.value >= 0 and isfinite(value.value) else None
 
 
 def _integer(arguments: Table, name: str) -> int | None:

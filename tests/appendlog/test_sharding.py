@@ -35,6 +35,36 @@ def test_a_key_has_the_bucket_that_rabbitmq_gives_it(octets: str, buckets: tuple
     assert tuple(pick_bucket(bytes.fromhex(octets), count) for count in counts) == buckets
 
 
+# The same for values that are no octets: `true`, `false`, `undefined` (None), floats, integers.
+ERLANG_VALUES: list[tuple[float | None, tuple[int, ...]]] = [
+    (True, (0, 0, 0, 393, 175696)),
+    (False, (0, 0, 12, 709, 474533)),
+    (None, (1, 1, 1, 491, 242831)),
+    (1.5, (0, 0, 0, 366, 150821)),
+    (-2.25, (1, 1, 9, 979, 390795)),
+    (0.0, (0, 0, 0, 873, 980762)),
+    (1.0e300, (1, 1, 13, 854, 158223)),
+    (0, (0, 0, 15, 807, 892565)),
+    (1, (0, 2, 3, 856, 532457)),
+    (-1, (0, 2, 13, 220, 588834)),
+    (17, (0, 2, 2, 650, 142962)),
+    (-128, (0, 0, 10, 177, 215267)),
+    (134217728, (0, 0, 15, 807, 892565)),
+    (-1099511627776, (0, 0, 15, 807, 892565)),
+    (9223372036854775807, (0, 2, 13, 220, 588834)),
+    (1700000000000, (1, 1, 5, 255, 485024)),
+]
+
+
+@pytest.mark.parametrize(("value", "buckets"), ERLANG_VALUES)
+def test_a_value_has_the_bucket_that_rabbitmq_gives_it(
+    value: float | None, buckets: tuple[int, ...]
+) -> None:
+    counts = (2, 3, 16, 1000, 1_000_000)
+
+    assert tuple(pick_bucket(value, count) for count in counts) == buckets
+
+
 @given(key=st.text() | st.binary(max_size=2000), count=st.integers(1, SHARDS_MAX))
 def test_every_key_has_a_shard(key: str | bytes, count: int) -> None:
     shard = pick_shard(key, count)

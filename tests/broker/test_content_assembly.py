@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from amqp_server.broker.publishing.content_assembly import AssemblyBudget, ContentAssembly
 from amqp_server.protocol.errors import (
     FieldSyntaxError,
+    FrameError,
     PreconditionFailed,
     ResourceError,
     UnexpectedFrame,
@@ -81,12 +82,12 @@ def test_a_second_header_is_unexpected() -> None:
         content.take_header(header_payload(1))
 
 
-def test_more_body_than_announced_is_unexpected() -> None:
+def test_more_body_than_announced_is_a_frame_error() -> None:
     content = assembly()
     content.take_header(header_payload(3))
     content.take_body(b"ab")
 
-    with pytest.raises(UnexpectedFrame):
+    with pytest.raises(FrameError):
         content.take_body(b"cd")
 
 

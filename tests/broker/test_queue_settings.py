@@ -79,8 +79,13 @@ def test_a_quorum_queue_has_a_delivery_limit(
     assert (quorum.type, quorum.delivery_limit) == (QueueType.QUORUM, limit)
 
 
-def test_a_negative_delivery_limit_is_none() -> None:
-    assert settings(QUORUM | {"x-delivery-limit": -1}).delivery_limit is None
+@pytest.mark.parametrize("value", [-1, -0.5, "5", True, None, [], {}, float("inf"), float("nan")])
+def test_a_negative_delivery_limit_and_one_that_is_no_number_are_none(value: PythonValue) -> None:
+    assert settings({**QUORUM, "x-delivery-limit": value}).delivery_limit is None
+
+
+def test_a_delivery_limit_may_be_a_fraction() -> None:
+    assert settings({**QUORUM, "x-delivery-limit": 2.5}).delivery_limit == 2
 
 
 def test_a_quorum_queue_that_should_dead_letter_refused_publishes_drops_its_head() -> None:

@@ -21,6 +21,12 @@ def test_without_settings_the_server_gets_the_defaults_of_its_configuration(star
     assert start() == ServerConfig()
 
 
+def test_publishers_are_blocked_before_the_disk_is_full() -> None:
+    config = ServerConfig()
+    assert config.disk_free_limit_bytes == 256 * 1024 * 1024
+    assert config.disk_free_limit_bytes == 4 * config.segment_bytes
+
+
 def test_every_option_reaches_its_field(start: Start, tmp_path: Path) -> None:
     config = start(
         *("--host", "::1", "--port", "0", "--storage-path", str(tmp_path)),

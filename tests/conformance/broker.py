@@ -31,14 +31,15 @@ def named_url() -> BrokerUrl | None:
 
 
 @cache
-def is_rabbitmq() -> bool:
-    """Whether the broker under test says that it is RabbitMQ."""
+def rabbitmq_version() -> str | None:
+    """Return the version of the broker under test if that says it is RabbitMQ."""
     url = named_url()
     if url is None:
-        return False
+        return None
     with AmqpClient((url.host, url.port)) as client:
         client.login(user=url.user, password=url.password)
-        return bool(client.server_properties.get("product") == "RabbitMQ")
+        told = client.server_properties
+        return str(told.get("version")) if told.get("product") == "RabbitMQ" else None
 
 
 def remove(client: AmqpClient, names: Iterable[str]) -> None:

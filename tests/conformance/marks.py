@@ -1,18 +1,30 @@
-"""How a test says that our server and RabbitMQ are meant to differ."""
+"""How a test says that our server and RabbitMQ, or two of its versions, are meant to differ."""
 
 import pytest
 
 
-def differs(*, rabbitmq: str, reason: str) -> pytest.MarkDecorator:
+def differs(*, rabbitmq: str, reason: str, since: int = 3) -> pytest.MarkDecorator:
     """Mark a test of ours that RabbitMQ must fail: if it passes there, the claim is wrong.
 
-    Each is a row of docs/protocol.md, section 3.
+    Each is named by a row of docs/protocol.md, section 3.
 
     Args:
-        rabbitmq: What RabbitMQ 3.10 does instead.
+        rabbitmq: What RabbitMQ does instead.
         reason: Why we do not.
+        since: First major version of RabbitMQ that does; an older one has to pass the test.
     """
-    return pytest.mark.differs(rabbitmq=rabbitmq, reason=reason)
+    return pytest.mark.differs(rabbitmq=rabbitmq, reason=reason, since=since)
+
+
+def differs_from_3_10(instead: str) -> pytest.MarkDecorator:
+    """Mark a test that RabbitMQ 4.2 passes and 3.10 must fail.
+
+    Each is named by a row at the end of docs/protocol.md, section 3.
+
+    Args:
+        instead: What RabbitMQ 3.10 does.
+    """
+    return pytest.mark.differs_from_3_10(instead=instead)
 
 
 def ours_only(reason: str) -> pytest.MarkDecorator:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pamqp.commands import Basic, Channel
+from pamqp.commands import Basic, Channel, Tx
 
 from tests.amqp_client import AmqpClient, Message
 from tests.conformance.consuming import prefetch
@@ -27,6 +27,16 @@ def fill_stream(client: AmqpClient, name: str, count: int, *, first: int = 0) ->
     for number in range(first, first + count):
         client.publish(b"%d" % number, name, channel=PUBLISHING_CHANNEL)
         client.expect_confirmed(PUBLISHING_CHANNEL)
+    client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, PUBLISHING_CHANNEL)
+
+
+def fill_stream_at_once(client: AmqpClient, name: str, count: int) -> None:
+    """Publish the messages `0`, `1`, ... with one commit, which RabbitMQ stores in few chunks."""
+    client.open_channel(PUBLISHING_CHANNEL)
+    client.call(Tx.Select(), Tx.SelectOk, PUBLISHING_CHANNEL)
+    for number in range(count):
+        client.publish(b"%d" % number, name, channel=PUBLISHING_CHANNEL)
+    client.call(Tx.Commit(), Tx.CommitOk, PUBLISHING_CHANNEL)
     client.call(Channel.Close(200, "", 0, 0), Channel.CloseOk, PUBLISHING_CHANNEL)
 
 

@@ -12,7 +12,7 @@ from tests.amqp_client import connect as open_connection
 from tests.conformance.conftest import Connect
 from tests.conformance.consuming import consume, drain
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import differs, ours_only
+from tests.conformance.marks import differs, differs_from_3_10, ours_only
 from tests.conformance.raw_content import (
     BASIC_CLASS,
     HEADERS_FLAG,
@@ -131,10 +131,7 @@ def test_a_delivery_mode_is_passed_on(connect: Connect, name: str, delivery_mode
     expect_delivery_mode(connect, name, delivery_mode)
 
 
-@differs(
-    rabbitmq="3.10 refuses it: 406 `invalid message: {delivery_mode_unknown,3}`",
-    reason="RabbitMQ 4 passes it on as well; only 2 means persistent",
-)
+@differs_from_3_10("refuses it: 406 `invalid message: {delivery_mode_unknown,3}`")
 @pytest.mark.parametrize("delivery_mode", [0, 3, 255])
 def test_an_unknown_delivery_mode_is_passed_on(
     connect: Connect, name: str, delivery_mode: int
@@ -208,8 +205,8 @@ def test_contents_of_two_channels_may_be_interleaved(connect: Connect, name: str
 
 
 @differs(
-    rabbitmq="3.10 says nothing until the whole body is there, and then refuses it",
-    reason="the client learns why before it has sent it all, and nothing has to be kept",
+    rabbitmq="takes 16 MiB, 3.10 128 MiB; says nothing until the whole body is there",
+    reason="the limit of RabbitMQ 3; the client learns why before it has sent it all",
 )
 def test_a_message_above_the_limit_is_refused_at_its_header(client: AmqpClient, name: str) -> None:
     size = MESSAGE_BYTES_MAX + 1

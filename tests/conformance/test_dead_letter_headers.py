@@ -10,7 +10,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.dead_letters import deaths, die, to
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.queues import (
     await_ready_count,
     headers_of,
@@ -155,10 +155,7 @@ def test_an_expired_message_does_not_expire_again_among_the_dead_letters(
     assert client.ready_count(dead_letters) == 1
 
 
-@differs(
-    rabbitmq="3.10 turns the older deaths round at each new one",
-    reason="later versions keep the order; rounds are told from it",
-)
+@differs_from_3_10("turns the older deaths round at each new one")
 def test_deaths_in_several_queues_are_told_newest_first(
     client: AmqpClient, new_name: NewName, dead_letters: str
 ) -> None:
@@ -195,8 +192,8 @@ def test_the_first_death_stays_the_first(
 
 
 @differs(
-    rabbitmq="3.10 counts up tables without a count, of queue and reason alike, to one",
-    reason="only RabbitMQ before 3.5 wrote such; no newer one looks at them",
+    rabbitmq="4 removes deaths that a client has published; 3.10 counts such as these up to one",
+    reason="only RabbitMQ before 3.5 wrote tables without a count",
 )
 def test_deaths_without_a_count_stay_as_they_are(
     client: AmqpClient, name: str, dead_letters: str
@@ -241,10 +238,7 @@ def test_the_same_queue_with_another_reason_is_another_death(
     assert set(others) == {(work, "rejected", 2), (wait, "rejected", 1)}
 
 
-@differs(
-    rabbitmq="3.10 does not write them",
-    reason="later versions do, and consumers read them",
-)
+@differs_from_3_10("does not write them")
 def test_the_last_death_is_told_each_time(
     client: AmqpClient, new_name: NewName, dead_letters: str
 ) -> None:
@@ -259,6 +253,11 @@ def test_the_last_death_is_told_each_time(
     assert seen.get("x-first-death-queue") == first
 
 
+@differs(
+    rabbitmq="4 counts from one again",
+    reason="as RabbitMQ 3: clients publish again with all headers, and stop at a count",
+    since=4,
+)
 def test_a_message_published_with_deaths_goes_on_counting(
     client: AmqpClient, name: str, dead_letters: str
 ) -> None:

@@ -9,7 +9,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.dead_letters import die, to
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import eventually
 from tests.conformance.queues import (
     await_ready_count,
@@ -103,7 +103,7 @@ def test_without_a_routing_key_copies_are_routed_again(
 
 @differs(
     rabbitmq="blind copies are routed again as well",
-    reason="BCC is taken out of what is stored, and nothing is left that could be told",
+    reason="BCC is stored nowhere, so that no consumer, browser or export can show it",
 )
 def test_without_a_routing_key_blind_copies_are_not_routed_again(
     client: AmqpClient, name: str, exchange: str, queues: dict[str, str]
@@ -319,9 +319,8 @@ def test_an_expired_message_does_not_come_back_to_its_own_queue(
     assert client.expect_delivery().body == b"y"
 
 
-@differs(
-    rabbitmq="3.10 turns the older deaths round at each new one, and drops some that were rejected",
-    reason="a reject is a will from outside, wherever in the round it was",
+@differs_from_3_10(
+    "turns the older deaths round at each new one, and drops some that were rejected"
 )
 def test_a_longer_round_with_a_reject_may_go_on(client: AmqpClient, new_name: NewName) -> None:
     first, second, third = new_name(), new_name(), new_name()

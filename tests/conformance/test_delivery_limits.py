@@ -5,7 +5,7 @@ from pamqp.commands import Basic, Channel
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import eventually
 from tests.conformance.queues import await_ready_count, headers_of, reject, take
 from tests.conformance.typed_fields import Typed, get_typed_headers
@@ -34,7 +34,7 @@ def test_redeliveries_of_a_quorum_queue_are_counted(client: AmqpClient, name: st
 
 
 @differs(
-    rabbitmq="without a delivery limit what comes back goes to the end of a quorum queue",
+    rabbitmq="in the order of their return; without a limit to the end, as always in 3.10",
     reason="one rule for all queues: a message that comes back takes its old place",
 )
 def test_messages_that_come_back_take_their_place(client: AmqpClient, name: str) -> None:
@@ -48,7 +48,7 @@ def test_messages_that_come_back_take_their_place(client: AmqpClient, name: str)
     assert [take(client, name).body for _ in range(4)] == [b"0", b"1", b"2", b"3"]
 
 
-@differs(rabbitmq="3.10 writes 0", reason="there is nothing to count yet, as in RabbitMQ 4")
+@differs_from_3_10("writes 0")
 def test_a_first_delivery_has_no_count(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments=QUORUM)
     client.publish(b"x", name)
@@ -122,10 +122,7 @@ def test_each_message_has_its_own_count(client: AmqpClient, name: str) -> None:
     assert client.get(name) is None
 
 
-@differs(
-    rabbitmq="3.10 has no limit unless one is given; 4.0 has this one",
-    reason="a message that kills its consumer would go round for ever",
-)
+@differs_from_3_10("has no limit unless one is given")
 def test_without_a_limit_twenty_returns_are_allowed(client: AmqpClient, new_name: NewName) -> None:
     name, dead_letters = new_name(), new_name()
     client.declare(dead_letters)
@@ -139,10 +136,7 @@ def test_without_a_limit_twenty_returns_are_allowed(client: AmqpClient, new_name
     eventually(lambda: client.ready_count(dead_letters) == 1)
 
 
-@differs(
-    rabbitmq="3.10 takes the first return for one too many; 4.0 knows no limit then",
-    reason="as RabbitMQ 4",
-)
+@differs_from_3_10("takes the first return for one too many")
 def test_a_negative_limit_is_none(client: AmqpClient, name: str) -> None:
     client.declare(name, arguments=QUORUM | {"x-delivery-limit": -1})
     client.publish(b"x", name)

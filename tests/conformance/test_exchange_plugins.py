@@ -1,6 +1,7 @@
 """Section 3: the exchange types that RabbitMQ has as plugins."""
 
 from collections import Counter
+from hashlib import blake2b
 from random import Random
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 from pamqp.commands import Basic, Exchange, Queue
 
 from amqp_server import pick_shard
+from appendlog.sharding import pick_bucket
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import differs, ours_only
+from tests.conformance.marks import differs, differs_from_3_10, ours_only
 from tests.conformance.routing import (
     bind_exchange,
     bind_queue,
@@ -138,15 +140,47 @@ def test_a_property_goes_to_the_shard_of_its_text(
         assert drain(client, queues) == [queues[pick_shard(text, 8)]]
 
 
-@differs(
-    rabbitmq="hashes the header's value together with its type",
-    reason="`pick_shard` works for it as well",
-)
+@differs_from_3_10("hashes the header's value together with its type")
 def test_a_header_goes_to_the_shard_of_its_text(client: AmqpClient, new_name: NewName) -> None:
     exchange, queues = hash_exchange(client, new_name, [1] * 64, hash_header="customer")
     for number in range(4):
         text = f"customer-{number}"
         expected = [queues[pick_shard(text, 64)]]
+        assert reached(client, queues, exchange, headers={"customer": text}) == expected
+
+
+@differs_from_3_10("hashes the header's value together with its type")
+@pytest.mark.parametrize("value", [17, -128, 2**40 + 5, True, False, 1.5])
+def test_a_header_may_be_a_number_or_a_truth(
+    client: AmqpClient, new_name: NewName, value: float
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1] * 64, hash_header="customer")
+    expected = [queues[pick_bucket(value, 64)]]
+    assert reached(client, queues, exchange, headers={"customer": value}) == expected
+
+
+@pytest.mark.parametrize("arguments", [{"hash_header": "a"}, {"hash_property": "message_id"}])
+def test_messages_without_what_is_hashed_go_to_one_queue(
+    client: AmqpClient, new_name: NewName, arguments: dict[str, str]
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1] * 64, **arguments)
+    expected = [queues[pick_bucket(None, 64)]]
+    assert reached(client, queues, exchange, "one") == expected
+    assert reached(client, queues, exchange, "two") == expected
+
+
+@differs(
+    rabbitmq="hashes all of the header",
+    reason="the hash costs a microsecond for each dozen of octets",
+)
+def test_a_header_longer_than_any_key_goes_to_the_shard_of_its_digest(
+    client: AmqpClient, new_name: NewName
+) -> None:
+    exchange, queues = hash_exchange(client, new_name, [1] * 64, hash_header="customer")
+    for letter in "abcd":
+        text = letter * 256
+        digest = blake2b(text.encode()).digest()
+        expected = [queues[pick_shard(digest, 64)]]
         assert reached(client, queues, exchange, headers={"customer": text}) == expected
 
 
@@ -158,6 +192,18 @@ def test_weights_are_buckets_in_the_order_of_the_bindings(
     for number in range(30):
         key = f"key-{number}"
         assert reached(client, queues, exchange, key) == [owners[pick_shard(key, 6)]]
+
+
+@differs(
+    rabbitmq="refuses a weight above 10,000 (406), in the later versions of 4.2",
+    reason="a weight costs no memory here",
+    since=4,
+)
+def test_a_weight_may_be_large(client: AmqpClient, new_name: NewName) -> None:
+    exchange, queues = hash_exchange(client, new_name, [20_000, 60_000])
+    counts = spread(client, queues, exchange, key="key")
+    assert counts.total() == MESSAGES
+    assert 0 < counts[queues[0]] < counts[queues[1]]
 
 
 def test_buckets_behind_a_queue_that_leaves_are_renumbered(

@@ -9,7 +9,7 @@ from pamqp.commands import Basic, Exchange, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs_from_3_10
 
 PREDECLARED = {
     "amq.direct": "direct",
@@ -85,9 +85,8 @@ def test_names_with_the_prefix_amq_cannot_be_deleted(client: AmqpClient, exchang
     expect_channel_error(client, 403, text, Exchange.Delete)
 
 
-@differs(
-    rabbitmq="closes the connection with 503 COMMAND_INVALID - unknown exchange type 'nonsense'",
-    reason="as RabbitMQ does from 3.13 on, and clients expect by now",
+@differs_from_3_10(
+    "closes the connection with 503 COMMAND_INVALID - unknown exchange type 'nonsense'"
 )
 def test_an_unknown_type_is_a_failed_precondition(client: AmqpClient, name: str) -> None:
     client.send(Exchange.Declare(exchange=name, exchange_type="nonsense"))

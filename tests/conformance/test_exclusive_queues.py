@@ -6,6 +6,7 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
+from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import LOCKED, exists, leave
 
@@ -157,6 +158,20 @@ def test_a_queue_with_an_exclusive_consumer_takes_no_other(
     client.call(Basic.Consume(queue=name, exclusive=True), Basic.ConsumeOk)
     other = connect()
     other.send(Basic.Consume(queue=name, exclusive=exclusive))
+    expect_channel_error(other, 403, IN_EXCLUSIVE_USE.format(name), Basic.Consume)
+
+
+@differs(
+    rabbitmq="lets others consume as well",
+    reason="whoever asks to be alone relies on it",
+)
+def test_a_quorum_queue_with_an_exclusive_consumer_takes_no_other(
+    connect: Connect, client: AmqpClient, name: str
+) -> None:
+    client.declare(name, arguments={"x-queue-type": "quorum"})
+    client.call(Basic.Consume(queue=name, exclusive=True), Basic.ConsumeOk)
+    other = connect()
+    other.send(Basic.Consume(queue=name))
     expect_channel_error(other, 403, IN_EXCLUSIVE_USE.format(name), Basic.Consume)
 
 

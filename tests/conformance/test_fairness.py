@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pamqp.commands import Basic
+from pamqp.commands import Basic, Tx
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
@@ -13,6 +13,7 @@ from tests.conformance.consuming import (
     prefetch,
     publish_all,
 )
+from tests.conformance.marks import differs
 
 
 def test_equal_consumers_take_turns(connect: Connect, name: str) -> None:
@@ -77,3 +78,20 @@ def receivers(client: AmqpClient, count: int) -> Counter[str]:
         assert isinstance(method, Basic.Deliver)
         tags[method.consumer_tag or ""] += 1
     return tags
+
+
+@differs(
+    rabbitmq="one message each in turn",
+    reason="work is done by the batch; the shares are equal",
+)
+def test_a_burst_is_shared_out_in_blocks(connect: Connect, name: str) -> None:
+    client, publisher = connect(channels=2), connect()
+    client.declare(name)
+    consume(client, name, "a", channel=1)
+    consume(client, name, "b", channel=2)
+    publisher.call(Tx.Select(), Tx.SelectOk)
+    for number in range(8):
+        publisher.publish(b"%d" % number, name)
+    publisher.call(Tx.Commit(), Tx.CommitOk)
+    shares = [[client.expect_delivery(channel).body for _ in range(4)] for channel in (1, 2)]
+    assert sorted(shares) == [[b"0", b"1", b"2", b"3"], [b"4", b"5", b"6", b"7"]]

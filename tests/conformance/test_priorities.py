@@ -5,6 +5,7 @@ from pamqp.commands import Basic, Queue
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
+from tests.conformance.marks import differs
 from tests.conformance.queues import publish_all, reject, take
 
 
@@ -94,3 +95,14 @@ def test_all_priorities_are_counted_and_purged(client: AmqpClient, name: str) ->
     assert client.ready_count(name) == 3
     assert client.call(Queue.Purge(queue=name), Queue.PurgeOk).message_count == 3
     assert client.get(name) is None
+
+
+@differs(
+    rabbitmq="delivers messages of a priority above 4 first, two of them to one of the others",
+    reason="the order of publishing holds; whoever wants priorities asks for x-max-priority",
+    since=4,
+)
+def test_a_quorum_queue_keeps_the_order_of_publishing(client: AmqpClient, name: str) -> None:
+    client.declare(name, durable=True, arguments={"x-queue-type": "quorum"})
+    publish(client, name, 0, 9, 1, 5)
+    assert order(client, name, 4) == ["0:0", "1:9", "2:1", "3:5"]

@@ -8,7 +8,7 @@ from pamqp.commands import Basic, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.dead_letters import deaths, die, to
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs_from_3_10
 from tests.conformance.queues import (
     Arguments,
     await_ready_count,
@@ -323,10 +323,7 @@ def test_a_leader_locator_must_be_known(client: AmqpClient, name: str) -> None:
     expect_value_refused(client, name, "x-queue-leader-locator", "nearest", said, "quorum")
 
 
-@differs(
-    rabbitmq="3.10 refuses it (406); later versions take it",
-    reason="clients of newer versions send it with every queue",
-)
+@differs_from_3_10("refuses it (406)")
 @pytest.mark.parametrize("value", ["client-local", "balanced"])
 def test_a_leader_locator_of_a_classic_queue_is_kept(
     client: AmqpClient, name: str, value: str
@@ -468,23 +465,24 @@ def test_a_negative_delivery_limit_is_taken(client: AmqpClient, name: str) -> No
     expect_usable(client, name)
 
 
-@differs(
-    rabbitmq="3.10 takes a value of any type, and ignores what it cannot use",
-    reason="the client learns why",
-)
-@pytest.mark.parametrize(
-    ("queue_type", "argument"),
-    [
-        ("quorum", "x-delivery-limit"),
-        ("quorum", "x-consumer-timeout"),
-        ("classic", "x-consumer-timeout"),
-    ],
-)
-def test_an_integer_that_rabbitmq_does_not_look_at_must_be_one_too(
-    client: AmqpClient, name: str, queue_type: str, argument: str
+@pytest.mark.parametrize("value", ["5", True, None])
+def test_a_delivery_limit_of_another_type_is_no_limit(
+    client: AmqpClient, name: str, value: object
 ) -> None:
-    said = '"expected integer, got longstr"'
-    expect_value_refused(client, name, argument, "5", said, queue_type)
+    client.declare(name, arguments={**of_type("quorum"), "x-delivery-limit": value})
+    client.publish(b"x", name)
+    for _ in range(25):
+        reject(client, take(client, name, no_ack=False), requeue=True)
+    await_ready_count(client, name, 1)
+
+
+@pytest.mark.parametrize("queue_type", TYPES)
+@pytest.mark.parametrize("value", ["5", True, None])
+def test_a_consumer_timeout_of_another_type_is_ignored(
+    client: AmqpClient, name: str, queue_type: str, value: object
+) -> None:
+    client.declare(name, arguments={**of_type(queue_type), "x-consumer-timeout": value})
+    expect_usable(client, name)
 
 
 @pytest.mark.parametrize("queue_type", TYPES)

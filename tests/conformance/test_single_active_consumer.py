@@ -1,5 +1,7 @@
 """Section 4: x-single-active-consumer."""
 
+from typing import Any
+
 import pytest
 from pamqp.body import ContentBody
 from pamqp.commands import Basic, Channel, Queue
@@ -7,7 +9,7 @@ from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect
 from tests.conformance.errors import expect_channel_error
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs_from_3_10
 from tests.conformance.polling import eventually
 from tests.conformance.queues import (
     Arguments,
@@ -17,11 +19,16 @@ from tests.conformance.queues import (
 )
 
 SINGLE = {"x-single-active-consumer": True}
+QUORUM: Arguments = SINGLE | {"x-queue-type": "quorum"}
 TYPES = pytest.mark.parametrize("queue_type", ["classic", "quorum"])
 
 
-def consume(client: AmqpClient, queue: str, tag: str, channel: int = 1) -> None:
-    client.call(Basic.Consume(queue=queue, consumer_tag=tag), Basic.ConsumeOk, channel)
+def consume(
+    client: AmqpClient, queue: str, tag: str, channel: int = 1, *, priority: int | None = None
+) -> None:
+    arguments: Any = {} if priority is None else {"x-priority": priority}
+    method = Basic.Consume(queue=queue, consumer_tag=tag, arguments=arguments)
+    client.call(method, Basic.ConsumeOk, channel)
 
 
 def expect_nothing(client: AmqpClient, channel: int = 1) -> None:
@@ -263,10 +270,7 @@ def test_what_the_active_consumer_leaves_comes_first_and_in_order(
     assert bodies == [b"0", b"2", b"3", b"4", b"5"]
 
 
-@differs(
-    rabbitmq="3.10 delivers with the next thing that happens to a classic queue",
-    reason="messages and a consumer that could take them must not wait for each other",
-)
+@differs_from_3_10("delivers with the next thing that happens to a classic queue")
 def test_the_next_begins_at_once_with_what_is_ready(connect: Connect, name: str) -> None:
     client = connect(channels=3, confirms=True)
     client.declare(name, arguments=SINGLE)
@@ -279,3 +283,67 @@ def test_the_next_begins_at_once_with_what_is_ready(connect: Connect, name: str)
     consume(client, name, "second", channel=3)
     client.call(Basic.Cancel("first"), Basic.CancelOk, 2)
     assert client.expect_delivery(3).body == b"2"
+
+
+NO_PRIORITY = differs_from_3_10("the first to come is active until it goes, then the next to come")
+
+
+class TestPrioritiesOfAQuorumQueue:
+    @NO_PRIORITY
+    def test_the_highest_follows(self, connect: Connect, name: str) -> None:
+        client = connect(channels=4)
+        client.declare(name, arguments=QUORUM)
+        for channel, priority in ((2, 5), (3, 1), (4, 3)):
+            consume(client, name, f"c{channel}", channel, priority=priority)
+        client.call(Basic.Cancel("c2"), Basic.CancelOk, 2)
+        client.publish(b"x", name)
+        assert client.expect_delivery(4).body == b"x"
+
+    @NO_PRIORITY
+    def test_a_higher_one_takes_over_at_once_from_one_that_has_nothing(
+        self, connect: Connect, name: str
+    ) -> None:
+        client = connect(channels=3)
+        client.declare(name, arguments=QUORUM)
+        consume(client, name, "lower", channel=2)
+        consume(client, name, "higher", channel=3, priority=1)
+        client.publish(b"x", name)
+        assert client.expect_delivery(3).body == b"x"
+
+    @NO_PRIORITY
+    def test_a_higher_one_takes_over_when_all_deliveries_are_answered(
+        self, connect: Connect, name: str
+    ) -> None:
+        client = connect(channels=3)
+        client.declare(name, arguments=QUORUM)
+        consume(client, name, "lower", channel=2)
+        for body in (b"1", b"2"):
+            client.publish(body, name)
+        tags = [client.expect_delivery(2).tag for _ in range(2)]
+        consume(client, name, "higher", channel=3, priority=1)
+        client.publish(b"3", name)
+        await_ready_count(client, name, 1)
+        client.send(Basic.Ack(tags[1]), 2)
+        expect_nothing(client, 2)
+        client.send(Basic.Nack(tags[0], False, True), 2)
+        assert [client.expect_delivery(3).body for _ in range(2)] == [b"1", b"3"]
+
+    def test_the_lower_one_is_active_again_when_the_higher_one_goes(
+        self, connect: Connect, name: str
+    ) -> None:
+        client = connect(channels=3)
+        client.declare(name, arguments=QUORUM)
+        consume(client, name, "lower", channel=2)
+        consume(client, name, "higher", channel=3, priority=1)
+        client.call(Basic.Cancel("higher"), Basic.CancelOk, 3)
+        client.publish(b"x", name)
+        assert client.expect_delivery(2).body == b"x"
+
+
+def test_a_higher_one_waits_on_a_classic_queue(connect: Connect, name: str) -> None:
+    client = connect(channels=3)
+    client.declare(name, arguments=SINGLE)
+    consume(client, name, "lower", channel=2)
+    consume(client, name, "higher", channel=3, priority=1)
+    client.publish(b"x", name)
+    assert client.expect_delivery(2).body == b"x"

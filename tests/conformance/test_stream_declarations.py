@@ -7,7 +7,7 @@ from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
 from tests.conformance.consuming import prefetch, publish_all
 from tests.conformance.errors import expect_channel_error, expect_connection_error
-from tests.conformance.marks import differs
+from tests.conformance.marks import differs, differs_from_3_10
 from tests.conformance.polling import eventually
 from tests.conformance.queues import LOCKED, expect_declaration_refused, expect_refused
 from tests.conformance.streams import (
@@ -156,10 +156,7 @@ def test_a_stream_works_with_segments_of_any_size(client: AmqpClient, new_name: 
         expect_last_file_kept(client, name)
 
 
-@differs(
-    rabbitmq="3.10 takes the declaration, and never confirms what is published to the stream",
-    reason="a size out of our bounds is brought into them",
-)
+@differs_from_3_10("takes the declaration, and never confirms what is published to the stream")
 @pytest.mark.parametrize("value", [0, 1])
 def test_a_stream_works_with_segments_that_are_too_small(
     client: AmqpClient, name: str, value: int
@@ -192,7 +189,7 @@ def test_another_age_is_refused(client: AmqpClient, name: str, value: str) -> No
     expect_value_refused(client, name, "x-max-age", Typed("S", value), "invalid_max_age")
 
 
-@differs(rabbitmq="3.10 answers 541 and closes the connection", reason="the client made the error")
+@differs_from_3_10("answers 541 and closes the connection")
 @pytest.mark.parametrize("value", ["", "h", "-1h", " 1h", "one h"])
 def test_an_age_that_begins_with_no_digit_is_refused_in_the_same_words(
     client: AmqpClient, name: str, value: str
@@ -232,10 +229,7 @@ def test_a_size_of_filters_is_taken(client: AmqpClient, name: str, value: int) -
     declare_stream(client, name, stream_filter_size_bytes=100)
 
 
-@differs(
-    rabbitmq="3.10 knows no filters and takes any value; 3.13 and later answer this",
-    reason="the client learns why",
-)
+@differs_from_3_10("knows no filters and takes any value")
 @pytest.mark.parametrize("value", [15, 256])
 def test_a_size_of_filters_has_bounds(client: AmqpClient, name: str, value: int) -> None:
     expect_declaration_refused(

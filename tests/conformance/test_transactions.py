@@ -1,7 +1,7 @@
 """Section 6: tx.select, commit and rollback."""
 
 import pytest
-from pamqp.commands import Basic, Channel, Confirm, Tx
+from pamqp.commands import Basic, Channel, Confirm, Queue, Tx
 
 from tests.amqp_client import AmqpClient
 from tests.conformance.conftest import Connect, NewName
@@ -15,6 +15,7 @@ from tests.conformance.consuming import (
     take_unacked,
 )
 from tests.conformance.errors import expect_channel_error
+from tests.conformance.marks import differs
 from tests.conformance.polling import eventually
 from tests.conformance.queues import leave
 
@@ -293,3 +294,37 @@ class TestBoth:
         leave(transactional)
         assert drain(onlooker, source) == [b"0"]
         assert drain(onlooker, target) == []
+
+
+@differs(
+    rabbitmq="keeps what the other queues took, and says `partial tx completion`",
+    reason="half a transaction is none",
+)
+def test_a_commit_that_a_full_queue_refuses_does_nothing(
+    transactional: AmqpClient, onlooker: AmqpClient, new_name: NewName
+) -> None:
+    full, other = new_name(), new_name()
+    onlooker.declare(full, arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+    onlooker.declare(other)
+    for queue in (other, full, full):
+        transactional.publish(b"x", queue)
+    transactional.send(Tx.Commit())
+    text = f"PRECONDITION_FAILED - transaction not committed: queue '{full}' in vhost '/' is full"
+    expect_channel_error(transactional, 406, text, Tx.Commit)
+    assert [onlooker.ready_count(queue) for queue in (full, other)] == [0, 0]
+
+
+@differs(
+    rabbitmq="closes the connection: 504, unexpected command while processing 'tx.commit'",
+    reason="methods may be sent ahead behind any other method that waits for the disk",
+)
+def test_methods_may_follow_a_commit_before_its_answer(
+    transactional: AmqpClient, name: str
+) -> None:
+    transactional.call(Queue.Declare(queue=name, durable=True), Queue.DeclareOk)
+    for _ in range(50):
+        transactional.publish(b"x", name, properties=Basic.Properties(delivery_mode=2))
+    transactional.send(Tx.Commit())
+    transactional.send(Queue.Declare(queue=name, passive=True))
+    transactional.expect(Tx.CommitOk)
+    assert transactional.expect(Queue.DeclareOk).message_count == 50

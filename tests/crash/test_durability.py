@@ -66,6 +66,17 @@ def test_a_held_sync_holds_the_confirm_and_releases_it(power: Power, client: Amq
     assert client.expect(Basic.Ack).delivery_tag == 1
 
 
+def test_a_consumer_need_not_wait_for_the_disk(power: Power, client: AmqpClient) -> None:
+    client.declare("quorum", durable=True, arguments={"x-queue-type": "quorum"})
+    client.call(Basic.Consume(queue="quorum", no_ack=True), Basic.ConsumeOk)
+    power.sync_gate.clear()
+    client.publish(b"early", "quorum")
+    assert client.expect_delivery().body == b"early"
+    expect_nothing(client)
+    power.sync_gate.set()
+    assert client.expect(Basic.Ack).delivery_tag == 1
+
+
 def test_transient_messages_and_other_queues_do_not_wait_for_a_held_sync(
     power: Power, client: AmqpClient
 ) -> None:

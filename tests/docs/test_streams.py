@@ -11,7 +11,8 @@ from tests.servers import RunningServer
 
 PAGE = REPOSITORY / "docs" / "streams.md"
 PRINTED = """\
-[(0, b'event 0')] [(99, b'event 99')] [(42, b'event 42')] (97, b'event 97') [(0, b'event 0')]
+[(0, b'event 0')] [(99, b'event 99')] [(42, b'event 42')] [(0, b'event 0')]
+(97, b'event 97')
 (40, b'event 40') (99, b'event 99')
 [(100, b'emea'), (102, b'emea')]
 [(98, b'event 98'), (99, b'event 99'), (101, b'apac')]

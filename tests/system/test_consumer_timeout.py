@@ -119,14 +119,11 @@ def test_zero_and_automatic_acknowledgement_have_no_timeout(start_server: StartS
 @pytest.mark.parametrize(
     ("value", "fault"),
     [
-        ("1h", '"expected integer, got longstr"'),
         (-1, "{value_negative,-1}"),
         (315_360_000_001, "{value_too_large,315360000001}"),
     ],
 )
-def test_a_timeout_that_is_none_is_refused(
-    server: RunningServer, value: str | int, fault: str
-) -> None:
+def test_a_timeout_that_is_none_is_refused(server: RunningServer, value: int, fault: str) -> None:
     with connect(server.address) as client:
         client.open_channel()
         client.declare("q")

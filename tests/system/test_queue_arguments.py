@@ -32,7 +32,7 @@ def refusal(client: AmqpClient, arguments: dict[str, Any], **properties: bool) -
 
 
 INTEGERS = ["x-expires", "x-message-ttl", "x-max-length", "x-max-length-bytes", "x-max-priority"]
-INTEGERS += ["x-queue-version", "x-consumer-timeout", "x-retain-for"]
+INTEGERS += ["x-queue-version", "x-retain-for"]
 INTEGERS += ["x-retain-bytes", "x-retain-segments-min", "x-force-remove-after"]
 INTEGERS += ["x-segment-max-bytes", "x-segment-max-age"]
 
@@ -151,7 +151,6 @@ QUORUM_FAULTS: Faults = {
         (1, "{unacceptable_type,byte}"),
         ("here", "invalid_queue_locator_arg"),
     ],
-    "x-delivery-limit": [("5", '"expected integer, got longstr"')],
     "x-expires": [(0, "{value_zero,0}")],
 }
 

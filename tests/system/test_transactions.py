@@ -202,6 +202,16 @@ def test_a_queue_that_is_gone_at_the_commit_is_no_queue(client: AmqpClient) -> N
     assert client.ready_count("other") == 1
 
 
+def test_a_method_behind_a_commit_sees_what_it_published(client: AmqpClient) -> None:
+    client.declare("q", durable=True)
+    client.publish(b"x", "q", properties=Basic.Properties(delivery_mode=2))
+    client.send(Tx.Commit())
+    client.send(Queue.Delete(queue="q", if_empty=True))
+    client.expect(Tx.CommitOk)
+    close = client.expect_channel_close(406)
+    assert close.reply_text == "PRECONDITION_FAILED - queue 'q' in vhost '/' not empty"
+
+
 def test_a_queue_that_was_declared_again_gets_the_messages(client: AmqpClient) -> None:
     client.publish(b"1", "q")
     client.call(Queue.Delete(queue="q"), Queue.DeleteOk)

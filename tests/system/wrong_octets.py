@@ -219,8 +219,8 @@ FATAL = {
     ),
     "body_longer_than_announced": (
         PUBLISH_FRAME + content_header(60, 3) + body(b"ab") + body(b"cd"),
-        505,
-        "UNEXPECTED_FRAME - content body is larger than its header announced",
+        501,
+        "FRAME_ERROR - content body frame exceeds remaining content size",
         (60, 40),
     ),
     "body_for_unknown_channel": (

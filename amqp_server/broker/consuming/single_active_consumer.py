@@ -1,11 +1,13 @@
 """Single active consumer: a queue serves one of its consumers, and the others wait.
 
 The first consumer is active until it is cancelled. Then the waiting consumer with the highest
-priority becomes active; among equals, the oldest. A later consumer waits even if its priority is
-higher.
+priority becomes active; among equals, the oldest. On a classic queue a later consumer waits even if
+its priority is higher. On a quorum queue a consumer with a higher priority takes over: the queue
+gives the active one no more messages, and when that one has answered all of its deliveries, the
+other one is active.
 
 Source: RabbitMQ `rabbit_queue_consumers:get_consumer`, as observed with classic queues of 3.10;
-its quorum queues ignore priorities here.
+`rabbit_fifo:activate_next_consumer` of 4.2 for quorum queues.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from amqp_server.broker.consuming.consumer_rotation import ConsumerRotation
+from amqp_server.broker.queue_settings import QueueType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -52,11 +55,34 @@ class SingleActiveConsumer(ConsumerRotation):
     def serve(self, consumer: Consumer) -> None:
         """Keep the order unchanged: waiting consumers stay in their order of arrival."""
 
+    @property
+    def _highest(self) -> Consumer:
+        """The first come of those with the highest priority."""
+        return next(iter(self._ordered[0]))
+
     def _choose(self) -> None:
         if self.active is None and len(self):
-            self.active = next(iter(super().lines[0]))
+            self.active = self._highest
+
+
+class HighestActiveConsumer(SingleActiveConsumer):
+    """The consumers of one quorum queue, of which the one with the highest priority is served."""
+
+    @property
+    def lines(self) -> Sequence[Collection[Consumer]]:
+        """The active consumer alone; nobody while it has deliveries that a higher one waits for."""
+        # Asked before each delivery, and the queue is woken by each answer: so this is the moment
+        # at which the last delivery of the active consumer is answered.
+        if self.active is not None and self._highest.priority > self.active.priority:
+            if self.active.unacked:
+                return ()
+            self.active = self._highest
+        return super().lines
 
 
 def rotation_for(settings: QueueSettings) -> ConsumerRotation:
     """Return a new rotation for the consumers of a queue with these settings."""
-    return SingleActiveConsumer() if settings.single_active_consumer else ConsumerRotation()
+    if not settings.single_active_consumer:
+        return ConsumerRotation()
+    is_quorum = settings.type is QueueType.QUORUM
+    return HighestActiveConsumer() if is_quorum else SingleActiveConsumer()

@@ -55,6 +55,11 @@ def duration(value: FieldValue, arguments: Table) -> str | None:
     return fault
 
 
+def duration_if_integer(value: FieldValue, arguments: Table) -> str | None:
+    """Take milliseconds from 0 to ten years, and values of other types, which mean nothing."""
+    return duration(value, arguments) if value.kind in INTEGER_KINDS else None
+
+
 def positive_duration(value: FieldValue, arguments: Table) -> str | None:
     """Accept milliseconds from 1 to ten years."""
     return duration(value, arguments) or positive(value, arguments)

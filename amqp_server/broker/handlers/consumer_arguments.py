@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.handlers.argument_values import duration, integer, truth
+from amqp_server.broker.handlers.argument_values import (
+    any_value,
+    duration_if_integer,
+    integer,
+    truth,
+)
 from amqp_server.broker.handlers.group_arguments import group_name_fault, reset_fault
 from amqp_server.broker.handlers.queue_arguments import TYPE_MODULES
 from amqp_server.broker.handlers.stream_consumers import stream_filter, stream_offset
@@ -49,11 +54,10 @@ def _browse_fault(value: FieldValue, arguments: Table) -> str | None:
 _CONSUMER_ARGUMENTS: dict[str, tuple[ValueCheck, frozenset[QueueType]]] = {
     BROWSE: (_browse_fault, frozenset(QueueType)),
     PRIORITY: (integer, frozenset((QueueType.CLASSIC, QueueType.QUORUM))),
-    TIMEOUT: (duration, frozenset(QueueType)),
-    "x-cancel-on-ha-failover": (truth, frozenset((QueueType.CLASSIC,))),
+    TIMEOUT: (duration_if_integer, frozenset(QueueType)),
     OFFSET: (stream_offset, _STREAM),
     FILTER: (stream_filter, _STREAM),
-    MATCH_UNFILTERED: (truth, _STREAM),
+    MATCH_UNFILTERED: (any_value, _STREAM),
     GROUP: (group_name_fault, _STREAM),
     RESET: (reset_fault, _STREAM),
 }

@@ -17,7 +17,7 @@ from amqp_server.broker.handlers.argument_values import (
     age,
     any_value,
     duration,
-    integer,
+    duration_if_integer,
     not_negative,
     number,
     one_of,
@@ -230,8 +230,8 @@ QUEUE_ARGUMENTS = {
         _EVERY,
     ),
     "x-queue-master-locator": QueueArgument(any_value, _CLASSIC),
-    "x-delivery-limit": QueueArgument(integer, _QUORUM),
-    "x-consumer-timeout": QueueArgument(duration, _EVERY, is_compared=False),
+    "x-delivery-limit": QueueArgument(any_value, _QUORUM),
+    "x-consumer-timeout": QueueArgument(duration_if_integer, _EVERY, is_compared=False),
     DURABILITY: QueueArgument(
         one_of((*Durability,), otherwise="\"unsupported durability '{}'\""), _EVERY
     ),

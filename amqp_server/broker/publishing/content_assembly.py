@@ -2,7 +2,7 @@
 
 This happens to large messages, bodies in several frames, and publishes interrupted by frames of
 other channels. Frames in the wrong order end here too: they close the connection with 505, as
-the specification requires.
+the specification requires; a body that is too long closes it with 501.
 
 Source: AMQP 0-9-1 specification, section 4.2.6; texts as in RabbitMQ's command assembler.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from amqp_server.protocol.errors import (
     FieldSyntaxError,
+    FrameError,
     PreconditionFailed,
     ResourceError,
     UnexpectedFrame,
@@ -174,14 +175,15 @@ class ContentAssembly:
         """Accept a body frame; return whether the message is complete.
 
         Raises:
-            UnexpectedFrame: No header came before, or the body is longer than announced.
+            UnexpectedFrame: No header came before.
+            FrameError: The body is longer than its header announced.
             ResourceError: All incomplete bodies together exceed the limit, and this connection
                 holds more than its share.
         """
         if self._properties is None:
             raise self.out_of_place
         if len(payload) > self._missing_bytes:
-            raise UnexpectedFrame("content body is larger than its header announced", *_PUBLISH)
+            raise FrameError("content body frame exceeds remaining content size", *_PUBLISH)
         self._budget.take(self._owner, len(payload))
         self._missing_bytes -= len(payload)
         self._body += payload

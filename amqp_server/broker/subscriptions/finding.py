@@ -97,6 +97,11 @@ async def search_source(
 def _start(arguments: Table) -> StartPosition:
     if browses(arguments) and OFFSET not in arguments:
         return START_FIRST
-    start = parse_start(arguments.get(OFFSET), time.time_ns())
+    asked = arguments.get(OFFSET)
+    start = parse_start(asked, time.time_ns())
     assert start is not None, "the arguments must be checked before"
+    if asked is not None and asked.kind != b"S" and start.kind is StartKind.TAIL:
+        # In RabbitMQ a consumer of a stream that asks for a negative offset begins with the first
+        # message. Only consumers that browse, which RabbitMQ does not have, count from the end.
+        return start if browses(arguments) else START_FIRST
     return start

@@ -32,13 +32,24 @@ class StreamFilter:
 
 
 def parse_filter(arguments: Table) -> StreamFilter | None:
-    """Return the filter in the checked arguments of a consumer, or None."""
+    """Return the filter in the checked arguments of a consumer; None for every message.
+
+    Values of other types are ignored, as in RabbitMQ: an argument that is neither a string nor an
+    array is no filter, and an array without strings matches no value.
+    """
     asked = arguments.get(FILTER)
     if asked is None:
         return None
-    listed = asked.value if isinstance(asked.value, list) else [asked]
+    if isinstance(asked.value, list):
+        listed = asked.value
+    elif asked.kind == b"S":
+        listed = [asked]
+    else:
+        return None
     unfiltered = arguments.get(MATCH_UNFILTERED)
     return StreamFilter(
-        frozenset(each.value for each in listed if isinstance(each.value, bytes)),
+        frozenset(
+            each.value for each in listed if each.kind == b"S" and isinstance(each.value, bytes)
+        ),
         unfiltered is not None and unfiltered.value is True,
     )

@@ -78,7 +78,7 @@ class ConsistentHashMatcher(Matcher):
         ends = self._arrange() if self._ends is None else self._ends
         if not ends:
             return ()
-        bucket = pick_bucket(self._hashed_octets(envelope), ends[-1])
+        bucket = pick_bucket(self._hashed_key(envelope), ends[-1])
         return (self._destinations[bisect_right(ends, bucket)],)
 
     def _arrange(self) -> list[int]:
@@ -93,16 +93,21 @@ class ConsistentHashMatcher(Matcher):
         self._ends = list(accumulate(weights.values()))
         return self._ends
 
-    def _hashed_octets(self, envelope: Envelope) -> bytes:
-        """Return what is hashed; nothing where the message has no such header or property."""
+    def _hashed_key(self, envelope: Envelope) -> bytes | float | None:
+        """Return what is hashed; None where the message has no such header or property."""
         if self._header is not None:
             value = envelope.headers.get(self._header)
             if value is None:
-                return b""
-            return value.value if isinstance(value.value, bytes) else repr(value.value).encode()
+                return None
+            match value.value:
+                case int(seconds) if value.kind == b"T":
+                    return seconds * 1000  # as RabbitMQ keeps them
+                case bytes() | int() | float() | None:
+                    return value.value
+            return repr(value.value).encode()
         if self._property is not None:
             text = getattr(envelope.properties, self._property)
-            return b"" if text is None else str(text).encode("utf-8", "surrogateescape")
+            return None if text is None else str(text).encode("utf-8", "surrogateescape")
         return envelope.routing_keys[0].encode("utf-8", "surrogateescape")
 
 
