@@ -68,24 +68,6 @@ class HardError(AmqpError):
     """A failure that closes the whole connection."""
 
 
-class ContentTooLarge(SoftError):
-    """311: the content passes what its receiver accepts."""
-
-    reply_code = ReplyCode.CONTENT_TOO_LARGE
-
-
-class NoRoute(SoftError):
-    """312: a mandatory message found no queue; used in basic.return only."""
-
-    reply_code = ReplyCode.NO_ROUTE
-
-
-class NoConsumers(SoftError):
-    """313: an immediate message found no consumer; used in basic.return only."""
-
-    reply_code = ReplyCode.NO_CONSUMERS
-
-
 class AccessRefused(SoftError):
     """403: the user or the name may not do this."""
 
@@ -114,12 +96,6 @@ class ConnectionForced(HardError):
     """320: an operator, or the end of the server, closes the connection."""
 
     reply_code = ReplyCode.CONNECTION_FORCED
-
-
-class InvalidPath(HardError):
-    """402: the client tried to work with an unknown virtual host."""
-
-    reply_code = ReplyCode.INVALID_PATH
 
 
 class FrameError(HardError):

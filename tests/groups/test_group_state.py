@@ -96,12 +96,6 @@ def test_lag_in_bytes_is_of_the_files_that_are_still_to_be_read(server: InlineSe
     assert all(more > less for more, less in itertools.pairwise(sizes))
 
 
-def test_lag_in_seconds_is_the_age_of_the_first_message_that_is_left(server: InlineServer) -> None:
-    groups = groups_of(server)
-    ages = [groups.seek("g", offset, force=False).read_lag_seconds() for offset in (0, 7, 10)]
-    assert ages == [10.0, 3.0, 0.0]
-
-
 def test_the_oldest_unacked_is_no_message_that_came_back(server: InlineServer) -> None:
     clock = mock.Mock(return_value=100.0)
     with mock.patch("amqp_server.broker.subscriptions.delivery_marks.monotonic", clock):

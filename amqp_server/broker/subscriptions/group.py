@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from amqp_server.broker.subscriptions.group_lag import lag_bytes, timestamp_ns_at
+from amqp_server.broker.subscriptions.group_lag import lag_bytes
 from amqp_server.broker.subscriptions.group_subscription import GroupSubscription
 from amqp_server.broker.subscriptions.start_position import first_offset, offset_range
 from offsets import GroupInUseError, GroupSnapshot
@@ -285,21 +285,6 @@ class Group:
             dropped_since_last_poll=offsets.dropped_since_last_poll,
             updated_at_ns=offsets.updated_at_ns,
         )
-
-    def read_lag_seconds(self) -> float:
-        """Return the age of the first unsettled message, in seconds; 0.0 at the end of the log.
-
-        Reads one record of the log: call it in a worker, not on the event loop.
-
-        Raises:
-            LogFailedError: The log cannot be read.
-        """
-        log_start, end = offset_range(self.queue)
-        start = max(self.offsets.settlement.ack_floor, log_start)
-        if start >= end:
-            return 0.0
-        appended_ns = timestamp_ns_at(self.queue.store.log, start)
-        return 0.0 if appended_ns is None else max(time.time_ns() - appended_ns, 0) / 1e9
 
     def _serve_from(self, offset: int) -> None:
         """Serve the members from `offset` on, in a new subscription."""
