@@ -87,8 +87,9 @@ class ClientSession:
         self._watch = server.watch
         self._connection = connection
         self._machine = machine
+        limits = server.config.limits
         self._scanner = framing.FrameScanner(
-            server.config.limits.frame_bytes_max, server.config.max_message_bytes
+            min(limits.login_bytes_max, limits.frame_bytes_max), server.config.max_message_bytes
         )
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()

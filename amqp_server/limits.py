@@ -28,6 +28,7 @@ class Limits:
         channels_per_connection_max: Offered as channel-max in `connection.tune`.
         frame_bytes_max: Offered as frame-max in `connection.tune`; a whole frame, with its header
             and end octet. A larger frame is a frame error (501).
+        login_bytes_max: Largest frame before the client is logged in and has tuned the connection.
         frame_bytes_min: Least frame-max that a client may ask for (specification, 4.2.3).
         heartbeat_seconds: Offered in `connection.tune`; the client may lower it or refuse (0).
         vhosts_max: Virtual hosts. One more is refused.
@@ -65,6 +66,7 @@ class Limits:
     lingering_connections_max: int = 1000
     channels_per_connection_max: int = 2047
     frame_bytes_max: int = 131_072
+    login_bytes_max: int = 64 * KIB
     frame_bytes_min: int = 4096
     heartbeat_seconds: int = 60
     vhosts_max: int = 10_000

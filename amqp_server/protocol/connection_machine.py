@@ -13,6 +13,7 @@ Source: AMQP 0-9-1 specification, section 1.4.2 (connection); texts as in Rabbit
 from __future__ import annotations
 
 from enum import Enum, auto
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from amqp_server.protocol.errors import (
@@ -23,6 +24,7 @@ from amqp_server.protocol.errors import (
     FrameError,
     NotAllowed,
 )
+from amqp_server.protocol.field_values import FieldValue
 from amqp_server.protocol.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -64,6 +66,14 @@ _RABBITMQ_STATES = {
 """Names that clients' logs know from RabbitMQ's replies."""
 
 
+KEPT_PROPERTIES = frozenset({"capabilities", "connection_name", "platform", "product", "version"})
+"""Properties of a client that are kept while it is connected."""
+PROPERTY_BYTES_MAX = 1024
+"""Octets of a property's text; a longer one is not kept."""
+CAPABILITIES_MAX = 64
+"""Capabilities that are kept."""
+
+
 class Authenticator(Protocol):
     """Decides who may come in."""
 
@@ -91,7 +101,7 @@ class ConnectionMachine:
     Attributes:
         user: Who logged in; empty before.
         vhost: What was opened; empty before.
-        client_properties: What `connection.start-ok` told of the client.
+        client_properties: What the client said of itself, as far as `KEPT_PROPERTIES` has it.
         frame_max: Negotiated, once open.
         channel_max: Negotiated, once open.
         heartbeat_seconds: Negotiated, once open; 0 is none.
@@ -179,9 +189,10 @@ class ConnectionMachine:
     def close(self) -> None:
         """Note that connection.close was sent."""
         self.state = ConnectionState.CLOSING
+        self.client_properties = {}
 
     def _start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
-        self.client_properties = method.client_properties
+        self.client_properties = _kept_properties(method.client_properties)
         password: bytes | None
         if method.mechanism == "PLAIN":
             user, password = _plain(method.response)
@@ -218,6 +229,19 @@ class ConnectionMachine:
         # for the login; clients renew whatever they hold, and take a refusal for the end.
         self._authenticator.secret_renewed(self.user, method.reason)
         return ConnectionUpdateSecretOk()
+
+
+def _kept_properties(properties: Table) -> Table:
+    """Return what is kept of a client's properties: a client may send thousands, of any size."""
+    kept = {}
+    for name in KEPT_PROPERTIES & properties.keys():
+        value = properties[name]
+        if isinstance(value.value, dict):
+            flags = ((key, each) for key, each in value.value.items() if each.kind == b"t")
+            kept[name] = FieldValue(value.kind, dict(islice(flags, CAPABILITIES_MAX)))
+        elif isinstance(value.value, bytes) and len(value.value) <= PROPERTY_BYTES_MAX:
+            kept[name] = value
+    return kept
 
 
 def _negotiate(name: str, asked: int, least: int, most: int) -> int:

@@ -78,7 +78,7 @@ def test_the_older_protocol_header_is_taken(dial: Dial) -> None:
 )
 def test_what_a_client_tells_of_itself_may_be_long(dial: Dial) -> None:
     client = dial()
-    client.login(properties={"long": "x" * 20_000})
+    client.login(properties={"long": "x" * 60_000})
 
 
 @ANOTHER_HEADER(since=3)

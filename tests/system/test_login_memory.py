@@ -1,0 +1,61 @@
+"""What a client sends before it is logged in costs the server little memory, and not for long."""
+
+from pathlib import Path
+from typing import Any
+
+from pamqp.commands import Connection
+
+from amqp_server.client_session import ClientSession
+from amqp_server.limits import Limits
+from amqp_server.protocol.connection_machine import CAPABILITIES_MAX, KEPT_PROPERTIES
+from tests.amqp_client import PROTOCOL_HEADER, AmqpClient, connect, frame_octets
+from tests.threaded_server import ThreadedServer
+
+MANY = {f"k{number}": number for number in range(2_000)}
+LONG = "x" * 5_000
+
+
+def sessions(server: ThreadedServer) -> list[ClientSession]:
+    found = [each._session for each in server.server.connections]
+    assert all(found)
+    return [each for each in found if each is not None]
+
+
+def test_only_what_is_used_of_a_clients_properties_is_kept(tmp_path: Path) -> None:
+    flags = {f"flag{number}": True for number in range(3 * CAPABILITIES_MAX)}
+    capabilities: dict[str, Any] = {"consumer_cancel_notify": True, **flags, "text": LONG}
+    properties = {**MANY, "product": "pika", "version": LONG, "copyright": LONG}
+    with (
+        ThreadedServer(tmp_path) as server,
+        connect(server.address, capabilities=capabilities, properties=properties) as client,
+    ):
+        client.open_channel()
+        kept = server.call(lambda: sessions(server)[0]._machine.client_properties)
+
+        assert set(kept) == {"product", "capabilities"}
+        assert set(kept) <= KEPT_PROPERTIES
+        assert kept["product"].value == b"pika"
+        assert isinstance(kept["capabilities"].value, dict)
+        assert len(kept["capabilities"].value) == CAPABILITIES_MAX
+        assert "consumer_cancel_notify" in kept["capabilities"].value
+
+
+def test_nothing_is_kept_of_a_client_that_was_refused(tmp_path: Path) -> None:
+    slow = Limits(refused_login_seconds=60.0)
+    with ThreadedServer(tmp_path, limits=slow) as server, AmqpClient(server.address) as client:
+        client.start(user="nobody", capabilities={}, properties={"product": "p", **MANY})
+        server.wait_until(
+            lambda: [each._machine.state.name for each in sessions(server)] == ["CLOSING"]
+        )
+
+        assert server.call(lambda: sessions(server)[0]._machine.client_properties) == {}
+
+
+def test_a_login_has_a_bound(tmp_path: Path) -> None:
+    with ThreadedServer(tmp_path) as server, AmqpClient(server.address) as client:
+        client.send_raw(PROTOCOL_HEADER)
+        client.expect(Connection.Start, 0)
+        client.send_raw(frame_octets(1, 0, bytes(Limits().login_bytes_max + 1000))[:20])
+        server.wait_until(
+            lambda: [each._machine.state.name for each in sessions(server)] == ["CLOSING"]
+        )
