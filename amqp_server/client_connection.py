@@ -190,15 +190,25 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
 
     def write(self, octets: bytes | bytearray) -> None:
-        """Send frames; they are not changed afterwards."""
+        """Send frames; the caller does not change them afterwards."""
         if self._transport is None or self._is_lost or self._is_ending:
             return
         self._has_sent = True
         self._transport.write(octets)
+        self._pause_if_clogged()
+
+    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        """Send frames given in pieces; the transport keeps the pieces until they are sent."""
+        if self._transport is None or self._is_lost or self._is_ending:
+            return
+        self._has_sent = True
+        self._transport.writelines(pieces)
+        self._pause_if_clogged()
+
+    def _pause_if_clogged(self) -> None:
         if (
             not self.is_writable
-            and self._transport.get_write_buffer_size()
-            > self._limits.write_buffer_bytes_per_connection_max
+            and self.unsent_bytes > self._limits.write_buffer_bytes_per_connection_max
         ):
             self.pause_reading(_UNSENT)
 

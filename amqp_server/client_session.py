@@ -119,6 +119,10 @@ class ClientSession:
         """Send frames."""
         self._connection.write(octets)
 
+    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        """Send frames that are given in pieces, without copying them together."""
+        self._connection.write_pieces(pieces)
+
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Answer a method when all methods before it are answered."""
         self._replies.put(send)

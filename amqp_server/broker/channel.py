@@ -16,6 +16,7 @@ from amqp_server.broker.transactions.transaction import Outcome
 from amqp_server.broker.transfers.deaths import REJECTED
 from amqp_server.protocol.errors import PreconditionFailed
 from amqp_server.protocol.framing import encode_deliveries
+from amqp_server.protocol.large_delivery import LARGE_MESSAGE_BYTES, encode_large_delivery
 from amqp_server.protocol.methods import method_frame
 
 if TYPE_CHECKING:
@@ -94,9 +95,13 @@ class Channel:
         count = len(messages)
         first_tag = self._delivered_tag + 1
         places = (self.number, consumer.tag_octets, first_tag, redelivered, self.client.frame_max)
-        octets: bytes | bytearray
+        octets: bytes | bytearray = b""
+        pieces: list[bytes | memoryview] = []
         if isinstance(messages, list):
-            octets = encode_deliveries(messages, *places)
+            if count == 1 and len(messages[0]) >= LARGE_MESSAGE_BYTES:
+                pieces = encode_large_delivery(messages[0], *places)
+            else:
+                octets = encode_deliveries(messages, *places)
         else:
             octets = messages.encode(*places)
         self._delivered_tag += count
@@ -110,7 +115,10 @@ class Channel:
             self.unacked.add(first_tag, count, source, first_offset, consumer)
             if consumer.timeout_ms:
                 self._note_delivery(first_tag, consumer.timeout_ms)
-        self.client.write(octets)
+        if pieces:
+            self.client.write_pieces(pieces)
+        else:
+            self.client.write(octets)
 
     def deliver_replies(self, consumer_tag: bytes, messages: list[bytes]) -> None:
         """Send direct replies; the client does not acknowledge them."""

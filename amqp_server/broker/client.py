@@ -37,6 +37,9 @@ class Client(Protocol):
     def write(self, octets: bytes | bytearray) -> None:
         """Send frames; never blocks."""
 
+    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        """Send frames that are given in pieces, without copying them together."""
+
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Call `send` when the replies to all earlier methods are sent, perhaps at once."""
 

@@ -37,6 +37,9 @@ class InnerClient:
     def write(self, octets: bytes | bytearray) -> None:
         """Drop frames: there is no connection."""
 
+    def write_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        """Drop frames: there is no connection."""
+
     def reply_in_order(self, send: Callable[[], None]) -> None:
         """Drop a reply: the caller gets it from the handler."""
 
