@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from amqp_server.broker.transfers.forwarder import Copy, Forwarder
+from amqp_server.broker.transfers.forwarder import SLICE_MESSAGES, Copy, Forwarder
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
@@ -63,6 +63,28 @@ class RoomyQueue(FakeQueue):
         return 0
 
 
+class FakeTurn:
+    """Remembers what is to happen later, and runs turns of a forwarder."""
+
+    def __init__(self) -> None:
+        self.later: list[TurnTask] = []
+        self.low_priority: dict[TurnTask, None] = {}
+
+    def mark_after(self, seconds: float, task: TurnTask) -> None:
+        self.later.append(task)
+
+    def schedule_low_priority(self, task: TurnTask) -> None:
+        self.low_priority[task] = None
+
+    def run(self, *forwarders: Forwarder) -> None:
+        """Run the queues' turns, and then what has low priority, once each."""
+        for forwarder in forwarders:
+            forwarder.run_turn()
+        tasks, self.low_priority = self.low_priority, {}
+        for task in tasks:
+            task.run_turn()
+
+
 class ToOne:
     """Everything goes to one queue."""
 
@@ -76,16 +98,16 @@ class ToOne:
 
 
 def test_a_queue_is_not_woken_again_and_again_while_there_is_no_room_for_what_leaves_it() -> None:
-    source, target = FakeQueue(), FakeQueue()
-    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", None))
+    source, target, turn = FakeQueue(), FakeQueue(), FakeTurn()
+    forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
     forwarder.add(0, 1000, "rejected")
-    forwarder.run_turn()
-    forwarder.run_turn()
+    turn.run(forwarder)
+    turn.run(forwarder)
     assert 0 < source.settled_count < 1000
 
     woken = source.wake_count
-    forwarder.run_turn()
-    forwarder.run_turn()
+    turn.run(forwarder)
+    turn.run(forwarder)
     assert source.wake_count == woken
 
     assert forwarder in target.waiting_confirms
@@ -107,16 +129,6 @@ class FailsAt(ToOne):
         return super().forward(message, reason)
 
 
-class FakeTurn:
-    """Remembers what is to happen later."""
-
-    def __init__(self) -> None:
-        self.later: list[TurnTask] = []
-
-    def mark_after(self, seconds: float, task: TurnTask) -> None:
-        self.later.append(task)
-
-
 def test_a_message_that_cannot_be_forwarded_stays_and_is_tried_again_and_the_others_leave() -> None:
     source, target = FakeQueue(), RoomyQueue()
     forwarding = FailsAt(target, b"3")
@@ -125,13 +137,13 @@ def test_a_message_that_cannot_be_forwarded_stays_and_is_tried_again_and_the_oth
     source.store.messages = [b"%d" % number for number in range(10)]
     forwarder.add(0, 10, "rejected")
     for _ in range(3):
-        forwarder.run_turn()
+        turn.run(forwarder)
     assert source.settled_count == 9
 
     forwarding.message = b""
     turn.later.pop().run_turn()
     for _ in range(3):
-        forwarder.run_turn()
+        turn.run(forwarder)
     assert source.settled_count == 10
 
 
@@ -141,13 +153,13 @@ def test_messages_that_a_queue_fails_to_take_stay_and_are_tried_again() -> None:
     forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
     target.fails = True
     forwarder.add(0, 10, "rejected")
-    forwarder.run_turn()
+    turn.run(forwarder)
     assert source.settled_count == 0
 
     target.fails = False
     turn.later.pop().run_turn()
     for _ in range(2):
-        forwarder.run_turn()
+        turn.run(forwarder)
     assert source.settled_count == 10
 
 
@@ -180,16 +192,41 @@ def test_what_was_read_of_the_log_is_let_go_when_all_have_left_or_none_leaves_an
     """It kept removed files mapped until the server stopped."""
     source = FakeQueue()
     store = source.store = StoreInLog()
-    forwarder = Forwarder(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", None))
+    turn = FakeTurn()
+    forwarder = Forwarder(cast("Queue", source), ToOne(RoomyQueue()), cast("Turn", turn))
     forwarder.add(0, 10, "rejected")
-    forwarder.run_turn()
+    turn.run(forwarder)
     assert [reader.is_closed for reader in store.given] == [False]
     store.is_at_hand = True
-    forwarder.run_turn()
+    turn.run(forwarder)
     assert [reader.is_closed for reader in store.given] == [True]
 
     store.is_at_hand = False
     forwarder.add(10, 20, "rejected")
-    forwarder.run_turn()
+    turn.run(forwarder)
     forwarder.stop()
     assert [reader.is_closed for reader in store.given] == [True, True]
+
+
+def test_forwarders_share_a_turn_in_rotation() -> None:
+    """Each of them once forwarded 512 messages in each turn, however many there were."""
+    turn, target = FakeTurn(), RoomyQueue()
+    sources = [FakeQueue() for _ in range(3)]
+    forwarders = []
+    for source in sources:
+        source.store.messages = [b"m"] * (3 * SLICE_MESSAGES)
+        forwarder = Forwarder(cast("Queue", source), ToOne(target), cast("Turn", turn))
+        forwarder.add(0, 3 * SLICE_MESSAGES, "rejected")
+        forwarder.run_turn()
+        forwarders.append(forwarder)
+    order: list[int] = []
+    while turn.low_priority:
+        task = next(iter(turn.low_priority))
+        del turn.low_priority[task]
+        task.run_turn()
+        order.append(forwarders.index(task.forwarder))  # type: ignore[attr-defined]
+
+    assert order == [0, 1, 2] * 3
+    for forwarder in forwarders:
+        forwarder.run_turn()
+    assert [source.settled_count for source in sources] == [3 * SLICE_MESSAGES] * 3

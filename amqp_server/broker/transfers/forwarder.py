@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 UNDER_WAY_MAX = 8192
 """Most runs of messages that may wait for the disks of their target queues."""
-BATCH_MESSAGES_MAX = 512
-"""Most messages that are forwarded in one turn of their queue."""
+SLICE_MESSAGES = 256
+"""Most messages of one queue that are forwarded before another queue's."""
 RETRY_SECONDS = 1.0
 """Pause before the broker retries a message that no queue took."""
 
@@ -86,6 +86,7 @@ class Forwarder:
         self._queue = queue
         self._rule = forwarding
         self._turn = turn
+        self._sender = _Send(self)
         self._waiting: deque[_Transfer] = deque()
         self._kept: deque[_Transfer] = deque()
         self._under_way: deque[_UnderWay] = deque()
@@ -143,8 +144,19 @@ class Forwarder:
         self._queue.wake()
 
     def run_turn(self) -> None:
-        """Forward waiting messages, and settle those that are safe in their target queues."""
+        """Settle the messages that have become safe, and ask for a slice to forward others."""
         self.release_confirms()
+        if self._waiting and not self._is_stopped:
+            self._turn.schedule_low_priority(self._sender)
+        elif not self._waiting:
+            wake(self._sent_waiters)
+
+    def send_some(self) -> None:
+        """Forward up to `SLICE_MESSAGES` messages.
+
+        All forwarders of the server share what a turn of the event loop has for tasks of low
+        priority, in rotation: messages that circulate between many queues keep no client waiting.
+        """
         if not self._is_stopped:
             self._send_waiting()
         if not self._waiting:
@@ -213,7 +225,7 @@ class Forwarder:
 
     def _send_waiting(self) -> None:
         self._stalled = {queue for queue in self._stalled if queue.store.is_stalled}
-        room = BATCH_MESSAGES_MAX
+        room = SLICE_MESSAGES
         while self._waiting and room and not self._stalled:
             if len(self._under_way) >= UNDER_WAY_MAX:
                 return
@@ -234,7 +246,7 @@ class Forwarder:
         if not self._waiting:
             self._close_reader()
         elif not self._stalled:
-            self._queue.wake()
+            self._turn.schedule_low_priority(self._sender)
 
     def _begin_sweep(self) -> bool:
         """Sort the waiting transfers by offset, unless they are sorted; return whether it did.
@@ -340,3 +352,10 @@ class _Retry(NamedTuple):
     def run_turn(self) -> None:
         self.forwarder.retry()
         self.queue.wake()
+
+
+class _Send(NamedTuple):
+    forwarder: Forwarder
+
+    def run_turn(self) -> None:
+        self.forwarder.send_some()
