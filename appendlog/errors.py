@@ -1,5 +1,6 @@
 """Errors of the append log: one class per failure, attributes as well as text."""
 
+import sys
 from pathlib import Path
 
 
@@ -79,6 +80,24 @@ class RecordTooLargeError(LogError):
         super().__init__(f"record has {record_bytes} bytes, at most {bytes_max} allowed")
         self.record_bytes = record_bytes
         self.bytes_max = bytes_max
+
+
+class MissingPackageError(ImportError):
+    """A package that `pip install amqp-server` installs is missing in this Python.
+
+    No `LogError`: the log is whole, and code that skips damage must not skip this.
+
+    Attributes:
+        name: The package.
+    """
+
+    def __init__(self, package: str, purpose: str) -> None:
+        super().__init__(
+            f"the package {package} is missing in {sys.executable}, and {purpose} need it: "
+            f"pip install {package} there; on workers of Spark install 'amqp-server[spark]' or "
+            "send them a packed environment (docs/spark.md, Packaging)",
+            name=package,
+        )
 
 
 class MisplacedSegmentError(LogError):

@@ -13,7 +13,6 @@ from typing import Final
 from appendlog.errors import CorruptRecordError, OffsetOutOfRangeError
 from appendlog.files.descriptors import Descriptors
 from appendlog.files.filesystem import FileSystem
-from appendlog.layout.records import WalkChunks, walk_chunks
 from appendlog.layout.summary import SegmentSummary
 from appendlog.recovery.generations import newest_generations
 from appendlog.segments.damaged_range import DamagedRange
@@ -107,7 +106,6 @@ class SplitReader:
         split: Split,
         batch_records: int = BATCH_RECORDS,
         batch_bytes: int = BATCH_BYTES,
-        walk_chunks: WalkChunks = walk_chunks,
     ) -> Iterator[ReadResult]:
         """Return the records of a split, in batches; an empty batch is never returned.
 
@@ -115,7 +113,6 @@ class SplitReader:
             split: Of this log.
             batch_records: At most this many in a batch, >= 1.
             batch_bytes: A batch ends once its messages reach this, >= 1.
-            walk_chunks: The kernel's, or what does the same.
 
         Raises:
             OffsetOutOfRangeError: Retention removed the segment since the planning.
@@ -142,7 +139,6 @@ class SplitReader:
                         batch,
                         likely_end=likely_end,
                         max_windows=1,
-                        walk_chunks=walk_chunks,
                     )
                 )
             except FileNotFoundError:

@@ -164,7 +164,9 @@ def export(ctx: click.Context, /, **values: Any) -> int:  # noqa: ANN401
 
 
 def _print_spark_submit(ctx: click.Context, values: dict[str, Any]) -> None:
+    from appendlog.spark.running.packaging import DEPRECATION
     from cli.spark_submit import spark_submit_line
 
+    click.echo(f"warning: {DEPRECATION}", err=True)
     places = str(values["storage_path"]), values["out"]
     click.echo(spark_submit_line(ctx.meta[ARGUMENTS], values["master"], *places))

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from appendlog.spark.running.packaging import build_package
+from appendlog.spark.running.packaging import package_archive
 
 OPTION: Final = "--print-spark-submit"
 _PLACES: Final = ("--storage-path", "--out")
@@ -32,7 +32,7 @@ def spark_submit_line(arguments: Sequence[str], master: str, storage_path: str, 
     groups = [
         [_program(), "--master", master],
         ["--conf", f"spark.pyspark.driver.python={sys.executable}"],
-        ["--py-files", str(build_package())],
+        ["--py-files", str(package_archive())],
         [job.origin, "--storage-path", _absolute(storage_path)],
         ["--out", _absolute(out), *_others(arguments)],
     ]

@@ -10,6 +10,7 @@ Source: docs/log-format.md, section 3; zstd: RFC 8878.
 from collections.abc import Sequence
 from typing import Final
 
+from appendlog.errors import MissingPackageError
 from appendlog.layout.chunk import ChunkHeader, decode_chunk_header
 from appendlog.layout.crc import crc32c
 from appendlog.layout.format import (
@@ -29,12 +30,10 @@ from appendlog.layout.format import (
 )
 
 try:
-    from appendlog.layout.zstd_package import FramePacker, expand_frame
-except ImportError as _missing:
-    try:
-        from appendlog.layout.zstd_arrow import FramePacker, expand_frame  # type: ignore[assignment]
-    except ImportError:
-        raise _missing from None
+    import zstandard
+except ImportError:
+    # Logs that are not packed can be read without it; `_require_zstandard` stops everything else.
+    zstandard = None  # type: ignore[assignment]
 
 COMPRESSION_LEVEL: Final = 1
 """Faster than the disk, and within a tenth of the default level on typical messages."""
@@ -45,11 +44,15 @@ class ChunkCompressor:
 
     Args:
         bytes_min: Chunks with fewer bytes of records stay as they are.
+
+    Raises:
+        MissingPackageError: The package zstandard is not installed.
     """
 
     def __init__(self, bytes_min: int) -> None:
         self._bytes_min = bytes_min
-        self._packer = FramePacker(COMPRESSION_LEVEL)
+        _require_zstandard()
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
 
     def compress(self, chunk: bytes) -> bytes:
         """Return the chunk packed, or as it is where that would not make it smaller.
@@ -64,7 +67,7 @@ class ChunkCompressor:
             return chunk
         if not _may_expand_to(records_bytes, header):
             return chunk
-        packed = self._packer.pack(memoryview(chunk)[start:])
+        packed = self._compressor.compress(memoryview(chunk)[start:])
         if len(packed) + COMPRESSED_HEADER_BYTES >= records_bytes:
             return chunk
         payload = (chunk[CHUNK_HEADER_BYTES:start], COMPRESSED_HEADER.pack(records_bytes), packed)
@@ -81,6 +84,9 @@ def expand_chunk(chunk: bytes) -> bytes | None:
         None when its records cannot be expanded, although the CRC is right: damage that was
         there before the CRC was made. So is a chunk that expands to more than a chunk ever has:
         32 KiB can hold gigabytes of zeros. Nothing is allocated for it.
+
+    Raises:
+        MissingPackageError: The chunk is packed, and the package zstandard is not installed.
     """
     header = decode_chunk_header(chunk)
     if not header.is_compressed:
@@ -92,12 +98,32 @@ def expand_chunk(chunk: bytes) -> bytes | None:
     (records_bytes,) = COMPRESSED_HEADER.unpack_from(chunk, start)
     if not _may_expand_to(records_bytes, header):
         return None
-    records = expand_frame(memoryview(chunk)[packed_start:], records_bytes)
+    records = _expand_frame(memoryview(chunk)[packed_start:], records_bytes)
     if records is None:
         return None
     return _with_payload(
         header, header.flags & ~FLAG_COMPRESSED, (chunk[CHUNK_HEADER_BYTES:start], records)
     )
+
+
+def _require_zstandard() -> None:
+    if zstandard is None:
+        raise MissingPackageError("zstandard", "packed logs")
+
+
+def _expand_frame(frame: memoryview, expanded_bytes: int) -> bytes | None:
+    """Return the content of a frame; None when it is damaged or has another size.
+
+    Allocates no more than `expanded_bytes`, whatever size the frame names.
+    """
+    _require_zstandard()
+    try:
+        if zstandard.frame_content_size(frame) != expanded_bytes:
+            return None
+        octets = zstandard.ZstdDecompressor().decompress(frame, max_output_size=expanded_bytes)
+    except zstandard.ZstdError:
+        return None
+    return octets if len(octets) == expanded_bytes else None
 
 
 def _records_start(header: ChunkHeader) -> int:

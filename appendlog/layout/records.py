@@ -85,7 +85,6 @@ __all__ = [
     "WALK_SHORT",
     "EncodingKernel",
     "ReadableBuffer",
-    "WalkChunks",
     "WalkingKernel",
     "cut_messages",
     "encode_chunk",
@@ -115,27 +114,6 @@ class EncodingKernel(Protocol):
         self, payloads: list[bytes], prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
     ) -> bytes:
         """Encode one data chunk of messages that begin alike."""
-
-
-class WalkChunks(Protocol):
-    """`walk_chunks` of a kernel, or what does the same."""
-
-    def __call__(
-        self,
-        data: ReadableBuffer,
-        position: int,
-        end: int,
-        salt: int,
-        from_offset: int,
-        until_offset: int,
-        max_records: int,
-        max_bytes: int,
-        offsets: array[int],
-        timestamps_ns: array[int],
-        positions: array[int],
-        lengths: array[int],
-    ) -> tuple[int, int, int, int, int]:
-        """Walk many chunks."""
 
 
 class WalkingKernel(Protocol):

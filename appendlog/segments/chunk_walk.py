@@ -13,7 +13,6 @@ from appendlog.layout.records import (
     WALK_END,
     WALK_FAULT,
     ReadableBuffer,
-    WalkChunks,
     walk_chunks,
 )
 from appendlog.segments.read_result import Records
@@ -62,7 +61,6 @@ def walk(
     max_bytes: int,
     *,
     whole_chunks: bool = False,
-    walk_chunks: WalkChunks = walk_chunks,
 ) -> ChunkWalk:
     """Walk the chunks of `data[start:end]` as `walk_chunks` does, and open those that are packed.
 
@@ -80,13 +78,10 @@ def walk(
         max_bytes: >= 1.
         whole_chunks: Whether `max_bytes` is looked at between packed chunks only, so that none
             is cut, and none need be opened again.
-        walk_chunks: The kernel's, or what does the same.
     """
     done = ChunkWalk(salt, until_offset, max_records, max_bytes, start, from_offset)
     while True:
-        done.status, done.position = _walk(
-            data, done.position, end, done, whole_chunks, walk_chunks
-        )
+        done.status, done.position = _walk(data, done.position, end, done, whole_chunks)
         if done.status != WALK_COMPRESSED:
             return done
         header = decode_chunk_header(
@@ -99,7 +94,7 @@ def walk(
             return done
         # One more than there should be: whoever checks sees when there are too many.
         done.status, walked = _walk(
-            chunk, 0, len(chunk), done, whole_chunks, walk_chunks, header.record_count + 1
+            chunk, 0, len(chunk), done, whole_chunks, header.record_count + 1
         )
         if walked < len(chunk):
             return done
@@ -115,7 +110,6 @@ def _walk(
     end: int,
     done: ChunkWalk,
     whole_chunks: bool,
-    walk_chunks: WalkChunks,
     places_max: int = U32_MAX,
 ) -> tuple[int, int]:
     """Walk until a packed chunk, or to the end; return why it ended, and where."""

@@ -24,8 +24,6 @@ from appendlog.layout.records import (
     WALK_END,
     WALK_FAULT,
     WALK_SHORT,
-    WalkChunks,
-    walk_chunks,
 )
 from appendlog.segments.chunk_walk import ChunkWalk, walk
 from appendlog.segments.damaged_range import DamagedRange, damage_reason
@@ -58,7 +56,6 @@ class ReadRequest:
         whole_chunks: Whether no chunk is to be cut; then `max_bytes` may be passed by one.
         asked_offset: Where the read began.
         needed_bytes: How much to read at once, if a chunk is known to be longer than a window.
-        walk_chunks: The kernel's, or what does the same.
     """
 
     segment: Segment
@@ -72,7 +69,6 @@ class ReadRequest:
     whole_chunks: bool = False
     asked_offset: int = 0
     needed_bytes: int = 0
-    walk_chunks: WalkChunks = walk_chunks
 
     def __post_init__(self) -> None:
         self.asked_offset = self.result.next_offset
@@ -228,7 +224,6 @@ class SegmentReader:
             request.max_records,
             request.max_bytes,
             whole_chunks=request.whole_chunks,
-            walk_chunks=request.walk_chunks,
         )
         walked = found.position - window.start
         request.take(found, walked)

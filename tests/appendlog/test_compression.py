@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+import zstandard
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,7 +132,7 @@ def test_a_flipped_bit_costs_one_chunk_and_is_found(tmp_path: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("forgery", ["size", "frame", "cut"])
+@pytest.mark.parametrize("forgery", ["size", "frame", "cut", "unsized"])
 def test_records_that_do_not_expand_are_damage_although_the_crc_is_right(
     tmp_path: Path, forgery: str
 ) -> None:
@@ -142,6 +143,11 @@ def test_records_that_do_not_expand_are_damage_although_the_crc_is_right(
         forged[at : at + 4] = (1 << 29).to_bytes(4, "little")
     elif forgery == "frame":
         forged[at + 4 : at + 8] = b"\0\0\0\0"
+    elif forgery == "unsized":
+        records = zstandard.decompress(forged[at + COMPRESSED_HEADER_BYTES :])
+        frame = zstandard.ZstdCompressor(write_content_size=False).compress(records)
+        forged[at + COMPRESSED_HEADER_BYTES :] = frame
+        forged[8:12] = (len(forged) - 12).to_bytes(4, "little")
     else:
         forged = forged[: at + 2]
         forged[8:12] = (len(forged) - 12).to_bytes(4, "little")

@@ -82,12 +82,9 @@ BOMBS = {
 
 EXPAND = """
 import resource, sys
-if sys.argv[1] == "arrow":
-    sys.modules["zstandard"] = None
 from pathlib import Path
-from appendlog.layout.compression import expand_frame, expand_chunk
-assert expand_frame.__module__.endswith(sys.argv[1])
-chunks = [path.read_bytes() for path in sorted(Path(sys.argv[2]).iterdir())]
+from appendlog.layout.compression import expand_chunk
+chunks = [path.read_bytes() for path in sorted(Path(sys.argv[1]).iterdir())]
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (32 << 20),) * 2)
 print([expand_chunk(chunk) for chunk in chunks])
@@ -121,14 +118,11 @@ def child(program: str, *arguments: str) -> str:
     return ended.stdout.strip()
 
 
-@pytest.mark.parametrize("module", ["package", "arrow"])
-def test_what_claims_too_much_is_damage_and_nothing_is_allocated_for_it(
-    tmp_path: Path, module: str
-) -> None:
+def test_what_claims_too_much_is_damage_and_nothing_is_allocated_for_it(tmp_path: Path) -> None:
     for name, octets in BOMBS.items():
         assert len(octets) < 70_000
         (tmp_path / name).write_bytes(octets)
-    assert child(EXPAND, module, str(tmp_path)) == str([None] * len(BOMBS))
+    assert child(EXPAND, str(tmp_path)) == str([None] * len(BOMBS))
 
 
 @pytest.mark.parametrize("name", BOMBS)

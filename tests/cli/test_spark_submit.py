@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from appendlog.spark.running.packaging import DEPRECATION
 from cli.export import export
 from cli.spark_submit import spark_submit_line
 
@@ -22,8 +23,9 @@ def printed(*arguments: str) -> list[str]:
     """Return the words that a shell makes of what is printed."""
     result = CliRunner().invoke(export, [*arguments, "--print-spark-submit"])
     assert result.exit_code == 0, result.output
-    assert result.output.count("\n") == 5
-    return shlex.split(result.output.replace("\\\n", ""))
+    assert result.stdout.count("\n") == 5
+    assert result.stderr == f"warning: {DEPRECATION}\n"
+    return shlex.split(result.stdout.replace("\\\n", ""))
 
 
 def test_it_runs_our_program_with_the_archive_and_the_options_that_were_given(

@@ -1,4 +1,4 @@
-"""Both builds of the columns kernel, numpy and the reference make the same rows of any bytes."""
+"""Both builds of the columns kernel and the reference make the same rows of any bytes."""
 
 import random
 from array import array
@@ -15,14 +15,12 @@ from appendlog.layout.columns import (
 )
 from appendlog.layout.message import encode_message
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.arrow_batches import BatchBuilder
-from appendlog.spark.decoding.decoder import Decoder
 from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.decoding.malformed import MalformedMessageError
-from appendlog.spark.decoding.numpy_decoder import NumpyDecoder
 from appendlog.spark.schema.columns import KNOWN_ROWS, RowSchema
 from appendlog.spark.schema.forms import HEADERS_FORMS, kafka_rows, with_headers_as
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
+from tests.spark.reference_decoder import ReferenceDecoder
 from tests.spark.test_headers import VALUES, as_headers
 
 COMPILED = Kernels(_columns_c, _tables_c)
@@ -95,7 +93,9 @@ def in_parts(batch: list[bytes], chance: random.Random) -> list[Records]:
     return parts
 
 
-def built(decoder: Decoder, parts: list[Records]) -> tuple[pa.RecordBatch | int, int]:
+def built(
+    decoder: KernelDecoder | ReferenceDecoder, parts: list[Records]
+) -> tuple[pa.RecordBatch | int, int]:
     """Return the batch, or the offset of what is no message, and what could not be decoded."""
     try:
         batch = decoder.build(parts)
@@ -107,11 +107,10 @@ def built(decoder: Decoder, parts: list[Records]) -> tuple[pa.RecordBatch | int,
 
 def check(parts: list[Records], schema: RowSchema) -> None:
     """Check that all decoders make the same of records, also when they do it again."""
-    expected, undecodable = built(BatchBuilder("/", "q", schema), parts)
+    expected, undecodable = built(ReferenceDecoder("/", "q", schema), parts)
     for decoder in (
         KernelDecoder("/", "q", schema, COMPILED),
         KernelDecoder("/", "q", schema, INTERPRETED),
-        NumpyDecoder("/", "q", schema),
     ):
         for times in (1, 2):
             found, count = built(decoder, parts)

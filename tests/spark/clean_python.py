@@ -1,11 +1,13 @@
-"""A Python as a cluster has it: what `pip install "pyspark[sql]"` brings, and nothing of ours."""
+"""A Python as a cluster has it: what `pip install "pyspark[sql]"` brings, and chosen packages."""
 
 import os
 import subprocess
-import sysconfig
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+import pyspark
 
 FROM_PYSPARK: Final = (
     "pyspark",
@@ -41,14 +43,15 @@ class CleanPython:
     Args:
         directory: Where to make it.
         archives: Put on its path, as `--py-files` does.
+        packages: Others that are installed there.
     """
 
-    def __init__(self, directory: Path, *archives: Path) -> None:
+    def __init__(self, directory: Path, *archives: Path, packages: Sequence[str] = ()) -> None:
         venv.EnvBuilder(symlinks=True).create(directory)
         self.executable = directory / "bin" / "python"
         self.site_packages = next(directory.glob("lib/python*/site-packages"))
-        installed = Path(sysconfig.get_path("platlib"))
-        for name in FROM_PYSPARK:
+        installed = Path(pyspark.__file__).parents[1]
+        for name in (*FROM_PYSPARK, *packages):
             if (installed / name).exists():
                 (self.site_packages / name).symlink_to(installed / name)
         path = os.pathsep.join(map(str, archives))
@@ -69,8 +72,20 @@ class CleanPython:
         Raises:
             AssertionError: It failed; with what it said.
         """
-        command = [str(self.executable), "-P", "-c", program, *arguments]
-        return self.run_command(command, self._path, seconds_max)
+        return self.run_command(self._command(program, *arguments), self._path, seconds_max)
+
+    def fail(self, program: str, *arguments: str, seconds_max: int = 60) -> str:
+        """Run a program (text) that fails and return its standard error.
+
+        Raises:
+            AssertionError: It did not fail.
+        """
+        done = self._ended(self._command(program, *arguments), self._path, seconds_max)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        return [str(self.executable), "-P", "-c", program, *arguments]
 
     def run_command(
         self, command: list[str], variables: dict[str, str], seconds_max: int = 60
@@ -80,7 +95,14 @@ class CleanPython:
         Raises:
             AssertionError: It failed; with what it said.
         """
-        done = subprocess.run(
+        done = self._ended(command, variables, seconds_max)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def _ended(
+        self, command: list[str], variables: dict[str, str], seconds_max: int
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             command,
             capture_output=True,
             text=True,
@@ -89,5 +111,3 @@ class CleanPython:
             cwd=self.executable.parent,
             timeout=seconds_max,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout

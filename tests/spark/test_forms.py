@@ -29,7 +29,7 @@ from amqp_server.protocol.tables import decode_table
 from appendlog.layout.headers import MalformedHeadersError
 from appendlog.layout.headers_json import headers_as_json
 from appendlog.layout.message import encode_message
-from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.schema.columns import KNOWN_ROWS, ROWS, RowSchema
 from appendlog.spark.schema.forms import HEADERS_FORMS, kafka_rows, with_headers_as
 from tests.spark.builders import HEADER_KINDS, plain_messages, records_of
@@ -91,7 +91,7 @@ def column(tables: list[bytes | None], rows: RowSchema) -> list[Any]:
         )
         for table in tables
     ]
-    batch = BatchBuilder("/", "q", rows).build([records_of(messages)])
+    batch = KernelDecoder("/", "q", rows).build([records_of(messages)])
     batch.validate(full=True)
     assert batch.schema == rows.arrow
     values: list[Any] = batch.column("headers").to_pylist()
@@ -116,7 +116,7 @@ def test_kafkas_headers_keep_each_value_and_the_key_is_octets() -> None:
         [{"key": "\ufffd", "value": b"\xff\x00"}],
     ]
     message = encode_message(1, b"", b"\xff", b"", b"body")
-    batch = BatchBuilder("/", "q", rows).build([records_of([message])])
+    batch = KernelDecoder("/", "q", rows).build([records_of([message])])
     assert batch.column("key").to_pylist() == [b"\xff"]
 
 
@@ -189,7 +189,7 @@ def test_a_table_that_does_not_add_up_counts_in_each_form_that_looks_into_it() -
     message = encode_message(1, b"", b"", b"\x20\x00\x00\x00\x00\x02zz", b"")
     counts = {}
     for form in HEADERS_FORMS:
-        builder = BatchBuilder("/", "q", with_headers_as(form))
+        builder = KernelDecoder("/", "q", with_headers_as(form))
         builder.build([records_of([message, *plain_messages(2), message])])
         counts[form] = builder.undecodable
     assert counts == {"map": 2, "json": 2, "raw": 0}

@@ -10,7 +10,12 @@ import pytest
 from appendlog import Compression
 from appendlog.files.filesystem import FileSystem
 from appendlog.spark.running import packaging
-from appendlog.spark.running.packaging import build_package, package_bytes
+from appendlog.spark.running.packaging import (
+    DEPRECATION,
+    build_package,
+    package_archive,
+    package_bytes,
+)
 from offsets import CheckpointStore, QueueCheckpoint
 from tests.spark.builders import all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.clean_python import OURS_OR_OF_THE_SERVER, CleanPython
@@ -35,17 +40,17 @@ def test_it_holds_the_readers_as_source_and_nothing_else() -> None:
 
 
 def test_it_is_made_once_and_named_for_its_bytes(cache: Path) -> None:
-    first = build_package()
+    first = package_archive()
     stamp = first.stat().st_mtime_ns
-    assert build_package() == first
+    assert package_archive() == first
     assert first.stat().st_mtime_ns == stamp
     assert [path.name for path in cache.iterdir()] == [first.name]
 
 
 def test_one_that_was_damaged_is_made_again() -> None:
-    package = build_package()
+    package = package_archive()
     package.write_bytes(package.read_bytes()[:1000])
-    assert build_package().read_bytes() == package_bytes()
+    assert package_archive().read_bytes() == package_bytes()
 
 
 def test_of_earlier_ones_the_newest_are_kept(cache: Path) -> None:
@@ -53,7 +58,7 @@ def test_of_earlier_ones_the_newest_are_kept(cache: Path) -> None:
     for number in range(12):
         (cache / f"amqplog-{number}.zip").touch()
         os.utime(cache / f"amqplog-{number}.zip", (number, number))
-    package = build_package()
+    package = package_archive()
     kept = {path.name for path in cache.iterdir()}
     assert kept == {package.name, *(f"amqplog-{number}.zip" for number in range(5, 12))}
 
@@ -63,38 +68,76 @@ def test_without_a_writable_cache_it_is_temporary(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    package = build_package()
+    package = package_archive()
     assert package.read_bytes() == package_bytes()
     assert tmp_path not in package.parents
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("compression", Compression)
-def test_a_python_with_pyspark_alone_reads_a_log_with_it(
-    tmp_path: Path, compression: Compression
-) -> None:
-    stored = store_queue(tmp_path / "data", "orders", compression=compression)
-    stored.append(all_kinds_of_messages() + plain_messages(3000), step=400)
-    stored.close()
-    store, _, _ = CheckpointStore.open(stored.storage_path / "offsets", FileSystem())
-    store.write_round([QueueCheckpoint(stored.location.incarnation, 3000, [])])
+def test_a_job_that_asks_for_it_is_told_what_to_do_instead() -> None:
+    with pytest.warns(FutureWarning, match="spark.archives=env.tar.gz#env") as warned:
+        package = build_package()
+    assert str(warned[0].message) == DEPRECATION
+    assert warned[0].filename == __file__
+    assert package == package_archive()
+
+
+@pytest.fixture
+def stored(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Return a data directory with a queue, whose log is packed as the parameter says."""
+    queue = store_queue(tmp_path / "data", "orders", compression=request.param)
+    queue.append(all_kinds_of_messages() + plain_messages(1000), step=400)
+    queue.close()
+    store, _, _ = CheckpointStore.open(queue.storage_path / "offsets", FileSystem())
+    store.write_round([QueueCheckpoint(queue.location.incarnation, 1000, [])])
     store.close()
-    package = build_package()
-    python = CleanPython(tmp_path / "clean", package)
-    answer = python.run(READ, str(tmp_path / "data"), *OURS_OR_OF_THE_SERVER)
-    rows, importable, packages, means, of_source = answer.splitlines()
+    return queue.storage_path
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("stored", "packages"),
+    [(Compression.NONE, ["crc32c"]), (Compression.ZSTD, ["crc32c", "zstandard"])],
+    indirect=["stored"],
+    ids=["not packed", "packed"],
+)
+def test_a_python_with_pyspark_and_the_checksums_reads_a_log_with_it(
+    tmp_path: Path, stored: Path, packages: list[str]
+) -> None:
+    package = package_archive()
+    python = CleanPython(tmp_path / "clean", package, packages=packages)
+    answer = python.run(READ, str(stored), *OURS_OR_OF_THE_SERVER)
+    rows, importable, archive, build, of_source = answer.splitlines()
     assert of_source == "36 offset"
-    assert int(rows) == 3036
-    assert means == "NumpyDecoder appendlog.spark.decoding.numpy_walk"
-    assert importable == "appendlog metadata offsets"
-    assert packages == str(package)
+    assert int(rows) == 1036
+    assert build == "interpreted"
+    assert importable.split() == ["appendlog", *packages[:1], "metadata", "offsets", *packages[1:]]
+    assert archive == str(package)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("stored", "packages", "missing"),
+    [(Compression.NONE, [], "crc32c"), (Compression.ZSTD, ["crc32c"], "zstandard")],
+    indirect=["stored"],
+    ids=["crc32c", "zstandard"],
+)
+def test_a_package_that_is_missing_is_named_with_what_to_do(
+    tmp_path: Path, stored: Path, packages: list[str], missing: str
+) -> None:
+    python = CleanPython(tmp_path / "clean", package_archive(), packages=packages)
+    *_, last = python.fail(READ, str(stored)).splitlines()
+    assert last.startswith(
+        f"appendlog.errors.MissingPackageError: the package {missing} is missing in "
+    )
+    assert f"pip install {missing} there" in last
+    assert "send them a packed environment (docs/spark.md, Packaging)" in last
 
 
 @pytest.mark.timeout(60)
 def test_every_module_of_it_is_imported_without_the_servers_packages(tmp_path: Path) -> None:
-    package = build_package()
-    missing = CleanPython(tmp_path / "clean", package).run(IMPORT_ALL, str(package)).split()
-    assert set(missing) <= OF_OTHER_EXTRAS
+    package = package_archive()
+    python = CleanPython(tmp_path / "clean", package, packages=["crc32c"])
+    assert set(python.run(IMPORT_ALL, str(package)).split()) <= OF_OTHER_EXTRAS
 
 
 OF_OTHER_EXTRAS = {"boto3", "botocore", "deltalake", "fsspec", "pyiceberg"}
@@ -103,8 +146,6 @@ import importlib, sys, zipfile
 
 for name in zipfile.ZipFile(sys.argv[1]).namelist():
     module = name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-    if module == "appendlog.layout.zstd_package":
-        continue
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -115,11 +156,10 @@ READ = """
 import importlib.util, sys
 from pathlib import Path
 from appendlog import LogReader
-from appendlog.spark.decoding.decoder import decoder_for, walk_for_decoding
+from appendlog.layout.columns import COMPILED
 from appendlog.spark.decoding.log_batches import log_batches
-from appendlog.spark.schema.columns import ROWS
 from appendlog.spark.planning.queues import find_queue
-from appendlog.spark.running.packaging import build_package
+from appendlog.spark.running.packaging import package_archive
 from appendlog.split_reader import SplitReader
 from pyspark.sql.types import LongType, StructField, StructType
 from pyspark_amqplog import DefaultSource
@@ -135,9 +175,8 @@ for split in splits:
         rows += batch.rows.num_rows
 print(rows)
 print(*[name for name in sys.argv[2:] if importlib.util.find_spec(name)])
-print(build_package())
-decoder, walk = decoder_for(log, ROWS), walk_for_decoding()
-print(type(decoder).__name__, walk.__module__)
+print(package_archive())
+print("compiled" if COMPILED else "interpreted")
 
 source = DefaultSource({"path": sys.argv[1], "subscribe": "orders", "include": "unacked"})
 reader = source.reader(StructType([StructField("offset", LongType())]))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.exporting.files.parquet_format import ParquetFormat
 from appendlog.spark.schema.columns import EXPORT_ROWS
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
@@ -21,7 +21,7 @@ def rows() -> pa.Table:
     messages = all_kinds_of_messages() + plain_messages(200)
     times_ns = [number * 1000 for number in range(len(messages))]
     records = records_of(messages, timestamps_ns=times_ns)
-    batch = BatchBuilder("/", "orders", EXPORT_ROWS).build([records])
+    batch = KernelDecoder("/", "orders", EXPORT_ROWS).build([records])
     return pa.Table.from_batches([batch])
 
 

@@ -1,4 +1,7 @@
+"""The columns of properties are what the server's own decoder reads from the same bytes."""
+
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,11 +10,13 @@ from hypothesis import strategies as st
 from amqp_server.protocol.errors import FieldSyntaxError
 from amqp_server.protocol.properties import Properties
 from amqp_server.protocol.properties import decode_properties as decode_as_the_server
-from appendlog.layout.headers import MalformedHeadersError, decode_headers
-from appendlog.spark.decoding.properties import PROPERTY_COLUMNS, decode_properties
-from tests.spark.plain_reader import clean
+from appendlog.layout.message import encode_message
+from appendlog.spark.decoding.kernel_decoder import PROPERTY_COLUMNS, KernelDecoder
+from appendlog.spark.schema.columns import ROWS
+from tests.spark.builders import records_of
+from tests.spark.plain_reader import clean, table_rows
 
-NAMES = [name for name in PROPERTY_COLUMNS if name != "headers"]
+PROPERTY_ROWS = ROWS.only(PROPERTY_COLUMNS)
 TEXT = st.none() | st.text(max_size=20)
 OCTET = st.none() | st.integers(0, 255)
 PROPERTIES = st.builds(
@@ -33,12 +38,11 @@ PROPERTIES = st.builds(
 )
 
 
-def is_malformed(table: bytes | None) -> bool:
-    try:
-        decode_headers(table or b"")
-    except MalformedHeadersError:
-        return True
-    return False
+def decoded(data: bytes) -> tuple[dict[str, Any], bool]:
+    """Return the columns of a property list, and whether all of it could be read."""
+    decoder = KernelDecoder("/", "q", PROPERTY_ROWS)
+    [row] = table_rows(decoder.build([records_of([encode_message(1, b"", b"", data, b"")])]))
+    return row, not decoder.undecodable
 
 
 def expected_values(properties: Properties) -> dict[str, str | int | None]:
@@ -52,34 +56,30 @@ def expected_values(properties: Properties) -> dict[str, str | int | None]:
     return values | {"message_timestamp": seconds * 10**6 if fits else None}
 
 
-def decoded_values(data: bytes) -> dict[str, str | int | None]:
-    values = dict(zip(PROPERTY_COLUMNS, decode_properties(data).values, strict=True))
-    del values["headers"]
-    return values
-
-
 @given(PROPERTIES)
 def test_every_property_reads_as_it_was_set(properties: Properties) -> None:
-    encoded = properties.encode()
-    assert decode_properties(encoded).is_readable
-    assert decoded_values(encoded) == expected_values(properties)
-    assert decode_properties(encoded).table == (None if properties.headers is None else b"")
+    row, is_readable = decoded(properties.encode())
+    assert is_readable
+    assert row.pop("headers") == properties.headers
+    assert row == expected_values(properties)
 
 
 @given(st.binary(min_size=2, max_size=40) | PROPERTIES.map(lambda p: p.encode()[:-1]))
 def test_bytes_that_the_server_refuses_give_nulls_and_no_error(data: bytes) -> None:
-    decoded = decode_properties(data)
+    row, is_readable = decoded(data)
     try:
         accepted = decode_as_the_server(data)
     except FieldSyntaxError:
-        assert not decoded.is_readable or is_malformed(decoded.table)
+        assert not is_readable
+        assert row["headers"] is None
     else:
-        assert decoded.is_readable
-        assert decoded_values(data) == expected_values(accepted)
+        assert is_readable
+        del row["headers"]
+        assert row == expected_values(accepted)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\x00", b"\x00\x01\x00\x00"])
 def test_no_property_is_readable_and_null(data: bytes) -> None:
-    decoded = decode_properties(data)
-    assert decoded.is_readable
-    assert set(decoded.values) == {None}
+    row, is_readable = decoded(data)
+    assert is_readable
+    assert set(row.values()) == {None}

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from appendlog import Compression
-from appendlog.spark.running.packaging import build_package
+from appendlog.spark.running.packaging import package_archive
 from tests.spark.builders import all_kinds_of_messages, plain_messages, store_queue
 from tests.spark.clean_python import CleanPython
 
@@ -47,12 +47,12 @@ def test_the_data_source_reads_in_a_python_that_has_pyspark_and_the_archive(
         stored.close()
     program = tmp_path / "read.py"
     program.write_text(READ)
-    python = CleanPython(tmp_path / "clean")
+    python = CleanPython(tmp_path / "clean", packages=("crc32c", "zstandard"))
     command = [str(python.site_packages / "pyspark" / "bin" / "spark-submit")]
     command += ["--master", "local[2]", "--conf", "spark.ui.enabled=false", "--conf", QUICK]
-    command += ["--py-files", str(build_package()), str(program), str(tmp_path / "data")]
+    command += ["--py-files", str(package_archive()), str(program), str(tmp_path / "data")]
     printed = python.run_command(command, {}, seconds_max=200).splitlines()
-    assert "has" in printed
+    assert "has crc32c zstandard" in printed
     body_bytes = 9 * (0 + 1 + 256 + 160) + 40 * 3000
     for queue in ("plain", "packed"):
         assert f"found {queue} 3036 {body_bytes} 3035" in printed

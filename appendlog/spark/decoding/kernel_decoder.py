@@ -1,7 +1,9 @@
-"""The decoder that is behind most reads: the columns kernel, and Arrow over what it filled.
+"""Decodes records into Arrow record batches: the columns kernel, and Arrow over its buffers.
 
-What a batch costs beside the kernel is a few calls for each column. Of the messages nothing
-is copied but what a column is made of, once.
+The kernel has one source, compiled or interpreted (`appendlog.layout.columns`). Both builds make
+the same batches byte for byte; `tests/parity/test_columns_parity.py` checks it. Beside the kernel,
+a batch costs a few calls for each column. Bytes of messages are copied once, into the columns that
+were asked for.
 """
 
 from array import array
@@ -29,8 +31,25 @@ from appendlog.spark.decoding.entries_buffers import Entries, EntriesBuffers
 from appendlog.spark.decoding.found_fields import DELIVERY_MODE, PRIORITY, TIMESTAMP, FoundFields
 from appendlog.spark.decoding.headers_buffers import HeadersBuffers
 from appendlog.spark.decoding.json_buffers import JsonBuffers
-from appendlog.spark.decoding.properties import PROPERTY_COLUMNS
 from appendlog.spark.schema.columns import ROWS, RowSchema
+
+PROPERTY_COLUMNS: Final = (
+    "content_type",
+    "content_encoding",
+    "headers",
+    "delivery_mode",
+    "priority",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "message_timestamp",
+    "type",
+    "user_id",
+    "app_id",
+    "cluster_id",
+)
+"""Columns of properties in the order of the flag bits from 15 down; class basic of AMQP 0-9-1."""
 
 _NUMBERS: Final = {
     "delivery_mode": DELIVERY_MODE,
@@ -47,17 +66,17 @@ _RECORD_COLUMNS: Final = frozenset({"offset", "timestamp", "timestamp_ns"})
 
 
 class KernelDecoder:
-    """Makes record batches of one queue's messages. See `decoder.Decoder`.
+    """Makes record batches of one queue's messages; for one thread.
 
     Args:
         vhost: Virtual host of the queue.
         queue: Name of the queue.
-        schema: Columns of the batches; no others are made.
-        kernels: Which build of them.
+        schema: Columns of the batches; a column that is not among them costs nothing.
+        kernels: Build of the kernels to use.
 
     Attributes:
-        undecodable: Messages so far whose headers or properties are null because their bytes
-            do not add up.
+        undecodable: Messages so far with a null because bytes do not add up: of the property list,
+            if a property is asked for; of the headers table, if the headers are.
     """
 
     def __init__(
@@ -80,10 +99,15 @@ class KernelDecoder:
         self._headers = self._headers_of(types["headers"]) if "headers" in types else None
 
     def build(self, parts: Sequence[Records]) -> pa.RecordBatch:
-        """Return one batch, a row per record, in their order. See `decoder.Decoder`.
+        """Return one batch: a row per record, in their order.
+
+        Args:
+            parts: Records as a read of the log returns them: together at most
+                `log_batches.BATCH_BYTES` and one message; may be empty. Not kept.
 
         Raises:
-            MalformedMessageError: Bytes of a message end inside its route or properties.
+            MalformedMessageError: Bytes of a message end inside its route or properties. Raised
+                only if a column is asked for that is made from messages.
         """
         rows = sum(map(len, parts))
         columns = self._constants.columns(rows)

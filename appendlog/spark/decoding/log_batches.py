@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from appendlog.segments.damaged_range import DamagedRange
 from appendlog.segments.read_result import Records
-from appendlog.spark.decoding.decoder import decoder_for, walk_for_decoding
+from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.decoding.malformed import MalformedMessageError, without_malformed
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import ROWS, RowSchema
@@ -68,9 +68,9 @@ def log_batches(
         CorruptRecordError: Damage, unless the reader skips it.
         MalformedMessageError: A record is no message, and is not to be skipped.
     """
-    decoder = decoder_for(log, schema)
+    decoder = KernelDecoder(log.vhost, log.queue, schema)
     start = split.start_offset
-    for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES, walk_for_decoding()):
+    for read in reader.read(split, BATCH_RECORDS, BATCH_BYTES):
         undecodable = decoder.undecodable
         parts, lost, damaged = read.parts, read.lost, read.damaged
         try:

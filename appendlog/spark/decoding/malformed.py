@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 
+from appendlog.layout.message import message_borders
 from appendlog.segments.read_result import Records
 
 
@@ -26,8 +27,8 @@ def without_malformed(parts: Sequence[Records]) -> tuple[list[Records], list[int
         good = array("I")
         for row, (offset, message) in enumerate(zip(part.offsets, part.messages(), strict=True)):
             try:
-                body_position(message, offset)
-            except MalformedMessageError:
+                message_borders(message)
+            except ValueError:
                 malformed.append(offset)
             else:
                 good.append(row)
@@ -42,24 +43,3 @@ def without_malformed(parts: Sequence[Records]) -> tuple[list[Records], list[int
                 )
             )
     return kept, malformed
-
-
-def body_position(message: bytes, offset: int) -> int:
-    """Return where the body of a message begins.
-
-    Args:
-        message: As `appendlog.layout.message` draws it.
-        offset: Of the record, for the error.
-
-    Raises:
-        MalformedMessageError: Its bytes end inside its route or properties.
-    """
-    try:
-        at = 2 + message[1]
-        at += 5 + message[at]
-        at += int.from_bytes(message[at - 4 : at], "little")
-    except IndexError as error:
-        raise MalformedMessageError(offset) from error
-    if at > len(message):
-        raise MalformedMessageError(offset)
-    return at

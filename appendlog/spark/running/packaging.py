@@ -1,7 +1,7 @@
-"""What a cluster needs of ours to read logs and export them, as one archive for `--py-files`.
+"""The package's sources as one archive for `--py-files`; deprecated, `DEPRECATION` says why.
 
-Pure Python: a compiled kernel cannot be loaded from an archive, numpy decodes in its place.
-Beside it a worker needs what `pip install "pyspark[sql]"` brings, and nothing else.
+Python cannot load compiled kernels from an archive, so workers decode with the interpreted ones.
+They also need `pyspark[sql]`, `crc32c`, and `zstandard` where logs are packed.
 """
 
 import atexit
@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import warnings
 import zipfile
 from contextlib import suppress
 from hashlib import sha256
@@ -17,23 +18,37 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+DEPRECATION: Final = (
+    "the workers get amqp-server as an archive of its sources, which decodes slowly and which the "
+    "next version does not send any more: install 'amqp-server[spark]' on the workers and give "
+    "--spark-conf spark.submit.pyFiles= (empty), or send a packed environment with --spark-conf "
+    "spark.archives=env.tar.gz#env and PYSPARK_PYTHON=./env/bin/python (docs/spark.md, Packaging)"
+)
+"""The warning that everyone gets who has workers served with the archive; says what to do."""
+
 PACKAGES: Final = ("appendlog", "metadata", "offsets", "pyspark_amqplog")
-"""What is packed, if it is installed: what reads logs, and what reads definitions and
-settlement for it. No server, no commands, nothing compiled."""
+"""Packages in the archive, if they are installed: they read logs, definitions and settlement. No
+server, no commands, nothing compiled."""
 
 ARCHIVES_KEPT: Final = 8
-"""In the cache directory: the newest ones."""
+"""Newest archives that stay in the cache directory."""
 
 _EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 _READABLE: Final = 0o644 << 16
 
 
 def build_package() -> Path:
-    """Return the archive of the packages that are installed here; made when it is not there yet.
+    """Return the archive, as `package_archive` does, for jobs of users; warns that it goes."""
+    warnings.warn(DEPRECATION, FutureWarning, stacklevel=2)
+    return package_archive()
 
-    The same sources give the same bytes under the same name, in the user's cache directory, or
-    where that cannot be written, in a temporary one that is removed with this process. In a
-    process that runs from such an archive, it is that one.
+
+def package_archive() -> Path:
+    """Return the archive of the packages that are installed here; write it if it is absent.
+
+    The same sources give the same bytes under the same name, in the user's cache directory. If
+    that directory cannot be written, the archive lies in a temporary one, which this process
+    removes at its end. A process that runs from such an archive returns that one.
     """
     archive = _archive_of(PACKAGES[0])
     if archive is not None:
@@ -63,7 +78,7 @@ def package_bytes() -> bytes:
 
 
 def cache_directory() -> Path:
-    """Return where this user's programs keep what they can make again."""
+    """Return the directory for files of this user that programs can make again."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "amqp-server"
     cache = os.environ.get("XDG_CACHE_HOME")
@@ -87,7 +102,7 @@ def _sources(package: str) -> dict[str, Path]:
 
 
 def _stored(directory: Path, name: str, content: bytes) -> Path:
-    """Return a file with some content, written if it is not there or not whole."""
+    """Return a file of the directory with this content; write it if it is absent or damaged."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = directory / name
     if not path.is_file() or path.read_bytes() != content:
@@ -99,7 +114,7 @@ def _stored(directory: Path, name: str, content: bytes) -> Path:
 
 
 def _forget_old(directory: Path) -> None:
-    """Remove archives of earlier versions but for some, which jobs may be about to send."""
+    """Remove the oldest archives; jobs may be about to send one of the others."""
     with suppress(OSError):
         made = sorted(directory.glob("amqplog-*.zip"), key=lambda path: path.stat().st_mtime_ns)
         for path in made[:-ARCHIVES_KEPT]:

@@ -24,7 +24,7 @@ from appendlog.spark.running.configuration import (
 from appendlog.spark.running.java import check_java
 from appendlog.spark.running.java_process import killed_when_given_up
 from appendlog.spark.running.masters import STANDALONE, check_master
-from appendlog.spark.running.packaging import build_package
+from appendlog.spark.running.packaging import DEPRECATION, package_archive
 
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _POLL_SECONDS: Final = 0.1
@@ -42,8 +42,8 @@ def spark_session(
     """Start Spark and stop it at the end.
 
     Sets PYSPARK_PYTHON, and for a local master SPARK_LOCAL_IP, in this process's environment:
-    Spark takes them from there only. Workers of a cluster get our code as an archive, unless
-    the settings bring other code to them.
+    Spark takes them from there only. Workers of a cluster get the package as an archive of its
+    sources, with a warning to the user, unless the settings bring other code to them.
 
     Args:
         master: Spark's master URL, such as `local[*]` or `spark://host:7077`.
@@ -69,7 +69,8 @@ def spark_session(
         context = session.sparkContext
         context.setLogLevel("ERROR")
         if needs_package(master, settings):
-            context.addPyFile(str(build_package()))
+            say(f"warning: {DEPRECATION}")
+            context.addPyFile(str(package_archive()))
         if master.startswith(STANDALONE):
             _wait_for_executor(context, master, say)
         yield session

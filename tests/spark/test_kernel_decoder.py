@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from amqp_server.protocol.field_values import table_of
 from amqp_server.protocol.properties import Properties
 from appendlog.layout.message import encode_message
-from appendlog.spark.decoding.arrow_batches import BatchBuilder
+from appendlog.spark.decoding.kernel_decoder import KernelDecoder
 from appendlog.spark.decoding.malformed import MalformedMessageError
 from appendlog.spark.schema.columns import EXPORT_ROWS, KNOWN_ROWS, ROWS, RowSchema
 from tests.spark.builders import all_kinds_of_messages, plain_messages, records_of
@@ -14,7 +14,7 @@ from tests.spark.plain_reader import table_rows
 
 
 def build(messages: list[bytes], schema: RowSchema = KNOWN_ROWS) -> pa.RecordBatch:
-    batch = BatchBuilder("/", "orders", schema).build([records_of(messages)])
+    batch = KernelDecoder("/", "orders", schema).build([records_of(messages)])
     batch.validate(full=True)
     assert batch.schema == schema.arrow
     return batch
@@ -65,7 +65,7 @@ def test_no_headers_and_empty_headers_are_different() -> None:
 
 def test_timestamps_are_rounded_down_to_microseconds() -> None:
     records = records_of(plain_messages(3), timestamps_ns=[1_999, -1, 0])
-    rows = table_rows(BatchBuilder("/", "orders", KNOWN_ROWS).build([records]))
+    rows = table_rows(KernelDecoder("/", "orders", KNOWN_ROWS).build([records]))
     assert [row["timestamp"] for row in rows] == [1, -1, 0]
     assert [row["timestamp_ns"] for row in rows] == [1_999, -1, 0]
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_read_counts_where_it_is_asked_for() -> None:
     properties = encode_message(1, b"", b"k", b"\x80\x00\x09", b"")
     counts = []
     for names in ({"key", "value"}, {"content_type"}, {"headers"}, set(ROWS.names)):
-        builder = BatchBuilder("/", "orders", ROWS.only(names))
+        builder = KernelDecoder("/", "orders", ROWS.only(names))
         rows = table_rows(builder.build([records_of([table, properties, table])]))
         assert {row.get("headers") for row in rows} == {None}
         assert {row.get("content_type") for row in rows} <= {"text", None}
@@ -114,7 +114,7 @@ def test_what_cannot_be_read_counts_where_it_is_asked_for() -> None:
 
 
 def test_messages_with_unreadable_properties_are_counted_and_kept() -> None:
-    builder = BatchBuilder("/", "orders")
+    builder = KernelDecoder("/", "orders")
     broken = encode_message(1, b"e", b"k", b"\x80\x00\x09", b"body")
     messages = [broken, *plain_messages(2), broken]
     rows = table_rows(builder.build([records_of(messages)]))
@@ -127,12 +127,12 @@ def test_messages_with_unreadable_properties_are_counted_and_kept() -> None:
 def test_a_message_that_ends_inside_its_route_names_its_offset(size: int) -> None:
     message = plain_messages(1)[0][:size]
     with pytest.raises(MalformedMessageError) as caught:
-        BatchBuilder("/", "orders").build([records_of([message], [41])])
+        KernelDecoder("/", "orders").build([records_of([message], [41])])
     assert caught.value.offset == 41
 
 
 def test_names_that_are_not_utf8_are_made_so() -> None:
-    batch = BatchBuilder("\udcff", "\udcfe").build([records_of(plain_messages(1))])
+    batch = KernelDecoder("\udcff", "\udcfe").build([records_of(plain_messages(1))])
     batch.validate(full=True)
     assert (batch.column("vhost")[0].as_py(), batch.column("topic")[0].as_py()) == (
         "\ufffd",
