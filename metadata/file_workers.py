@@ -1,19 +1,16 @@
-"""Threads for file work: one hop from the event loop for many files.
+"""Threads for file work: one hop from the event loop for all files of a round.
 
-A hop costs more than a file operation does, so what runs here does all the work of a round, and
-shares it out among threads where it waits for the disk.
+A hop costs more than a file operation. So the worker thread does all the work of a round, and
+shares out among threads the calls that wait for the disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from typing import Final, TypeVar
 
-# Who only reads definitions, as Spark's workers do, has no aiofiles, and runs nothing here.
-with suppress(ImportError):
-    import aiofiles.os
+import aiofiles.os
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")

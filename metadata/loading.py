@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -10,7 +11,6 @@ from typing import Any, Final, NamedTuple
 from metadata.document import SCHEMA, Document, decode_with_schema, is_kind, read_fields
 from metadata.document_files import DocumentFiles
 from metadata.errors import DocumentFormatError
-from metadata.file_workers import FileWorkers
 from metadata.paths import DOCUMENT_SUFFIX, TEMPORARY_SUFFIX, document_path
 
 logger: Final = logging.getLogger(__name__)
@@ -66,10 +66,14 @@ class _Place(NamedTuple):
     file_name: str
 
 
+ShareOut = Callable[[Sequence[_Place], Callable[[_Place], None]], None]
+"""Calls a function for each place, in some threads at once; see `FileWorkers.share_out`."""
+
+
 def load_documents(
     root: Path,
     files: DocumentFiles,
-    workers: FileWorkers | None = None,
+    share_out: ShareOut | None = None,
     *,
     accepts_unsigned: bool = False,
 ) -> LoadReport:
@@ -80,11 +84,11 @@ def load_documents(
     Args:
         root: The `metadata` directory.
         files: The file operations.
-        workers: In one of whose threads this runs; None reads one file after another.
+        share_out: Visits the files in several threads; None visits one file after another.
         accepts_unsigned: Take documents without a checksum: the data directory is of an earlier
             format, or is being upgraded.
     """
-    loading = _Loading(root, files, workers, accepts_unsigned=accepts_unsigned)
+    loading = _Loading(root, files, share_out, accepts_unsigned=accepts_unsigned)
     loading.run()
     return loading.report
 
@@ -100,14 +104,14 @@ class _Loading:
         self,
         root: Path,
         files: DocumentFiles,
-        workers: FileWorkers | None,
+        share_out: ShareOut | None,
         *,
         accepts_unsigned: bool,
     ) -> None:
         self.report = LoadReport()
         self._root = root
         self._files = files
-        self._workers = workers
+        self._share_out = share_out
         self._accepts_unsigned = accepts_unsigned
         # Several threads add to these, one whole step of the interpreter at a time.
         self._found: dict[_Place, tuple[Document, int]] = {}
@@ -115,11 +119,11 @@ class _Loading:
 
     def run(self) -> None:
         places = self._places()
-        if self._workers is None:
+        if self._share_out is None:
             for place in places:
                 self._visit(place)
         else:
-            self._workers.share_out(places, self._visit)
+            self._share_out(places, self._visit)
         found = [self._found[place] for place in places if place in self._found]
         self.report.documents = [document for document, _ in found]
         self.report.earlier = [document for document, schema in found if schema < SCHEMA]

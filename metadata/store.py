@@ -173,7 +173,7 @@ class MetadataStore:
 
     def _load(self, accepts_unsigned: bool) -> LoadReport:
         return load_documents(
-            self._root, self._files, self._workers, accepts_unsigned=accepts_unsigned
+            self._root, self._files, self._workers.share_out, accepts_unsigned=accepts_unsigned
         )
 
     def _clear_vhost(self, encoded_vhost: str) -> None:
