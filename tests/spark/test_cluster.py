@@ -1,8 +1,9 @@
-"""An export through a real cluster: a standalone master and two workers, without our package."""
+"""An export through a real cluster: a standalone master and two workers."""
 
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 import appendlog
+from appendlog.spark.running.packaging import DEPRECATION, PACKAGES
 from tests.embedded.waiting import until
 from tests.spark.builders import StoredQueue, plain_messages, store_queue
+from tests.spark.clean_python import CleanPython
 from tests.spark.plain_reader import expected_rows, written_rows
 from tests.spark.standalone_cluster import Cluster, standalone_cluster
 
@@ -44,13 +47,17 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> list[StoredQueue]:
     return queues
 
 
-def start(cluster: Cluster, directory: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start(
+    cluster: Cluster, directory: Path, *arguments: str, python: str | None = None
+) -> "subprocess.Popen[str]":
     """Start the command in a directory that has folders with the names of ours."""
     for name in ("appendlog", "metadata", "offsets"):
         (directory / name).mkdir(parents=True)
         (directory / name / "__init__.py").write_text("raise RuntimeError('the wrong one')\n")
     ours = ("AMQP_SERVER_", "PYTHON", "PYSPARK_", "SPARK_")
     environment = {name: text for name, text in os.environ.items() if not name.startswith(ours)}
+    if python is not None:
+        environment["PYSPARK_PYTHON"] = python
     for key, value in cluster.settings().items():
         arguments = (*arguments, "--spark-conf", f"{key}={value}")
     return subprocess.Popen(
@@ -74,6 +81,50 @@ def check_rows(out: Path, queues: list[StoredQueue], end: int) -> None:
         assert rows == expected_rows(stored.location, 0, end)
 
 
+def test_a_worker_without_a_package_ends_the_export_in_one_line_that_names_it(
+    cluster: Cluster, queues: list[StoredQueue], tmp_path: Path
+) -> None:
+    clean = CleanPython(tmp_path / "clean")
+    exporting = start(
+        cluster,
+        tmp_path / "run",
+        *("--storage-path", str(queues[0].storage_path), "--queue", "a", "--out", "out"),
+        *("--spark-conf", "spark.task.maxFailures=1"),
+        python=str(clean.executable),
+    )
+    _, complained = exporting.communicate(timeout=120)
+    cluster.take_events()
+    assert exporting.returncode == 1
+    *_, warning, error = complained.splitlines()
+    assert warning == f"warning: {DEPRECATION}"
+    assert error.startswith(
+        "amqp-server: error: Spark failed: the package crc32c is missing in "
+        f"{clean.executable}, and the checksums of logs need it: pip install crc32c there; "
+    )
+
+
+def test_a_packed_environment_brings_the_package_with_its_compiled_kernels(
+    cluster: Cluster, queues: list[StoredQueue], tmp_path: Path
+) -> None:
+    environment = CleanPython(tmp_path / "env", packages=("crc32c", "zstandard"))
+    for name in PACKAGES:
+        (environment.site_packages / name).symlink_to(REPOSITORY / name)
+    with tarfile.open(tmp_path / "env.tar.gz", "w:gz") as packed:
+        packed.add(tmp_path / "env", ".")
+    exporting = start(
+        cluster,
+        tmp_path / "run",
+        *("--storage-path", str(queues[0].storage_path), "--queue", "a", "--out", "out"),
+        *("--spark-conf", f"spark.archives={tmp_path / 'env.tar.gz'}#env"),
+        *("--spark-conf", "spark.executorEnv.AMQP_SERVER_REQUIRE_COMPILED=1"),
+        python="./env/bin/python",
+    )
+    _, complained = exporting.communicate(timeout=120)
+    cluster.take_events()
+    assert (exporting.returncode, "warning" in complained) == (0, False), complained
+    check_rows(tmp_path / "run" / "out", queues[:1], COUNT)
+
+
 def test_both_workers_export_and_one_may_die(
     cluster: Cluster, queues: list[StoredQueue], tmp_path: Path
 ) -> None:
@@ -82,6 +133,7 @@ def test_both_workers_export_and_one_may_die(
     first = start(cluster, tmp_path / "1", *arguments, "--out", "out", *half)
     _, complained = first.communicate(timeout=120)
     assert first.returncode == 0, complained
+    assert f"warning: {DEPRECATION}\n" in complained
     events = cluster.take_events()
     assert {task["Task Info"]["Executor ID"] for task in finished_tasks(events)} == {"0", "1"}
     check_rows(tmp_path / "1" / "out", queues, COUNT // 2)
