@@ -7,9 +7,9 @@ import click
 
 from amqp_server.control.client import ControlError, UnreachableError, ask
 from amqp_server.control.messages import ErrorKind
+from cli.command_failure import CommandFailedError
+from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 
-EXIT_FAILED: Final = 1
-EXIT_REFUSED: Final = 2
 EXIT_CODES: Final = "Exit codes: 0 done, 1 the server did not do it, 2 it could not be asked."
 
 storage_path_option = click.option(
@@ -22,18 +22,16 @@ storage_path_option = click.option(
 )
 
 
-class RequestFailedError(click.ClickException):
-    """A request that was not done: one line on standard error, and an exit code.
+class RequestFailedError(CommandFailedError):
+    """A request to the running server was not carried out.
 
     Attributes:
-        kind: What the server calls it; None: it could not be asked.
+        kind: The server's name for the error; None if the server could not be asked.
     """
 
     def __init__(self, reason: str, exit_code: int, kind: ErrorKind | None = None) -> None:
-        super().__init__(reason)
+        super().__init__(reason, exit_code)
         self.kind = kind
-        # click calls it a ClassVar and reads it from the instance.
-        self.exit_code = exit_code  # type: ignore[misc]
 
 
 def ask_server(storage_path: Path, command: str, **arguments: object) -> Any:  # noqa: ANN401
@@ -62,8 +60,3 @@ def check_utf8(_ctx: click.Context, _param: click.Parameter, name: str | None) -
     except UnicodeEncodeError:
         raise click.BadParameter(f"{name!a} is not UTF-8") from None
     return name
-
-
-def shown(name: str) -> str:
-    """Return a name as it can be printed: a line feed in it must not look like another line."""
-    return name if name.isprintable() else ascii(name)

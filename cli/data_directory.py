@@ -11,11 +11,11 @@ import click
 from amqp_server.errors import StartupError
 from amqp_server.start_report import Outcome
 from appendlog import LogError
+from cli.command_failure import CommandFailedError
+from cli.exit_codes import EXIT_FAILED
 from metadata.errors import MetadataError
 from offsets.errors import OffsetsError
 
-EXIT_FAILED: Final = 1
-EXIT_REFUSED: Final = 2
 EXIT_CODES: Final = {
     Outcome.CLEAN: 0,
     Outcome.TORN: 3,
@@ -37,15 +37,6 @@ data_directory_option = click.option(
     show_default=True,
     help="Data directory of the server.",
 )
-
-
-class CommandFailedError(click.ClickException):
-    """A command that was not done: one line on standard error, and an exit code."""
-
-    def __init__(self, reason: str, exit_code: int = EXIT_REFUSED) -> None:
-        super().__init__(reason)
-        # click calls it a ClassVar and reads it from the instance.
-        self.exit_code = exit_code  # type: ignore[misc]
 
 
 @contextmanager
@@ -73,25 +64,3 @@ def refusals() -> Iterator[None]:
         raise CommandFailedError(f"{where}{error.strerror or error}", EXIT_FAILED) from error
     finally:
         logging.disable(logging.NOTSET)
-
-
-def shown(name: str) -> str:
-    """Return a name as it can be printed: a line feed in it must not look like another line."""
-    return name if name.isprintable() else ascii(name)
-
-
-def as_text(name: str) -> str:
-    """Return a name as UTF-8 can hold it: octets that were none become backslash escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def shown_bytes(size_bytes: int) -> str:
-    """Return a size as people read it."""
-    if size_bytes < 10_000:
-        return f"{size_bytes} B"
-    size = float(size_bytes)
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if size < 1024:
-            return f"{size:.1f} {unit}"
-    return f"{size / 1024:.1f} TiB"

@@ -1,8 +1,6 @@
 """What the installed command calls: Ctrl-C is no traceback while the rest is still imported."""
 
-from typing import Final
-
-EXIT_INTERRUPTED: Final = 130
+from cli.exit_codes import EXIT_INTERRUPTED
 
 
 def main() -> int:

@@ -16,12 +16,10 @@ from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.table_kinds import open_table
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.ranges import Range
+from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
-from cli.data_directory import EXIT_FAILED, EXIT_REFUSED, CommandFailedError
+from cli.exit_codes import EXIT_CORRUPT, EXIT_FAILED, EXIT_REFUSED
 from cli.store_options import store_option
-
-EXIT_DATA_LOSS: Final = 4
-EXIT_CORRUPT: Final = 5
 
 RANGES_SHOWN: Final = 3
 

@@ -30,6 +30,8 @@ from appendlog.spark.running.java import check_java
 from appendlog.spark.running.local_cores import local_cores
 from appendlog.spark.running.masters import check_master
 from appendlog.spark.running.session import spark_session
+from cli.command_failure import CommandFailedError
+from cli.exit_codes import EXIT_INTERRUPTED
 from cli.export_bounds import Since
 from cli.export_progress import progress_shown
 from cli.export_summary import ExportSummary, error_text, exit_code_of
@@ -40,7 +42,6 @@ from cli.termination import terminated_like_ctrl_c
 if TYPE_CHECKING:
     from appendlog.spark.planning.bounds import Bound
 
-EXIT_INTERRUPTED: Final = 130
 CLUSTER_CORES: Final = 32
 """What a cluster is taken to have when work is cut for it: it need not run to be planned for."""
 
@@ -92,13 +93,11 @@ class ExportOptions:
     as_json: bool
 
 
-class ExportFailedError(click.ClickException):
-    """An export that did not happen: one line on standard error, and an exit code."""
+class ExportFailedError(CommandFailedError):
+    """Nothing was exported, for a reason that all queues share."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(error_text(error))
-        # click calls it a ClassVar and reads it from the instance.
-        self.exit_code = exit_code_of(error)  # type: ignore[misc]
+        super().__init__(error_text(error), exit_code_of(error))
 
 
 def run(options: ExportOptions) -> int:

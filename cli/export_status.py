@@ -22,9 +22,11 @@ from appendlog.spark.exporting.tables.table_kinds import open_table, queues_in
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.opening import open_reader
 from appendlog.spark.planning.queues import find_queue
-from cli.data_directory import HELP, as_text, shown, shown_bytes
+from cli.data_directory import HELP
 from cli.export_output import output_options, output_refusals, shown_ranges
+from cli.shown import shown, shown_bytes
 from cli.store_options import reach_stores
+from metadata.name_texts import escaped_text
 
 COLUMNS: Final = (
     ("ROWS", 12),
@@ -87,8 +89,8 @@ def _row(status: OutputStatus, storage_path: Path | None, reached_by: StoreOptio
     if storage_path is not None:
         lag, reason = _lag(status, storage_path, reached_by)
     return {
-        "queue": as_text(status.queue),
-        "vhost": as_text(status.vhost),
+        "queue": escaped_text(status.queue),
+        "vhost": escaped_text(status.vhost),
         "incarnation": status.incarnation,
         "covered": total.covered,
         "rows": total.rows,

@@ -12,6 +12,7 @@ from appendlog.spark.errors import AmqplogError, CorruptLogError, DataLossError,
 from appendlog.spark.exporting.export import QueueOutcome
 from appendlog.spark.exporting.export_plan import QueuePlan
 from appendlog.spark.planning.queues import QueueLog
+from cli.exit_codes import EXIT_CORRUPT, EXIT_DATA_LOSS, EXIT_FAILED, EXIT_NOTHING_NEW, EXIT_REFUSED
 from cli.export_texts import (
     Json,
     log_json,
@@ -23,12 +24,6 @@ from cli.export_texts import (
     tasks_json,
 )
 from cli.server_group import PROGRAM
-
-EXIT_FAILED: Final = 1
-EXIT_REFUSED: Final = 2
-EXIT_NOTHING_NEW: Final = 3
-EXIT_DATA_LOSS: Final = 4
-EXIT_CORRUPT: Final = 5
 
 _WORST_FIRST: Final = (EXIT_FAILED, EXIT_CORRUPT, EXIT_DATA_LOSS, EXIT_REFUSED)
 

@@ -26,15 +26,12 @@ from appendlog.spark.exporting.tables.table_kinds import open_table, queues_in
 from appendlog.spark.objects.store_options import StoreOptions
 from appendlog.spark.planning.queues import find_queue
 from appendlog.spark.planning.ranges import join_ranges, offsets_in
-from cli.data_directory import HELP, as_text, shown, shown_bytes
-from cli.export_output import (
-    EXIT_CORRUPT,
-    EXIT_DATA_LOSS,
-    output_options,
-    output_refusals,
-    shown_ranges,
-)
+from cli.data_directory import HELP
+from cli.exit_codes import EXIT_CORRUPT, EXIT_DATA_LOSS
+from cli.export_output import output_options, output_refusals, shown_ranges
+from cli.shown import shown, shown_bytes
 from cli.store_options import reach_stores
+from metadata.name_texts import escaped_text
 
 FAULTS_SHOWN: Final = 20
 
@@ -198,8 +195,8 @@ def _document(
     proof: Proof, compared: Comparison | None, faults: tuple[Fault, ...]
 ) -> dict[str, Any]:
     return {
-        "queue": as_text(proof.queue),
-        "vhost": as_text(proof.vhost),
+        "queue": escaped_text(proof.queue),
+        "vhost": escaped_text(proof.vhost),
         "incarnation": proof.incarnation,
         "is_complete": not faults,
         "is_deep": proof.is_deep,

@@ -27,10 +27,11 @@ from appendlog.spark.importing.message_import import (
 )
 from appendlog.spark.importing.opening import open_exported
 from appendlog.spark.planning.ranges import Range, offsets_in
-from cli.control import EXIT_FAILED, EXIT_REFUSED, RequestFailedError, shown
+from cli.control import RequestFailedError
+from cli.exit_codes import EXIT_FAILED, EXIT_NOTHING_NEW, EXIT_REFUSED
+from cli.shown import shown
 from cli.store_options import reach_stores
 
-EXIT_NOTHING_NEW: Final = 3
 NEAR_MAX: Final = 3
 SHOW_EVERY_SECONDS: Final = 0.5
 _REFUSED: Final = frozenset((ErrorKind.NOT_FOUND, ErrorKind.INVALID_ARGUMENT, ErrorKind.IN_USE))

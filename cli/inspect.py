@@ -20,17 +20,17 @@ from amqp_server.maintenance.settlement_view import checkpoint_rows, redo_rows, 
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.values import text_json
 from appendlog.segments.segment import SegmentName, segment_names
+from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
 from cli.data_directory import (
     HELP,
-    CommandFailedError,
-    as_text,
     data_directory_option,
     refusals,
-    shown,
 )
 from cli.parameters import CountType
+from cli.shown import shown
 from cli.verify import find_queue
+from metadata.name_texts import escaped_text
 
 KINDS: Final = (
     "records",
@@ -220,7 +220,7 @@ def _documents(stored: StoredQueues) -> Iterator[Row]:
             "body": document.body,
         }
     for unreadable in stored.report.unreadable:
-        yield {"path": as_text(str(unreadable.path)), "error": as_text(unreadable.reason)}
+        yield {"path": escaped_text(str(unreadable.path)), "error": escaped_text(unreadable.reason)}
 
 
 def _write_json(rows: Iterable[Row]) -> bool:

@@ -15,6 +15,7 @@ from amqp_server.config import LOG_FORMATS, LOG_LEVELS, Durability
 from amqp_server.errors import StartupError
 from appendlog import Compression
 from cli.commands import missing_library
+from cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_READER, EXIT_REFUSED
 from cli.logs import configure_logging
 from cli.parameters import DURATION, SHARE, SIZE, WATERMARK
 from cli.server_group import PROGRAM, ServerGroup
@@ -29,10 +30,6 @@ from cli.settings import (
 from cli.version import describe_version
 
 logger: Final = logging.getLogger(__name__)
-EXIT_REFUSED: Final = 2
-EXIT_INTERRUPTED: Final = 130
-EXIT_OUTPUT_FAILED: Final = 1
-EXIT_NO_READER: Final = 141
 _OUTPUT_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -338,7 +335,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
             raise
         _detach_output()
-        return _refuse(f"standard output: {error.strerror}", EXIT_OUTPUT_FAILED)
+        return _refuse(f"standard output: {error.strerror}", EXIT_FAILED)
     return outcome if isinstance(outcome, int) else 0
 
 

@@ -14,11 +14,10 @@ from cli.control import (
     RequestFailedError,
     ask_server,
     check_utf8,
-    shown,
     storage_path_option,
 )
-from cli.data_directory import shown_bytes
 from cli.places import OffsetTextType
+from cli.shown import shown, shown_bytes, shown_field
 
 Row = dict[str, Any]
 
@@ -264,23 +263,18 @@ def _write_table(rows: Iterable[Row], *, is_sharded: bool, is_of_all: bool = Fal
         cells = "".join(f"{_value(field, row.get(field)):>{width}}" for _, field, width in COLUMNS)
         shard = f"{row['shard']:>5}" if is_sharded else ""
         group = "(the queue itself)" if row["group"] is None else shown(row["group"])
-        queue = f" of {_name(row, 'queue')}" if is_of_all else ""
+        queue = f" of {shown_field(row, 'queue')}" if is_of_all else ""
         click.echo(f"{shard}{cells}  {group}{queue}")
 
 
 def _log(row: Row) -> str:
     shard = f"shard {row['shard']}, " if "shard" in row else ""
-    return f"{shard}queue '{_name(row, 'queue')}' in vhost '{_name(row, 'vhost')}'"
+    return f"{shard}queue '{shown_field(row, 'queue')}' in vhost '{shown_field(row, 'vhost')}'"
 
 
 def _commit(row: Row) -> str:
     committed = row.get("committed")
     return "no commit" if committed is None else f"commit {committed}"
-
-
-def _name(row: Row, field: str) -> str:
-    name = row.get(field)
-    return shown(name) if name is not None else f"base64:{row[f'{field}_base64']}"
 
 
 def _value(field: str, value: object) -> str:

@@ -8,16 +8,15 @@ import orjson
 
 from amqp_server.start_report import Outcome
 from amqp_server.start_report_file import REPORT_NAME, load_report
+from cli.command_failure import CommandFailedError
 from cli.data_directory import (
     EXIT_CODES,
     EXIT_CODES_TEXT,
     HELP,
-    CommandFailedError,
     data_directory_option,
     refusals,
-    shown,
-    shown_bytes,
 )
+from cli.shown import shown, shown_bytes
 
 QUEUES_SHOWN: Final = 50
 RANGES_SHOWN: Final = 3

@@ -14,17 +14,17 @@ from amqp_server.maintenance.repair import Repair, RepairOptions, repair_directo
 from amqp_server.maintenance.repair_plan import Remedy, Step
 from amqp_server.maintenance.stored_queues import load_stored_queues
 from appendlog.checking.problem import Level
+from cli.command_failure import CommandFailedError
 from cli.data_directory import (
     EXIT_CODES,
-    EXIT_FAILED,
     HELP,
-    CommandFailedError,
-    as_text,
     data_directory_option,
     refusals,
-    shown,
 )
+from cli.exit_codes import EXIT_FAILED
+from cli.shown import shown
 from cli.verify import OUTCOMES, check_json
+from metadata.name_texts import escaped_text
 from metadata.reading_lock import reading_lock
 
 EXIT_TO_MEND: Final = 3
@@ -111,7 +111,10 @@ def _accept(storage_path: Path, paths: tuple[Path, ...], *, as_json: bool) -> in
                 click.echo(f"{shown(str(path))}: {shown(was)}")
     if as_json:
         found = [
-            {"path": as_text(str(path)), "copy": None if kept is None else as_text(str(kept))}
+            {
+                "path": escaped_text(str(path)),
+                "copy": None if kept is None else escaped_text(str(kept)),
+            }
             for path, kept in done
         ]
         click.echo(orjson.dumps({"accepted": found}, option=orjson.OPT_INDENT_2))
@@ -173,13 +176,13 @@ def _done_json(done: Repair) -> dict[str, Any]:
         "left": [_step_json(step) for step in done.left],
         "lost": [
             {
-                "vhost": as_text(queue.vhost),
-                "name": as_text(queue.name),
+                "vhost": escaped_text(queue.vhost),
+                "name": escaped_text(queue.name),
                 "offsets": [start, end],
             }
             for queue, start, end in done.lost
         ],
-        "quarantine": [as_text(str(path)) for path in done.quarantine],
+        "quarantine": [escaped_text(str(path)) for path in done.quarantine],
         "check": check_json(done.check),
     }
 
@@ -187,6 +190,6 @@ def _done_json(done: Repair) -> dict[str, Any]:
 def _step_json(step: Step) -> dict[str, Any]:
     return {
         "remedy": step.remedy.value,
-        "path": as_text(str(step.path)),
-        "reason": as_text(step.reason),
+        "path": escaped_text(str(step.path)),
+        "reason": escaped_text(step.reason),
     }

@@ -12,15 +12,10 @@ from amqp_server.control.client import ControlError, UnreachableError
 from amqp_server.control.messages import ErrorKind
 from amqp_server.control.queue_client import QueueClient
 from amqp_server.offset_text import HOW_WRITTEN
-from cli.control import (
-    EXIT_FAILED,
-    EXIT_REFUSED,
-    RequestFailedError,
-    check_utf8,
-    shown,
-    storage_path_option,
-)
+from cli.control import RequestFailedError, check_utf8, storage_path_option
+from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 from cli.places import FilterType, OffsetTextType
+from cli.shown import shown
 
 SHOW_EVERY_SECONDS: Final = 0.5
 REFUSED: Final = frozenset((ErrorKind.NOT_FOUND, ErrorKind.INVALID_ARGUMENT))

@@ -12,14 +12,14 @@ from amqp_server.broker.queue_settings import QueueType
 from amqp_server.config import Durability
 from cli.control import (
     EXIT_CODES,
-    EXIT_FAILED,
     RequestFailedError,
     ask_server,
     check_utf8,
-    shown,
     storage_path_option,
 )
+from cli.exit_codes import EXIT_FAILED
 from cli.parameters import CountType
+from cli.shown import shown, shown_field
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _DECIMAL_DIGITS_MAX: Final = 19
@@ -187,8 +187,8 @@ def _write_sets(found: list[dict[str, Any]]) -> None:
         note = "" if each["is_complete"] else "  (incomplete: create it again)"
         click.echo(
             f"{each['shards']:>6}  {each['messages']:>10}  {each['consumers']:>9}  "
-            f"{','.join(each['types']):<7}  {_name(each, 'exchange')} in "
-            f"{_name(each, 'vhost')}{note}"
+            f"{','.join(each['types']):<7}  {shown_field(each, 'exchange')} in "
+            f"{shown_field(each, 'vhost')}{note}"
         )
 
 
@@ -208,11 +208,6 @@ def _write_shards(rows: list[dict[str, Any]]) -> None:
             f"{stats['log_end_offset']:>12}{stats['consumers']:>11}  {stats['type']:<7}  "
             f"{queue}{note}"
         )
-
-
-def _name(row: dict[str, Any], field: str) -> str:
-    name = row.get(field)
-    return shown(name) if name is not None else f"base64:{row[f'{field}_base64']}"
 
 
 @shards.command(context_settings=_HELP, epilog=EXIT_CODES)

@@ -14,18 +14,12 @@ from amqp_server.control.messages import ErrorKind
 from amqp_server.maintenance.stored_queues import StoredQueues, load_stored_queues
 from amqp_server.maintenance.stored_stats import stored_stats
 from amqp_server.maintenance.values import time_text
+from cli.command_failure import CommandFailedError
 from cli.control import check_utf8
-from cli.data_directory import (
-    EXIT_FAILED,
-    EXIT_REFUSED,
-    HELP,
-    CommandFailedError,
-    data_directory_option,
-    refusals,
-    shown,
-    shown_bytes,
-)
+from cli.data_directory import HELP, data_directory_option, refusals
+from cli.exit_codes import EXIT_FAILED, EXIT_REFUSED
 from cli.parameters import CountType
+from cli.shown import shown, shown_bytes, shown_field
 from metadata.reading_lock import is_served
 
 PAGE_QUEUES: Final = 500
@@ -182,7 +176,7 @@ def _write(rows: Iterator[Row], limit: int | None, *, is_one: bool, as_json: boo
     click.echo("".join(f"{title:>{width}}" for title, _, width in COLUMNS) + "  STATE     QUEUE")
     for row in itertools.islice(rows, limit or LIMIT_DEFAULT):
         cells = (f"{_value(field, row.get(field)):>{width}}" for _, field, width in COLUMNS)
-        name = f"{_name(row, 'name')} in {_name(row, 'vhost')}"
+        name = f"{shown_field(row, 'name')} in {shown_field(row, 'vhost')}"
         click.echo(f"{''.join(cells)}  {row['state']:<8}  {name}")
     more = sum(1 for _ in rows)
     if more:
@@ -197,8 +191,3 @@ def _value(field: str, value: object) -> str:
     if field.endswith("_bytes") and isinstance(value, int):
         return shown_bytes(value)
     return shown(str(value))
-
-
-def _name(row: Row, field: str) -> str:
-    name = row.get(field)
-    return shown(name) if name is not None else f"base64:{row[f'{field}_base64']}"

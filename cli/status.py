@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 import orjson
 
-from cli.control import EXIT_CODES, ask_server, shown, storage_path_option
+from cli.control import EXIT_CODES, ask_server, storage_path_option
+from cli.shown import shown
 
 STALLS_SHOWN = 5
 """Stalls that are shown to people, the last ones; `--json` has more."""

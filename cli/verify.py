@@ -13,17 +13,16 @@ from amqp_server.maintenance.directory_check import DirectoryCheck, QueueCheck, 
 from amqp_server.maintenance.stored_queues import StoredQueue, StoredQueues, load_stored_queues
 from amqp_server.start_report import Outcome
 from appendlog.checking.problem import Level, Problem
+from cli.command_failure import CommandFailedError
 from cli.data_directory import (
     EXIT_CODES,
     EXIT_CODES_TEXT,
     HELP,
-    CommandFailedError,
-    as_text,
     data_directory_option,
     refusals,
-    shown,
-    shown_bytes,
 )
+from cli.shown import shown, shown_bytes
+from metadata.name_texts import escaped_text
 
 PROBLEMS_SHOWN: Final = 200
 OUTCOMES: Final = {
@@ -114,8 +113,8 @@ def check_json(check: DirectoryCheck) -> dict[str, Any]:
 def _queue_json(check: QueueCheck) -> dict[str, Any]:
     log, queue = check.log, check.queue
     return {
-        "vhost": as_text(queue.vhost),
-        "name": as_text(queue.name),
+        "vhost": escaped_text(queue.vhost),
+        "name": escaped_text(queue.name),
         "is_delay_queue": queue.is_delay_queue,
         "incarnation": str(queue.incarnation),
         "segments": len(log.segments),
@@ -134,10 +133,10 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
     return {
         "level": problem.level.name.lower(),
         "kind": problem.kind,
-        "path": as_text(str(problem.path)),
+        "path": escaped_text(str(problem.path)),
         "position": problem.position,
         "offsets": list(problem.offsets) if problem.offsets else None,
-        "text": as_text(problem.text),
+        "text": escaped_text(problem.text),
     }
 
 

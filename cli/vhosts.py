@@ -9,13 +9,13 @@ import orjson
 
 from cli.control import (
     EXIT_CODES,
-    EXIT_FAILED,
     RequestFailedError,
     ask_server,
     check_utf8,
-    shown,
     storage_path_option,
 )
+from cli.exit_codes import EXIT_FAILED
+from cli.shown import shown
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 import click
 
 from cli.demo.flights import FLIGHTS_MAX
-from cli.demo.walkthrough import EXIT_DONE, DemoSettings, Walkthrough
+from cli.demo.walkthrough import DemoSettings, Walkthrough
+from cli.exit_codes import EXIT_DONE
 
 FLIGHTS_MIN: Final = 10
 

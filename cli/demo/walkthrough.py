@@ -18,9 +18,8 @@ from cli.demo.ledger import Ledger
 from cli.demo.program import command_line, environment, shown
 from cli.demo.progress import progress
 from cli.demo.publishing import WINDOW, FlightPublisher
+from cli.exit_codes import EXIT_DONE, EXIT_FAILED
 
-EXIT_DONE: Final = 0
-EXIT_FAILED: Final = 1
 EXIT_WITHOUT_SPARK: Final = 3
 
 CHECKPOINT_INTERVAL: Final = "1s"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from appendlog.spark.schema.columns import PARTITION, TIMESTAMP_TYPE
+from metadata.name_texts import replaced_text
 
 
 class ConstantColumns:
@@ -18,8 +19,8 @@ class ConstantColumns:
 
     def __init__(self, vhost: str, queue: str, types: Mapping[str, pa.DataType]) -> None:
         values: dict[str, str | int] = {
-            "topic": _clean(queue),
-            "vhost": _clean(vhost),
+            "topic": replaced_text(queue),
+            "vhost": replaced_text(vhost),
             "partition": PARTITION,
             "timestampType": TIMESTAMP_TYPE,
         }
@@ -35,8 +36,3 @@ class ConstantColumns:
             self._columns = {name: pa.repeat(value, rows) for name, value in self._values.items()}
             self._rows = rows
         return {name: column.slice(0, rows) for name, column in self._columns.items()}
-
-
-def _clean(name: str) -> str:
-    """Replace what is not UTF-8: an Arrow string with it would fail late, inside the JVM."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from appendlog.segments.damaged_range import DamagedRange
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.split_reader import SplitReader
+from metadata.name_texts import escaped_text
 
 
 def damage_document(
@@ -31,8 +32,8 @@ def damage_document(
         content = reader.damaged_bytes(damage, max_bytes)
     return json.dumps(
         {
-            "vhost": _plain(log.vhost),
-            "queue": _plain(log.queue),
+            "vhost": escaped_text(log.vhost),
+            "queue": escaped_text(log.queue),
             "incarnation": str(log.incarnation),
             "segment": damage.segment,
             "start_position": damage.start_position,
@@ -43,8 +44,3 @@ def damage_document(
             "bytes": base64.b64encode(content).decode("ascii"),
         }
     )
-
-
-def _plain(name: str) -> str:
-    """Return a name that any JSON reader takes: what was not UTF-8 is written as an escape."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

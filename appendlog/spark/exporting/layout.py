@@ -12,6 +12,7 @@ from typing import Final
 
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.schema.columns import SCHEMA_VERSION
+from metadata.name_texts import escaped_text
 from metadata.names import encode_name
 
 WORK_DIRECTORY: Final = "_amqplog"
@@ -41,8 +42,8 @@ def file_metadata(log: QueueLog) -> dict[str, str]:
     """Return what every file says of the log that it comes from."""
     return {
         "amqplog.schema_version": str(SCHEMA_VERSION),
-        "amqplog.vhost": plain_text(log.vhost),
-        "amqplog.queue": plain_text(log.queue),
+        "amqplog.vhost": escaped_text(log.vhost),
+        "amqplog.queue": escaped_text(log.queue),
         "amqplog.incarnation": str(log.incarnation),
     }
 
@@ -55,8 +56,3 @@ def folder_name(queue: str) -> str:
     if len(folder.encode()) <= _FOLDER_BYTES_MAX:
         return folder
     return f"queue={encode_name(queue)}"
-
-
-def plain_text(name: str) -> str:
-    """Return a name as it can be written: bytes that were no UTF-8 as escapes."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

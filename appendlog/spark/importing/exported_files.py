@@ -15,7 +15,6 @@ from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.checking.output_queues import exported_queues
 from appendlog.spark.exporting.committing.manifest import ListedFile, Manifest
 from appendlog.spark.exporting.committing.manifests import Manifests, listed_files
-from appendlog.spark.exporting.layout import plain_text
 from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.importing.exported import (
     MESSAGE_COLUMNS,
@@ -24,6 +23,7 @@ from appendlog.spark.importing.exported import (
     NoEnvelopeError,
     within,
 )
+from metadata.name_texts import escaped_text
 
 READ_ROWS: Final = 8192
 READ_BYTES: Final = 8 << 20
@@ -46,8 +46,8 @@ class ExportedFiles:
         for manifests in self._read().values():
             last = manifests[-1]
             queue = ExportedQueue(
-                plain_text(last.vhost),
-                plain_text(last.queue),
+                escaped_text(last.vhost),
+                escaped_text(last.queue),
                 str(last.incarnation),
                 tuple(last.total.covered),
             )

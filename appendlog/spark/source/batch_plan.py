@@ -22,6 +22,7 @@ from appendlog.spark.source.log_partition import LogPartition
 from appendlog.spark.source.options import GivenOptions, Reading
 from appendlog.spark.source.read_options import OnDamage, ReadOptions, bounds_of, read_options
 from appendlog.spark.source.row_bounds import RowBounds, clip
+from metadata.name_texts import replaced_text
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ def _plan(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
     cuts = [
         cut
         for log in logs
-        if wanted.has_topic(_topic(log))
+        if wanted.has_topic(replaced_text(log.queue))
         and (cut := _cut(log, options, wanted, checkpoint)) is not None
     ]
     choices = {cut.log: cut.choice for cut in cuts}
@@ -203,8 +204,3 @@ def _lose(log: QueueLog, start: int, end: int, *, is_fatal: bool) -> None:
     if is_fatal:
         raise loss
     logger.warning("%s", loss)
-
-
-def _topic(log: QueueLog) -> str:
-    """Return a queue's name as rows have it."""
-    return log.queue.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -24,6 +24,7 @@ from appendlog.spark.source.log_partition import LogPartition
 from appendlog.spark.source.read_options import OnDamage, ReadOptions
 from appendlog.spark.source.row_layout import RowLayout
 from appendlog.split_reader import SplitReader, refuse_damage, skip_damage
+from metadata.name_texts import replaced_text
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class PartitionReader:
     ) -> Iterator[pa.RecordBatch]:
         rows = batch.rows if choice is None else choice.rows(batch.rows)
         if self.on_damage is OnDamage.PERMISSIVE:
-            topic = piece.log.queue.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            topic = replaced_text(piece.log.queue)
             for damage in batch.damaged:
                 text = damage_document(reader, piece.log, damage, CORRUPT_BYTES_MAX)
                 yield self.layout.corrupt_row(topic, damage.start_offset, text)

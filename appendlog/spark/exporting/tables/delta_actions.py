@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from appendlog.spark.exporting.tables.table_files import TableFile
-from appendlog.spark.exporting.tables.table_names import clean, lake_module
+from appendlog.spark.exporting.tables.table_names import lake_module
 from appendlog.spark.planning.queues import QueueLog
+from metadata.name_texts import replaced_text
 
 if TYPE_CHECKING:
     from deltalake.transaction import AddAction
@@ -33,7 +34,7 @@ def add_action(file: TableFile, log: QueueLog) -> "AddAction":
 
 
 def _statistics(file: TableFile, log: QueueLog) -> dict[str, Any]:
-    names = {"topic": clean(log.queue), "vhost": clean(log.vhost)}
+    names = {"topic": replaced_text(log.queue), "vhost": replaced_text(log.vhost)}
     first_us, last_us = file.timestamps_us
     # Upwards: some readers compare without adding what the milliseconds leave out.
     low = names | {"offset": file.offsets[0], "timestamp": _milliseconds(first_us)}

@@ -1,6 +1,5 @@
 """What delta-rs leaves to others: that a commit is on the disk, and errors of one line."""
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import Final
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.layout import DELTA_DIRECTORY
+from appendlog.spark.exporting.tables.table_files import sync_paths
 from appendlog.spark.exporting.tables.table_names import lake_module
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -29,12 +29,7 @@ def sync_commits(url: str, since_version: int) -> None:
     folder = Path(url) / DELTA_DIRECTORY
     versions = ((path, path.stem.split(".")[0]) for path in folder.glob("*.json"))
     written = [path for path, version in versions if int(version) >= since_version]
-    for path in (*written, folder, folder.parent):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync_paths([*written, folder, folder.parent])
 
 
 @contextmanager

@@ -1,17 +1,19 @@
 """Files of an export as a table sees them: where they are, and what readers skip them by."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow.parquet as pq
 
 from appendlog.spark.exporting.destination import CorruptRange, ExportJob, WrittenFile
 from appendlog.spark.exporting.stores.store import OutputStore
-from appendlog.spark.exporting.tables.table_names import clean
 from appendlog.spark.planning.queues import QueueLog
 from appendlog.spark.planning.ranges import Range, offsets_in
 from appendlog.spark.schema.columns import SCHEMA_VERSION
+from metadata.name_texts import replaced_text
 
 DATA_FOLDER: Final = "exports"
 """Below it each run has a folder; a table's files stay where they were written."""
@@ -72,8 +74,8 @@ def commit_note(
     rows = sum(file.rows for file in files)
     damaged = [(each.start, each.end) for each in corrupt]
     return {
-        "vhost": clean(log.vhost),
-        "queue": clean(log.queue),
+        "vhost": replaced_text(log.vhost),
+        "queue": replaced_text(log.queue),
         "incarnation": str(log.incarnation),
         "start": job.start,
         "end": job.end,
@@ -86,6 +88,20 @@ def commit_note(
         "schema_version": SCHEMA_VERSION,
         "job": job.job_id,
     }
+
+
+def sync_paths(paths: Iterable[Path]) -> None:
+    """Make files and directories durable, which the libraries of tables leave to the kernel.
+
+    Raises:
+        OSError: One of them cannot be synced.
+    """
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _offsets(store: OutputStore, path: str) -> Range:

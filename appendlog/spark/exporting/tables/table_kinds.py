@@ -6,7 +6,7 @@ from appendlog.spark.exporting.stores.store import OutputStore
 from appendlog.spark.exporting.tables.delta_contents import DeltaContents
 from appendlog.spark.exporting.tables.iceberg_contents import IcebergContents
 from appendlog.spark.exporting.tables.table_contents import QueueState, TableContents
-from appendlog.spark.exporting.tables.table_names import clean
+from metadata.name_texts import replaced_text
 
 
 def open_table(store: OutputStore) -> TableContents | None:
@@ -32,7 +32,9 @@ def queues_in(table: TableContents, queue: str | None) -> list[QueueState]:
     Raises:
         OutputError: There is none.
     """
-    found = [state for state in table.queues() if queue is None or state.queue == clean(queue)]
+    found = [
+        state for state in table.queues() if queue is None or state.queue == replaced_text(queue)
+    ]
     if not found:
         what = "any queue" if queue is None else f"queue {queue!r}"
         raise OutputError(f"{table.url}: no export has added {what} to this table")

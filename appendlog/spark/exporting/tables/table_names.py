@@ -5,6 +5,7 @@ from typing import Any
 
 from appendlog.spark.errors import LakeMissingError, OutputError
 from appendlog.spark.planning.queues import QueueLog
+from metadata.name_texts import replaced_text
 
 
 class OtherIncarnationError(OutputError):
@@ -24,17 +25,12 @@ def app_id(log: QueueLog) -> str:
 
 def queue_id(log: QueueLog) -> str:
     """Return the name under which a table remembers which incarnation of a queue is in it."""
-    return state_name(clean(log.vhost), clean(log.queue))
+    return state_name(replaced_text(log.vhost), replaced_text(log.queue))
 
 
 def state_name(vhost: str, queue: str) -> str:
     """Return the same of a queue by the names that the rows have."""
     return f"amqplog:{vhost}/{queue}"
-
-
-def clean(name: str) -> str:
-    """Return a name as the columns `topic` and `vhost` have it."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def sql_text(text: str) -> str:
