@@ -1,10 +1,10 @@
-"""Spark's data source `amqplog`, under a name that Spark finds by itself.
+"""Data source `amqplog` of Spark, in a module whose name Spark finds by itself.
 
     spark.read.format("amqplog").option("subscribe", "orders").load("/var/lib/amqp")
 
 Spark imports every module named `pyspark_...` when a session meets its first data source in
-Python, whichever that is. So nothing is imported here that Spark has not imported by then;
-what reads logs comes with the first use.
+Python, whichever that is. So this module imports only what Spark has imported by then; the first
+use of the data source imports the code that reads logs.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ PUSH_DOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 class DefaultSource(DataSource):
-    """Reads the logs of durable queues and of programs that embed them; docs/spark.md."""
+    """Reads logs of durable queues and of programs that embed logs; options: docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what is written as the format."""
+        """Return the name that users give to `format(...)`."""
         return NAME
 
     def schema(self) -> str:
-        """Return the columns of rows, for a user who gave none."""
+        """Return the columns of rows as DDL, for a user who gave no schema."""
         from appendlog.spark.source.data_source import row_ddl
 
         return row_ddl(self.options)
 
-    # Spark calls it with the name of its parameter.
+    # Spark passes the argument by the name of the parameter.
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads once."""
+        """Return the reader of a batch query."""
         from appendlog.spark.source.data_source import batch_reader
 
         return batch_reader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return what reads as a stream."""
+        """Return the reader of a streaming query."""
         from appendlog.spark.source.data_source import stream_reader
 
         return stream_reader(self.options, schema)
 
 
 def enable(spark: SparkSession) -> None:
-    """Register the data source, and let readers be told the filters of their queries.
+    """Register the data source, and have Spark pass the filters of queries to readers.
 
-    Only needed where this package is not on the path of Spark's Python, or for the option
+    Needed only if Spark's Python gets this package from an archive, or for the option
     `pushDownFilters`.
 
     Args:
-        spark: The session; the setting is for all of its data sources in Python.
+        spark: Session to change; the setting affects all of its data sources in Python.
     """
     spark.conf.set(PUSH_DOWN, "true")
     spark.dataSource.register(DefaultSource)

@@ -1,10 +1,10 @@
-"""Sinks for `foreachBatch` that have each batch of a stream exactly once.
+"""Sinks for `foreachBatch` that write each batch of a stream exactly once.
 
     from pyspark_amqplog.sink import parquet_sink
 
     rows.writeStream.foreachBatch(parquet_sink("/lake/orders")).option(...).start()
 
-The stream may be of any source; docs/spark.md tells what is promised.
+The stream may come from any source. docs/spark.md says what the sinks guarantee.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["delta_sink", "parquet_sink"]
 def parquet_sink(
     uri: str, *, query: str | None = None, options: Mapping[str, str] | None = None
 ) -> Callable[[DataFrame, int], None]:
-    """Return what adds each batch to a folder of Parquet files, for any reader to read.
+    """Return a function that adds each batch to a folder of Parquet files for any reader.
 
     Args:
-        uri: The folder: a directory, or a place in an object store.
-        query: Stands for the query in place of the id in its checkpoint. A query that begins
-            anew under the same name adds nothing until its batches have higher numbers.
-        options: Of the object store.
+        uri: Folder to write to: a directory, or a place in an object store.
+        query: Name of the query, instead of the id in its checkpoint. A query that begins again
+            under the same name adds nothing until its batches have higher numbers.
+        options: Options of the object store, as `--store-option` has them.
 
     Raises:
         OutputError: No store can be written under this URI.
@@ -39,14 +39,14 @@ def parquet_sink(
 
 
 def delta_sink(uri: str, *, query: str | None = None) -> Callable[[DataFrame, int], None]:
-    """Return what adds each batch to a Delta table, which the first one creates.
+    """Return a function that adds each batch to a Delta table; the first batch creates the table.
 
     Args:
-        uri: The table: a directory.
+        uri: Directory of the table.
         query: As for `parquet_sink`.
 
     Raises:
-        OutputError: It is not a directory.
+        OutputError: The URI names no directory.
         LakeMissingError: The library of Delta is not installed: `pip install amqp-server[lake]`.
     """
     from appendlog.spark.exporting.stores.opening import open_store

@@ -1,16 +1,17 @@
-"""Logs in Spark: reading them, and exporting them.
+"""Reads logs in Spark, and exports them.
 
-A roof over the storage rooms: it may import all of them, and only the command line and
-`pyspark_amqplog` import it. The only place, beside that, that imports pyspark and pyarrow. The
-broker has no part in it: the log's files are read directly, while it runs or not, and never past
-the durable end.
+This package may import all storage packages; only the command line and `pyspark_amqplog` import
+it. Only these two packages import pyspark, and only this one imports pyarrow. It reads the files of
+the logs directly, whether the broker runs or not, and never past the durable end.
 
     schema      the rows: columns, their types
-    planning    which logs, which offsets of them, cut into what pieces
-    decoding    records of a log to Arrow record batches
-    exporting   from a plan to files that are committed
-    source      what `format("amqplog")` means to Spark
-    running     Spark itself: starting it, giving its workers what they need
+    planning    which logs and which of their offsets are read, in which pieces
+    decoding    turns the records of a log into Arrow record batches
+    objects     data directories and outputs in object stores
+    exporting   writes what was planned, and commits it
+    importing   reads exports back, for `amqp-server import`
+    source      the data source `format("amqplog")`
+    running     starts Spark, and gives its workers what they need
 
-The theory of it, and what is promised: docs/spark.md.
+docs/spark.md explains how it works and what it guarantees.
 """

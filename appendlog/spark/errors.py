@@ -1,18 +1,18 @@
-"""What stops a read, an export or an import: one class per thing that the user does next."""
+"""Errors that stop a read, an export or an import: one class for each remedy."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 class AmqplogError(Exception):
-    """Base of them all; the message is one line and says what to do."""
+    """Base of all errors of the Spark reader; the message is one line and says what to do."""
 
 
 class StorageNotFoundError(AmqplogError):
     """There is no data directory at the path.
 
     Attributes:
-        path: What was given.
+        path: Path that the user gave.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -21,12 +21,12 @@ class StorageNotFoundError(AmqplogError):
 
 
 class QueueNotFoundError(AmqplogError):
-    """No durable queue of that name.
+    """The virtual host has no durable queue of that name.
 
     Attributes:
         vhost: Virtual host.
-        queue: What was asked for.
-        near: Existing names, the most similar first.
+        queue: Name that the user asked for.
+        near: Names of existing queues, the most similar first.
     """
 
     def __init__(self, vhost: str, queue: str, near: Sequence[str], advice: str) -> None:
@@ -37,11 +37,11 @@ class QueueNotFoundError(AmqplogError):
 
 
 class NoQueueMatchesError(AmqplogError):
-    """No durable queue matches a pattern, now.
+    """No durable queue matches a pattern at this moment.
 
     Attributes:
         vhost: Virtual host.
-        pattern: What was asked for.
+        pattern: Regular expression that the user gave.
     """
 
     def __init__(self, vhost: str, pattern: str, some: Sequence[str], count: int) -> None:
@@ -56,18 +56,18 @@ class NoQueueMatchesError(AmqplogError):
 
 
 class SubscriptionError(AmqplogError):
-    """What should say which queues to read does not."""
+    """Names, a pattern or an assignment of queues that cannot be understood."""
 
 
 class BoundError(AmqplogError):
-    """What should say where to begin or to end does not."""
+    """A start or an end of a range that cannot be understood."""
 
 
 class OptionError(AmqplogError):
-    """An option of a reader says nothing that could be done.
+    """An option of a reader is unknown, or has a value that is not allowed.
 
     Attributes:
-        option: Its name.
+        option: Name of the option.
     """
 
     def __init__(self, option: str, reason: str) -> None:
@@ -76,16 +76,16 @@ class OptionError(AmqplogError):
 
 
 class ColumnError(AmqplogError):
-    """Columns were asked for that there are not, or not so."""
+    """The user asked for columns that do not exist, or that have another type."""
 
 
 class ReadLossError(AmqplogError):
-    """Offsets that were to be read are not in the log any more.
+    """Retention removed offsets that were planned to be read.
 
     Attributes:
-        queue: Whose.
-        start: Inclusive.
-        end: Exclusive.
+        queue: Name of the queue.
+        start: First offset that is gone.
+        end: End of these offsets, exclusive.
     """
 
     def __init__(self, queue: str, start: int, end: int) -> None:
@@ -103,19 +103,19 @@ class ReadFailedError(AmqplogError):
 
 
 class RangeError(AmqplogError):
-    """The offsets asked for make no range of this log."""
+    """The start and the end that the user asked for make no range of this log."""
 
 
 class SettlementError(AmqplogError):
-    """What is settled in a queue was asked for, and cannot be known."""
+    """The user asked for settled messages, and nothing says which messages are settled."""
 
 
 class DataLossError(AmqplogError):
-    """Offsets that were to be exported are not in the log any more.
+    """Retention removed offsets that were to be exported.
 
     Attributes:
-        start: Inclusive.
-        end: Exclusive; lower than it would be if everything was there.
+        start: First offset that is gone.
+        end: First offset after it that the log still has.
     """
 
     def __init__(self, queue: str, start: int, end: int) -> None:
@@ -129,10 +129,10 @@ class DataLossError(AmqplogError):
 
 
 class StreamDataLossError(AmqplogError):
-    """A stream cannot go on in a queue without passing over something.
+    """A stream cannot continue in a queue without skipping offsets.
 
     Attributes:
-        queue: Which queue.
+        queue: Name of the queue.
     """
 
     def __init__(self, queue: str, reason: str, otherwise: str) -> None:
@@ -141,29 +141,29 @@ class StreamDataLossError(AmqplogError):
 
 
 class CheckpointError(AmqplogError):
-    """The checkpoint of a stream is not of this source, or not of this data directory."""
+    """The checkpoint of a stream belongs to another source or another data directory."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"the checkpoint of the stream is not one of format('amqplog') with these options: "
-            f"{reason}; give another checkpointLocation to begin anew"
+            f"{reason}; give another checkpointLocation to begin again"
         )
 
 
 class CorruptLogError(AmqplogError):
-    """Damage before the durable end."""
+    """The log is damaged below its durable end."""
 
 
 class OutputError(AmqplogError):
-    """The output directory cannot be used: what is in it is not this queue's, or it is locked."""
+    """The output cannot be used: it holds something else, it is damaged, or it is locked."""
 
 
 class MasterError(AmqplogError):
-    """What was given as Spark's master is none that this job can run on."""
+    """The value of `--master` is no master of Spark that this job can run on."""
 
 
 class SparkConfError(AmqplogError):
-    """What was given as a setting of Spark is none that can be given."""
+    """A value of `--spark-conf` is no setting of Spark, or has an option of its own."""
 
 
 class JavaError(AmqplogError):
@@ -171,22 +171,22 @@ class JavaError(AmqplogError):
 
 
 class SparkFailedError(AmqplogError):
-    """Spark did not start, or a task failed for another reason than the above."""
+    """Spark did not start, or a task failed for a reason that no other class names."""
 
 
 class TaskFailedError(AmqplogError, OSError):
-    """A task could not read its log or write its files; another try may."""
+    """A task could not read its log or write its files; Spark may try it again."""
 
 
 class LakeMissingError(AmqplogError):
-    """A library that a kind of table needs is not installed."""
+    """The library of Delta or Iceberg tables is not installed."""
 
     def __init__(self, library: str) -> None:
         super().__init__(f"the package {library} is missing: pip install 'amqp-server[lake]'")
 
 
 class StoreError(AmqplogError, OSError):
-    """An object store cannot be used: it is not there, refuses, or lacks what is needed.
+    """An object store cannot be used: it is not there, it refuses, or it lacks an operation.
 
-    An OSError too: whoever reads files takes it for what a failing disk is.
+    Also an OSError: code that reads files treats it like a failing disk.
     """

@@ -1,1 +1,1 @@
-"""Records of a log to Arrow record batches."""
+"""Decodes the records of a log into Arrow record batches."""

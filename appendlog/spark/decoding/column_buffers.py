@@ -1,4 +1,4 @@
-"""Memory that the columns kernel fills and that becomes an Arrow column without a copy."""
+"""Memory that the columns kernel fills, and that becomes an Arrow column without a copy."""
 
 from typing import Final, Literal
 
@@ -7,24 +7,24 @@ import pyarrow as pa
 _BYTES_MIN: Final = 64
 _WIDTHS: Final = {"B": 1, "h": 2, "i": 4, "q": 8}
 COLUMN_BYTES_MAX: Final = (1 << 31) - 1
-"""What 32-bit positions in a column reach."""
+"""Largest size of a column, whose positions have 32 bits."""
 
 
 class ColumnBuffer:
-    """A piece of memory with places for numbers; nothing is in it at first.
+    """Uninitialised memory for numbers of one kind.
 
     Args:
-        places: How many.
-        kind: Of numbers, as `memoryview.cast` has it: B, h, i or q.
+        places: Count of numbers that fit.
+        kind: Kind of number, as for `memoryview.cast`: B, h, i or q.
 
     Attributes:
-        view: Of the places, writable.
+        view: Writable view of the numbers.
     """
 
     def __init__(self, places: int, kind: Literal["B", "h", "i", "q"]) -> None:
         self._kind = kind
         self._width = _WIDTHS[kind]
-        # An empty view can be cast to nothing else.
+        # Python cannot cast an empty view.
         self._buffer = pa.allocate_buffer(max(places * self._width, _BYTES_MIN))
         self.view = memoryview(self._buffer).cast("B").cast(kind)
 
@@ -33,10 +33,10 @@ class ColumnBuffer:
         return self._buffer.slice(start * self._width, count * self._width)
 
     def grown(self, used: int, more: int) -> "ColumnBuffer":
-        """Return a copy of the first `used` places with room for `more` behind them at least.
+        """Return a copy of the first `used` places, with room for at least `more` after them.
 
         Raises:
-            OverflowError: That is more than a column can have.
+            OverflowError: A column cannot be that large.
         """
         needed = used + more
         if needed > COLUMN_BYTES_MAX:

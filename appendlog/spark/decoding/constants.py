@@ -1,4 +1,4 @@
-"""Columns that are the same in each row of a log, made once."""
+"""Columns with the same value in each row of a log, made once."""
 
 from collections.abc import Mapping
 
@@ -9,12 +9,12 @@ from metadata.name_texts import replaced_text
 
 
 class ConstantColumns:
-    """The columns of a log that say the same in each row.
+    """Makes the columns of a log that have the same value in each row.
 
     Args:
         vhost: Virtual host of the queue.
         queue: Name of the queue.
-        types: Of all columns that are wanted, constant or not.
+        types: Types of all columns that are wanted, by name; also of the other columns.
     """
 
     def __init__(self, vhost: str, queue: str, types: Mapping[str, pa.DataType]) -> None:
@@ -31,7 +31,7 @@ class ConstantColumns:
         self._rows = -1
 
     def columns(self, rows: int) -> dict[str, pa.Array]:
-        """Return them for so many rows; they share memory with those for fewer."""
+        """Return the columns for a number of rows; shares memory with shorter ones."""
         if rows > self._rows:
             self._columns = {name: pa.repeat(value, rows) for name, value in self._values.items()}
             self._rows = rows

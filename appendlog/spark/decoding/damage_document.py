@@ -1,4 +1,4 @@
-"""Damage as a JSON object: what corrupt rows and quarantined files say of it."""
+"""Describes damage as a JSON object, for corrupt rows and quarantined files."""
 
 import base64
 import json
@@ -15,14 +15,14 @@ def damage_document(
 ) -> str:
     """Return all that is known about a damaged range.
 
-    Positions are those of the segment's file; `bytes` is base64, empty if compaction has replaced
-    the file meanwhile.
+    Positions are those in the segment's file. `bytes` is base64; it is empty if compaction has
+    replaced the file since the damage was found.
 
     Args:
-        reader: Which told of the damage.
-        log: Of which.
-        damage: What it told.
-        max_bytes: Of the bytes no more than this; positions tell how many there are.
+        reader: Reader that found the damage.
+        log: Log of the reader.
+        damage: Damaged range.
+        max_bytes: Most bytes to include; the positions say how many bytes there are.
 
     Raises:
         OSError: The file cannot be read.

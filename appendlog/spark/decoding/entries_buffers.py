@@ -1,4 +1,4 @@
-"""A column of headers as maps or lists of pairs, for one batch after the other."""
+"""Makes columns of headers as maps, or as lists of pairs."""
 
 from array import array
 from collections.abc import Callable
@@ -9,18 +9,18 @@ from appendlog.layout.columns import TablesKernel
 from appendlog.spark.decoding.headers_buffers import ENTRIES_OF_TABLE, VALUES_GROWTH, HeadersBuffers
 
 Entries = list[tuple[bytes, bytes | None]]
-"""Keys and values of one table; None is a null."""
+"""Keys and values of one headers table; None is a null."""
 
 
 class EntriesBuffers(HeadersBuffers):
-    """Makes one column of headers as entries of a key and a value.
+    """Makes a column of headers, batch after batch, as entries of a key and a value.
 
     Args:
-        kernel: To use.
-        form: Of the values, as the kernel has it.
-        decode: Makes the entries of a table that the kernel leaves to us; raises
+        kernel: Kernel to use.
+        form: Form of the values: TEXT_VALUES or RAW_VALUES.
+        decode: Makes the entries of a table that the kernel leaves to the caller; raises
             MalformedHeadersError.
-        arrow_type: Of the column: a map, or a list of structures, of a string and another.
+        arrow_type: Type of the column: a map, or a list of structures of a key and a value.
     """
 
     def __init__(

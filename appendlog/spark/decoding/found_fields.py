@@ -1,4 +1,4 @@
-"""Where the fields of a batch's messages lie: found in one pass, copied in a second."""
+"""Finds the fields of a batch's messages in one pass, and copies them in a second one."""
 
 from array import array
 from collections.abc import Sequence
@@ -19,22 +19,22 @@ TIMESTAMP: Final = 2
 _ROWS_OF_PIECE: Final = 1024
 _JOINED_BYTES_MAX: Final = 16 << 20
 _ROOM_STEP: Final = 512
-"""Bits of so many rows fill 64 bytes, at which Arrow likes buffers to begin."""
+"""Rows whose bits fill 64 bytes: Arrow prefers buffers that begin at such a multiple."""
 
 
 class FoundFields:
-    """The fields of one batch; made once for a decoder, filled anew for each batch.
+    """Places of the fields of one batch; a decoder has one, and fills it for each batch.
 
     Args:
-        kernel: To use.
-        fields: The ones wanted, as the kernel has them: a slot each.
-        is_text: Which of them must be UTF-8.
-        with_properties: Whether numbers among the properties are wanted.
+        kernel: Kernel to use.
+        fields: Wanted fields, by the kernel's numbers; each gets a slot.
+        is_text: Whether a field must be UTF-8, for each of `fields`.
+        with_properties: Whether properties that are numbers are wanted.
 
     Attributes:
-        pieces: Buffers that the rows lie in, and how many in each, in order.
-        room: Places that each slot has in `starts` and `ends`; an eighth of that in `bits`.
-        starts: See `appendlog.layout.columns`, as for `ends` and `bits`.
+        pieces: Buffers with the rows, and the number of rows in each, in order.
+        room: Places of each slot in `starts` and `ends`; `bits` has an eighth of that.
+        starts: See `appendlog.layout.columns`; likewise `ends` and `bits`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class FoundFields:
         """Find the fields of all messages.
 
         Returns:
-            How many messages have properties that do not add up.
+            Number of messages whose property list is malformed.
 
         Raises:
             MalformedMessageError: A record is no message.
@@ -102,12 +102,12 @@ class FoundFields:
         return unreadable
 
     def _bases(self, parts: Sequence[Records]) -> list[int]:
-        """Choose the pieces; return for each part where its buffer begins in its piece.
+        """Choose the pieces; return for each part the position of its buffer in its piece.
 
-        Chunks that were packed are a part and a buffer each, often a small one. Joining these
-        costs less than going to each of them for each column.
+        Each packed chunk is a part with a buffer of its own, often a small one. Joining these
+        buffers costs less than visiting each of them for each column.
         """
-        # Records that are not packed share the buffer that was read with what is between them.
+        # Parts that are not packed share one buffer.
         buffers = {id(part.buffer): part.buffer for part in parts}
         if (
             len(buffers) < 2
@@ -147,5 +147,5 @@ class FoundFields:
         )
 
     def validity(self, slot: int) -> pa.Buffer:
-        """Return which rows have the field of a slot; shares the memory of the bits."""
+        """Return the bitmap of the rows that have the field of a slot; shares memory."""
         return pa.py_buffer(self.bits).slice(slot * (self.room >> 3), self._rows + 7 >> 3)

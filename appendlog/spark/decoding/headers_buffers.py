@@ -1,6 +1,6 @@
-"""A column of headers under construction, in flat buffers that grow.
+"""Builds a column of headers in flat buffers that grow.
 
-Most tables the kernel takes; what it leaves is decoded by `_put`, one table at a time.
+The kernel decodes most tables; `_put` decodes the rare ones, one table at a time.
 """
 
 from abc import ABC, abstractmethod
@@ -15,27 +15,27 @@ from appendlog.spark.decoding.column_buffers import ColumnBuffer
 from appendlog.spark.decoding.found_fields import FoundFields
 
 ENTRIES_OF_TABLE: Final = 64
-"""So many the kernel takes of one table at most."""
+"""Most entries of a table that the kernel decodes."""
 VALUES_GROWTH: Final = 6
-"""Octets that one of a table becomes at most, in a string of JSON; the whole has two more."""
+"""Most octets of JSON for an octet of a table; a whole table has two more."""
 _ENTRIES: Final = 4096
 _BYTES: Final = 64 << 10
 
 
 class HeadersBuffers(ABC):
-    """Makes one column of headers, for one batch after the other.
+    """Makes a column of headers, batch after batch.
 
     Args:
-        kernel: To use.
-        form: Of the values, as the kernel has it.
-        arrow_type: Of the column.
+        kernel: Kernel to use.
+        form: Form of the values: TEXT_VALUES, RAW_VALUES or JSON_TEXT.
+        arrow_type: Type of the column.
     """
 
     def __init__(self, kernel: TablesKernel, form: int, arrow_type: pa.DataType) -> None:
         self._kernel = kernel
         self._form = form
         self._type = arrow_type
-        # What the batch before had, here a guess: entries, octets of keys, octets of values.
+        # Entries, octets of keys and octets of values of the last batch; at first a guess.
         self._sums = array("q", (_ENTRIES, _BYTES, _BYTES))
 
     def column(
@@ -44,12 +44,12 @@ class HeadersBuffers(ABC):
         slot: int,
         rows: int,
     ) -> tuple[pa.Array, int]:
-        """Return the column, and how many of its tables do not add up: they are null.
+        """Return the column, and the number of malformed tables in it, which are null.
 
         Args:
-            batch: What was found in the messages.
-            slot: Of the headers.
-            rows: All of them.
+            batch: Fields that were found in the messages.
+            slot: Slot of the headers.
+            rows: Number of rows of the batch.
         """
         self._begin(rows)
         row = malformed = 0
@@ -59,7 +59,7 @@ class HeadersBuffers(ABC):
         return self._array(batch.validity(slot), rows), malformed
 
     def _begin(self, rows: int) -> None:
-        """Make room for as much as the batch before had, and a little more."""
+        """Make room for as much as the last batch had, and an eighth more."""
         entries, key_bytes, value_bytes = (size + size // 8 for size in self._sums)
         self._sums = array("q", (0, 0, 0))
         self._row_ends = ColumnBuffer(rows + 1, "i")
@@ -75,7 +75,7 @@ class HeadersBuffers(ABC):
     def _add(
         self, batch: FoundFields, slot: int, data: ReadableBuffer, row: int, until_row: int
     ) -> int:
-        """Add the tables of rows that lie in one buffer; return how many do not add up."""
+        """Add the tables of rows that lie in one buffer; return how many are malformed."""
         first, first_bit = slot * batch.room, slot * (batch.room >> 3)
         malformed = 0
         while True:
@@ -113,7 +113,7 @@ class HeadersBuffers(ABC):
             self._row_ends.view[row] = self._row_end()
 
     def _make_room(self, entries: int, key_bytes: int, value_bytes: int) -> None:
-        """Make sure that so much more can be added."""
+        """Grow the buffers until this much more fits."""
         at, key_at, value_at = self._sums
         if at + entries >= len(self._key_ends.view):
             self._key_ends = self._key_ends.grown(at + 1, entries)
@@ -126,19 +126,19 @@ class HeadersBuffers(ABC):
 
     @abstractmethod
     def _put(self, table: bytes) -> None:
-        """Add a table that the kernel leaves to us.
+        """Add a table that the kernel has left to the caller.
 
         Raises:
-            MalformedHeadersError: It does not add up; nothing was added.
+            MalformedHeadersError: The table is malformed; nothing was added.
         """
 
     @abstractmethod
     def _make_room_for(self, table_bytes: int) -> None:
-        """Make sure that the kernel can add a table."""
+        """Grow the buffers until the kernel can add a table of this size."""
 
     @abstractmethod
     def _row_end(self) -> int:
-        """Return what is in the column so far."""
+        """Return the end of the rows that are in the column so far."""
 
     @abstractmethod
     def _array(self, validity: pa.Buffer, rows: int) -> pa.Array:

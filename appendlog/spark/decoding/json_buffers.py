@@ -1,4 +1,4 @@
-"""A column of headers as JSON, for one batch after the other."""
+"""Makes columns of headers as JSON."""
 
 from array import array
 
@@ -10,10 +10,10 @@ from appendlog.spark.decoding.headers_buffers import ENTRIES_OF_TABLE, VALUES_GR
 
 
 class JsonBuffers(HeadersBuffers):
-    """Makes one column of headers as JSON text.
+    """Makes a column of headers, batch after batch, as JSON text.
 
     Args:
-        kernel: To use.
+        kernel: Kernel to use.
     """
 
     def __init__(self, kernel: TablesKernel) -> None:

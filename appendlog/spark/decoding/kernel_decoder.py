@@ -75,8 +75,8 @@ class KernelDecoder:
         kernels: Build of the kernels to use.
 
     Attributes:
-        undecodable: Messages so far with a null because bytes do not add up: of the property list,
-            if a property is asked for; of the headers table, if the headers are.
+        undecodable: Messages so far with nulls because bytes are malformed: those of the property
+            list, if a property is asked for; those of the headers table, if the headers are.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class KernelDecoder:
         )
 
     def _headers_of(self, form: pa.DataType) -> HeadersBuffers | None:
-        """Return what makes headers of their tables; None where the tables are wanted."""
+        """Return the maker of the headers column; None if the column has the tables' bytes."""
         if pa.types.is_binary(form):
             return None
         if pa.types.is_string(form):
@@ -130,7 +130,7 @@ class KernelDecoder:
         return EntriesBuffers(self._kernels.tables, RAW_VALUES, _raw_entries, form)
 
     def _record_column(self, name: str, parts: Sequence[Records], rows: int) -> pa.Array:
-        """Return a column for which no message is looked at."""
+        """Return a column that needs no look at messages."""
         buffer = ColumnBuffer(rows, "q")
         at = 0
         for part in parts:

@@ -1,4 +1,4 @@
-"""A split of a log as Arrow record batches, with an account of what is not in them."""
+"""Reads a split of a log as Arrow record batches that account for every offset."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ _NO_MESSAGE: Final = "a record that holds no message"
 
 @dataclass(frozen=True, slots=True)
 class LogBatch:
-    """The rows of the offsets `[start_offset, end_offset)`.
+    """Rows of the offsets `[start_offset, end_offset)`.
 
-    The batches of a split tile it: each begins where the one before ends.
+    Each batch of a split begins where the last one ends.
 
     Attributes:
-        rows: Of the schema asked for; may be empty.
-        start_offset: Inclusive.
-        end_offset: Exclusive.
-        missing: Ranges of offsets in it that have no row, in order.
-        lost: Ranges that were damaged and skipped, in order: missing too.
-        damaged: The bytes of these, in order, and of damage that cost no offset.
-        undecodable: Rows with null headers or properties, because their bytes do not add up.
+        rows: Rows with the columns that were asked for; may be empty.
+        start_offset: First offset of the batch.
+        end_offset: End of the batch, exclusive.
+        missing: Ranges of offsets that have no row, in order.
+        lost: Those of the missing ranges that were damaged and skipped, in order.
+        undecodable: Rows with null headers or properties, because these are malformed.
+        damaged: Places of all damage, in order; also of damage that cost no offset.
     """
 
     rows: pa.RecordBatch
@@ -52,21 +52,21 @@ def log_batches(
     *,
     skip_malformed: bool = False,
 ) -> Iterator[LogBatch]:
-    """Read and decode a split; a batch has at most `BATCH_RECORDS` rows.
+    """Read and decode a split.
 
-    Its messages are `BATCH_BYTES` at most, or that and one message if one is larger.
+    A batch has at most `BATCH_RECORDS` rows, and messages of at most `BATCH_BYTES` and one message.
 
     Args:
-        reader: Of the log.
-        log: Whose it is.
-        split: Of it.
-        schema: Columns to make; others cost nothing.
-        skip_malformed: Whether a record that is no message is damage that was skipped.
+        reader: Reader of the log.
+        log: Names of the queue.
+        split: Part of the log to read.
+        schema: Columns of the rows; other columns cost nothing.
+        skip_malformed: Whether to skip a record that is no message, as damage.
 
     Raises:
-        OffsetOutOfRangeError: Retention removed the segment since the planning.
-        CorruptRecordError: Damage, unless the reader skips it.
-        MalformedMessageError: A record is no message, and is not to be skipped.
+        OffsetOutOfRangeError: Retention has removed the segment since the planning.
+        CorruptRecordError: The log is damaged, and the reader does not skip damage.
+        MalformedMessageError: A record is no message, and `skip_malformed` is false.
     """
     decoder = KernelDecoder(log.vhost, log.queue, schema)
     start = split.start_offset
@@ -100,7 +100,7 @@ def log_batches(
 
 
 def missing_offsets(parts: Sequence[Records], start: int, end: int) -> list[tuple[int, int]]:
-    """Return the ranges of `[start, end)` in which there is no record, in order."""
+    """Return the ranges of `[start, end)` without a record, in order."""
     missing: list[tuple[int, int]] = []
     for part in parts:
         first, last = part.offsets[0], part.offsets[-1]

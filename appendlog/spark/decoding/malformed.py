@@ -1,4 +1,4 @@
-"""Records that are no messages, though their checksums are right: another program wrote them."""
+"""Finds records that are no messages although their checksums are right."""
 
 from array import array
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from appendlog.segments.read_result import Records
 
 
 class MalformedMessageError(ValueError):
-    """A record whose CRC is right holds no message: another program wrote it.
+    """A record with a right checksum holds no message: another program wrote it.
 
     Attributes:
-        offset: Of the record.
+        offset: Offset of the record.
     """
 
     def __init__(self, offset: int) -> None:
@@ -20,7 +20,7 @@ class MalformedMessageError(ValueError):
 
 
 def without_malformed(parts: Sequence[Records]) -> tuple[list[Records], list[int]]:
-    """Return the records that are messages, and the offsets of those that are not."""
+    """Return the records that are messages, and the offsets of the others."""
     kept: list[Records] = []
     malformed: list[int] = []
     for part in parts:

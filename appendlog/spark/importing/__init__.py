@@ -1,1 +1,1 @@
-"""From an export back to messages: what is in an output, in the order of its offsets."""
+"""Reads exports back as messages, in the order of their offsets."""

@@ -1,6 +1,6 @@
-"""What an output has: queues, and their rows in the order of offsets.
+"""Reads outputs: their queues, and the rows of a queue in the order of offsets.
 
-Each kind of output is one class; nothing is written by any of them.
+Each kind of output has a class. None of them writes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from appendlog.spark.planning.ranges import Range
 MESSAGES: Final = pa.schema(
     [("offset", pa.int64()), ("envelope", pa.large_binary()), ("value", pa.large_binary())]
 )
-"""What is needed of a row to make its message again."""
+"""Columns of a row from which its message can be made again."""
 MESSAGE_COLUMNS: Final = MESSAGES.names
 
 
@@ -26,10 +26,9 @@ class ExportedQueue:
 
     Attributes:
         vhost: Virtual host, as the rows have it.
-        queue: Name, likewise.
-        identity: Names the queue that was exported, wherever the output is: its incarnation
-            where the output tells it.
-        covered: Offsets of it that the output has, or accounts for; in order and disjoint.
+        queue: Name of the queue, as the rows have it.
+        identity: Identifies the exported queue: its incarnation, if the output has it.
+        covered: Offsets that the output has, or accounts for; ordered, disjoint ranges.
     """
 
     vhost: str
@@ -39,7 +38,7 @@ class ExportedQueue:
 
 
 class NoEnvelopeError(OutputError):
-    """Rows without the bytes that a message needs beside its body."""
+    """The rows lack the column `envelope`, so that no messages can be made of them."""
 
     def __init__(self, where: str) -> None:
         super().__init__(
@@ -49,13 +48,13 @@ class NoEnvelopeError(OutputError):
 
 
 class Exported(Protocol):
-    """An output that is read."""
+    """An output of exports, for reads."""
 
     def queues(self) -> Sequence[ExportedQueue]:
-        """Return the queues in it, by virtual host and name.
+        """Return the queues of the output, by virtual host and name.
 
         Raises:
-            OutputError: It cannot be read.
+            OutputError: The output cannot be read.
         """
         ...
 
@@ -63,11 +62,11 @@ class Exported(Protocol):
         """Yield the rows of a queue with offsets in `[start, end)`, in their order.
 
         Yields:
-            Tables of `MESSAGES`, not empty; a few MiB each, or one row if that is larger.
+            Tables with the columns `MESSAGES`, not empty; each a few MiB, or one larger row.
 
         Raises:
-            NoEnvelopeError: Messages cannot be made of the rows.
-            OutputError: They cannot be read.
+            NoEnvelopeError: The rows lack the column `envelope`.
+            OutputError: The rows cannot be read.
         """
         ...
 
@@ -76,9 +75,9 @@ def within(rows: pa.Table, start: int, end: int) -> pa.Table:
     """Return the rows with offsets in `[start, end)`.
 
     Args:
-        rows: In the order of their offsets, at least one.
-        start: Inclusive.
-        end: Exclusive.
+        rows: At least one row, in the order of offsets.
+        start: First offset.
+        end: End of the range, exclusive.
     """
     offsets = rows.column("offset")
     if start <= offsets[0].as_py() and offsets[-1].as_py() < end:

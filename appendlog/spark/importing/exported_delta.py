@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class ExportedDelta:
-    """See `Exported`.
+    """Rows of a Delta table; see `Exported`.
 
     Args:
-        store: The table's directory.
+        store: Directory of the table.
 
     Raises:
         LakeMissingError: The library is not installed.
@@ -70,7 +70,7 @@ class ExportedDelta:
         of_queue = f"topic = {sql_text(queue.queue)} AND vhost = {sql_text(queue.vhost)}"
 
         def scan(low: int, high: int) -> pa.Table:
-            # A literal before `offset`: that is a word of SQL.
+            # A literal stands before `offset`, which is a keyword of SQL.
             wanted = f'{of_queue} AND "offset" >= {low} AND "offset" < {high}'
             batches = list(self._scan(MESSAGE_COLUMNS, wanted))
             if not batches:
@@ -90,7 +90,7 @@ class ExportedDelta:
             raise OutputError(f"{self._url}: {error}") from error
 
     def _notes(self) -> dict[tuple[str, str], str]:
-        """Return the incarnation of each queue, as far back as the table's history goes."""
+        """Return the incarnation of each queue, as far as the table's history has it."""
         notes: dict[tuple[str, str], str] = {}
         for entry in self._table.history():
             note: Any = entry.get("amqplog")

@@ -30,10 +30,10 @@ READ_BYTES: Final = 8 << 20
 
 
 class ExportedFiles:
-    """See `Exported`.
+    """Rows of an output of files; see `Exported`.
 
     Args:
-        store: The output.
+        store: Store of the output.
     """
 
     def __init__(self, store: OutputStore) -> None:
@@ -90,7 +90,7 @@ class ExportedFiles:
         with suppress(FileNotFoundError):
             return self._store.open_read(file.path)
         if file.source is not None:
-            # Committed, and killed before it was moved: the next export moves it.
+            # The export was killed between commit and move: the next export moves the file.
             folder = Manifests(self._store, manifest.queue).job_path(manifest.number, manifest.job)
             with suppress(FileNotFoundError):
                 return self._store.open_read(f"{folder}/{file.source}")

@@ -22,10 +22,10 @@ _PREFIX: Final = "amqplog:"
 
 
 class ExportedIceberg:
-    """See `Exported`.
+    """Rows of an Iceberg table; see `Exported`.
 
     Args:
-        store: The output.
+        store: Store of the output.
 
     Raises:
         LakeMissingError: The library is not installed.

@@ -1,4 +1,4 @@
-"""What an import has to do, and doing it: rows become messages, in batches of their offsets."""
+"""Plans an import, and turns rows into messages, in batches of offsets."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from appendlog.spark.importing.exported import Exported, ExportedQueue
 from appendlog.spark.planning.ranges import Range, subtract_ranges
 
 OnProgress = Callable[[int, int], None]
-"""Called with messages and offsets done so far, from the thread that imports."""
+"""Called with the numbers of messages and offsets done, in the thread of the import."""
 
 
 class MessageSink(Protocol):
-    """What takes messages."""
+    """Queue that an import appends to."""
 
     def append(self, messages: Sequence[bytes], start: int, end: int) -> None:
-        """Take a batch for good: the messages with offsets in `[start, end)`."""
+        """Append a batch durably: the messages with offsets in `[start, end)`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BatchBounds:
-    """How large a batch may be.
+    """Limits of a batch.
 
     Attributes:
-        bytes_max: Of its messages; one alone may be larger.
-        messages_max: How many.
+        bytes_max: Most bytes of messages; a single message may be larger.
+        messages_max: Most messages.
     """
 
     bytes_max: int
@@ -42,9 +42,9 @@ class Imported:
     """What an import has done.
 
     Attributes:
-        messages: Put into the queue.
-        bytes: Of them.
-        skipped: Messages that had come already, of a batch that was cut short.
+        messages: Messages that were appended.
+        bytes: Bytes of these messages.
+        skipped: Messages of an interrupted batch that the queue had already.
     """
 
     messages: int = 0
@@ -59,17 +59,17 @@ def missing_ranges(
     since: int | None,
     until: int | None,
 ) -> list[Range]:
-    """Return the offsets that are to come: those of the output, less what has come.
+    """Return the offsets to import: those of the output without those that were imported.
 
     Args:
-        queue: In the output.
-        done: What has come.
-        partial: Where batches began that were cut short; each begins a range of its own.
-        since: First offset that is asked for; None for all.
-        until: End, exclusive; None for all.
+        queue: Queue in the output.
+        done: Ranges that were imported.
+        partial: Starts of interrupted batches; each begins a range of its own.
+        since: First offset that the user asks for; None for no bound.
+        until: End of the offsets that the user asks for, exclusive; None for no bound.
 
     Raises:
-        OutputError: A batch that was cut short is not asked for, but what follows it is.
+        OutputError: The user asks for offsets after an interrupted batch, but not for the batch.
     """
     low = since or 0
     wanted = [
@@ -107,19 +107,18 @@ def import_range(
     *,
     counts_all: bool,
 ) -> Iterator[Imported]:
-    """Hand the messages of a range over; yield what was done with each batch.
+    """Append the messages of a range; yield the outcome of each batch.
 
     Args:
-        rows: Of the range, in order.
-        wanted: The range; all of it is told to the sink, also where it has no row.
-        sink: Takes messages.
-        bounds: Of a batch.
-        to_skip: How many messages of a batch from the range's start on the sink has, because it
-            was cut short.
-        counts_all: Whether that counts transient messages; else only persistent ones.
+        rows: Rows of the range, in order.
+        wanted: Range to import; the sink gets all of its offsets, also those without a row.
+        sink: Queue to append to.
+        bounds: Limits of a batch.
+        to_skip: Messages from the start of the range that the sink has from an interrupted batch.
+        counts_all: Whether `to_skip` counts transient messages too, or only persistent ones.
 
     Raises:
-        OutputError: A batch that was cut short is not in the range as a whole.
+        OutputError: The range does not have all of an interrupted batch.
     """
     start, end = wanted
     batch: list[bytes] = []
@@ -146,7 +145,7 @@ def import_range(
 
 
 def count_messages(exported: Exported, queue: ExportedQueue, ranges: Sequence[Range]) -> Imported:
-    """Return what would be imported."""
+    """Return the number of messages and bytes that would be imported."""
     found = Imported()
     for start, end in ranges:
         for _, message in _messages(exported.rows(queue, start, end)):

@@ -1,4 +1,4 @@
-"""Which kind of output lies under a URI."""
+"""Opens the output under a URI."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ from appendlog.spark.importing.exported_iceberg import ExportedIceberg
 
 
 def open_exported(uri: str, options: Mapping[str, str] | None = None) -> Exported:
-    """Return an output, whatever kind it is.
+    """Return an output of any kind.
 
     Args:
-        uri: As it was given to the export.
-        options: Of an object store.
+        uri: URI that was given to the export.
+        options: Options of the object store.
 
     Raises:
-        OutputError: There is no output of ours.
+        OutputError: There is no output of an export.
         LakeMissingError: The library for its kind is not installed.
     """
     store = open_store(uri, options)

@@ -1,8 +1,7 @@
-"""Rows of a table in the order of their offsets, whatever the order of its files is.
+"""Reads the rows of a table in the order of their offsets, whatever the order of its files.
 
-A table may have been compacted or clustered in another way since; so it is asked for one window
-of offsets after the other, and each is sorted in memory. How wide a window is follows from how
-large the rows of the one before were.
+Other programs may have compacted or clustered the table. So this reads one window of offsets after
+another and sorts each in memory. The size of the last window's rows decides how wide the next is.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,15 +18,15 @@ _FIRST_OFFSETS: Final = 1024
 _GROWTH_MAX: Final = 8
 
 Scan = Callable[[int, int], pa.Table]
-"""Returns the rows of a range of offsets, in any order."""
+"""Returns the rows with offsets in `[start, end)`, in any order."""
 
 
 def rows_in_order(scan: Scan, ranges: list[Range]) -> Iterator[pa.Table]:
     """Yield rows, sorted by `offset`.
 
     Args:
-        scan: Asked for each offset of the ranges once.
-        ranges: In order and disjoint.
+        scan: Reads a window; called once for each offset of the ranges.
+        ranges: Ordered, disjoint ranges.
     """
     width = _FIRST_OFFSETS
     for start, end in ranges:

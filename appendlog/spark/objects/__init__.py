@@ -1,1 +1,1 @@
-"""Object stores: S3, Google Cloud, Azure, HDFS, and what fsspec knows beside them."""
+"""Reads and writes objects in S3, Google Cloud, Azure, HDFS and other stores of fsspec."""

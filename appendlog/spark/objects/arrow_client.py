@@ -1,4 +1,4 @@
-"""Objects through the file systems of Arrow: S3 and HDFS."""
+"""Reads and writes objects through the file systems of Arrow: S3 and HDFS."""
 
 from typing import BinaryIO, Final, Protocol
 
@@ -12,23 +12,23 @@ from appendlog.spark.objects.store_options import StoreOptions
 
 
 class Creator(Protocol):
-    """What Arrow's file systems cannot do; see `ObjectClient`."""
+    """Creates objects only if absent, which Arrow's file systems cannot; see `ObjectClient`."""
 
     def check(self, folder: str) -> None:
-        """See that creations can be relied on."""
+        """Check that the store refuses to create an object twice."""
 
     def create(self, key: str, data: bytes) -> None:
-        """Store an object if there is none."""
+        """Store an object if there is none of that key."""
 
 
 class ArrowClient(ObjectClient):
-    """A store that Arrow has a file system for.
+    """Client of a store for which Arrow has a file system.
 
     Args:
-        filesystem: Of Arrow.
-        scheme: For messages.
-        options: Secrets that no message may have.
-        creator: Stores objects only if there are none.
+        filesystem: File system of Arrow.
+        scheme: Scheme of URLs, for messages.
+        options: Options of the store; their secrets appear in no message.
+        creator: Creates objects only if they are absent.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class ArrowClient(ObjectClient):
         self._creator = creator
 
     def open(self, key: str) -> ObjectFile:
-        """Open an object: asks for its size."""
+        """Open an object; asks the store for its size."""
         with told_as_one_line(self._url(key), self._options):
             return _ArrowFile(self._filesystem.open_input_file(key), self._url(key), self._options)
 
     def exists(self, key: str) -> bool:
-        """Tell whether there is an object of that key, or below it."""
+        """Return whether there is an object of that key, or one below it."""
         with told_as_one_line(self._url(key), self._options):
             found = self._filesystem.get_file_info(key)
         return bool(found.type != fs.FileType.NotFound)
@@ -66,13 +66,13 @@ class ArrowClient(ObjectClient):
         return sorted(files, key=lambda each: each.key)
 
     def put(self, key: str, content: BinaryIO) -> None:
-        """Store what is left in a file as an object, whole."""
+        """Store the rest of a file as an object, whole."""
         with told_as_one_line(self._url(key), self._options):
             self._make_folder(key)
             stream = self._filesystem.open_output_stream(key)
             while data := content.read(COPY_BYTES):
                 stream.write(data)
-            # Only this makes the object visible; after a failed write it is not reached.
+            # Only closing makes the object visible, and a failed write skips it.
             stream.close()
 
     def create(self, key: str, data: bytes) -> None:
@@ -82,7 +82,7 @@ class ArrowClient(ObjectClient):
             self._creator.create(key, data)
 
     def check_creates(self, folder: str) -> None:
-        """See that `create` can be relied on."""
+        """Check that `create` never replaces an object."""
         with told_as_one_line(self._url(folder), self._options):
             self._creator.check(folder)
 
@@ -110,13 +110,13 @@ class ArrowClient(ObjectClient):
         with told_as_one_line(self._url(key), self._options):
             found = list(self._filesystem.get_file_info(selector))
         bucket = key.partition("/")[0]
-        # A listing of a bucket that does not exist is empty, too.
+        # The listing of a bucket that does not exist is empty too.
         if not found and self._scheme == "s3" and not self.exists(bucket):
             raise StoreError(f"{self._url(bucket)}: no such bucket")
         return found
 
     def _make_folder(self, key: str) -> None:
-        """Make the folder of an object where folders are real; S3 has none."""
+        """Make the folder of an object in stores with real folders; S3 has none."""
         if self._scheme == "hdfs":
             self._filesystem.create_dir(key.rpartition("/")[0], recursive=True)
 
@@ -144,19 +144,19 @@ class _ArrowFile(ObjectFile):
 
 
 class NoCreator:
-    """Says why a store cannot hold the manifests of an export.
+    """Refuses to create objects, in a store that cannot hold the manifests of an export.
 
     Args:
-        reason: And what to do.
+        reason: Why the store cannot, and what to do.
     """
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
     def check(self, folder: str) -> None:
-        """Refuse."""
+        """Refuse with the reason."""
         raise StoreError(self._reason)
 
     def create(self, key: str, data: bytes) -> None:
-        """Refuse."""
+        """Refuse with the reason."""
         raise StoreError(self._reason)

@@ -1,4 +1,4 @@
-"""The few operations on objects that everything else is made of."""
+"""The operations on objects that reads and exports need."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ class StoredObject:
     """An object in a listing.
 
     Attributes:
-        key: `bucket/a/b`.
-        size_bytes: Its size.
+        key: Bucket and key, `bucket/a/b`.
+        size_bytes: Size of the object in bytes.
     """
 
     key: str
@@ -21,10 +21,10 @@ class StoredObject:
 
 
 class ObjectFile(ABC):
-    """An object that is open for reads: each one asks the store for just these bytes.
+    """An object that is open for reads; each read requests exactly its bytes from the store.
 
     Attributes:
-        size_bytes: Of the object.
+        size_bytes: Size of the object in bytes.
     """
 
     size_bytes: int
@@ -35,66 +35,65 @@ class ObjectFile(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Release the object."""
 
 
 class ObjectClient(ABC):
-    """One store. Thread-safe. Keys are `bucket/a/b`.
+    """Client of one store; thread-safe. Keys are `bucket/a/b`.
 
-    All methods raise StoreError when the store refuses or cannot be reached, within the time
+    All methods raise StoreError if the store refuses or cannot be reached, within the time limits
     and tries of its options.
 
     Attributes:
-        PROBE_NAME: Of the empty object that `check_creates` leaves: where it stands, the store
-            has shown what it can do, or shows it again.
+        PROBE_NAME: Name of the empty object with which `check_creates` tests the store.
     """
 
     PROBE_NAME: ClassVar[str] = ".create-if-absent"
 
     @abstractmethod
     def open(self, key: str) -> ObjectFile:
-        """Open an object.
+        """Open an object for reads.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no such object.
         """
 
     @abstractmethod
     def exists(self, key: str) -> bool:
-        """Tell whether there is an object of that key, or one below it."""
+        """Return whether there is an object of that key, or one below it."""
 
     @abstractmethod
     def names(self, key: str) -> list[str]:
-        """Return the names directly below a key, objects and folders.
+        """Return the names of objects and folders directly below a key.
 
         Raises:
-            FileNotFoundError: There are none.
+            FileNotFoundError: There is nothing below the key.
         """
 
     @abstractmethod
     def objects(self, key: str) -> list[StoredObject]:
-        """Return all objects below a key, sorted; none when there are none."""
+        """Return all objects below a key, sorted."""
 
     @abstractmethod
     def put(self, key: str, content: BinaryIO) -> None:
-        """Store what is left in a file as an object, whole; in the place of an older one."""
+        """Store the rest of a file as an object, whole; replaces an older one."""
 
     @abstractmethod
     def create(self, key: str, data: bytes) -> None:
-        """Store an object if there is none of that key: the store itself decides, at once.
+        """Store an object if there is none of that key; the store decides it in one step.
 
-        The caller has had `check_creates` of a folder of the same bucket.
+        The caller must have called `check_creates` for a folder of the same bucket.
 
         Raises:
-            FileExistsError: There is one.
+            FileExistsError: There is an object of that key.
         """
 
     @abstractmethod
     def check_creates(self, folder: str) -> None:
-        """See that `create` can be relied on; may leave an empty object in the folder.
+        """Check that `create` never replaces an object; may leave an empty object in the folder.
 
         Raises:
-            StoreError: Also when the store cannot promise it.
+            StoreError: The store replaces objects, or it failed.
         """
 
     @abstractmethod
@@ -102,7 +101,7 @@ class ObjectClient(ABC):
         """Copy an object inside the store.
 
         Raises:
-            FileNotFoundError: There is no such source.
+            FileNotFoundError: The source does not exist.
         """
 
     @abstractmethod

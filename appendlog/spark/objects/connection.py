@@ -1,4 +1,4 @@
-"""From a place and its options to a client of the store; one for all, in each process."""
+"""Connects to object stores; each process has one client for each store."""
 
 import difflib
 import os
@@ -20,7 +20,7 @@ from appendlog.spark.objects.store_options import StoreOptions
 _CLIENTS_MAX: Final = 16
 _OURS: Final = ("s3", "s3a", "hdfs", "gs", "abfs", "az")
 _LIBRARIES: Final = MappingProxyType({"gs": "gcsfs", "abfs": "adlfs", "az": "adlfs"})
-"""What brings fsspec with it, and is needed beside it."""
+"""Package of the library that fsspec needs for a scheme."""
 _S3_OPTIONS: Final = frozenset(
     {"access_key", "secret_key", "session_token", "anonymous", "role_arn", "region", "endpoint"}
     | {"connect_timeout", "timeout", "retries"}
@@ -29,10 +29,10 @@ _HDFS_OPTIONS: Final = frozenset({"user", "kerb_ticket"})
 
 
 def check_scheme(location: Location) -> None:
-    """Refuse a scheme that nothing here knows; no library is loaded and nothing asked.
+    """Check that a scheme is known; loads no library and sends no request.
 
     Raises:
-        StoreError: It is unknown; names the nearest.
+        StoreError: The scheme is unknown; the message has the most similar one.
     """
     known = {*_OURS, *_fsspec_schemes()}
     if location.scheme not in known:
@@ -51,7 +51,7 @@ def _fsspec_schemes() -> list[str]:
 def connect(location: Location, options: StoreOptions) -> ObjectClient:
     """Return a client of the store that a place is in.
 
-    Nothing is asked of the store yet, except the region of an S3 bucket where none is given.
+    Sends no request yet, except for the region of an S3 bucket if none is given.
 
     Raises:
         StoreError: An option is unknown, a library is missing, the region cannot be found.

@@ -1,4 +1,4 @@
-"""What goes wrong with stores, as one line that a user can act on."""
+"""Turns errors of stores into one line that a user can act on."""
 
 import re
 from collections.abc import Iterator
@@ -35,17 +35,17 @@ _WORDS: Final = {
 
 @contextmanager
 def told_as_one_line(place: str, options: StoreOptions) -> Iterator[None]:
-    """Turn what a store's library raises into a StoreError; files there or not stay as they are.
+    """Turn errors of a store's library into a StoreError; leaves FileNotFoundError and the like.
 
     Args:
-        place: URL of what was asked for.
-        options: Secrets among them do not appear in the message.
+        place: URL that the request was for.
+        options: Options of the store; their secrets do not appear in the message.
     """
     try:
         yield
     except (FileNotFoundError, FileExistsError, StoreError):
         raise
-    # Each library behind fsspec has errors of its own, and no base of them is common.
+    # The libraries behind fsspec have errors of their own, without a common base.
     except Exception as error:
         if isinstance(error, TypeError | AssertionError):
             raise
@@ -53,7 +53,7 @@ def told_as_one_line(place: str, options: StoreOptions) -> Iterator[None]:
 
 
 def describe(error: Exception) -> str:
-    """Return what is wrong, in few words; the caller hides secrets."""
+    """Return what went wrong, in few words; the caller hides secrets."""
     response = getattr(error, "response", None)  # of botocore
     if isinstance(response, dict):
         fault = response.get("Error", {})

@@ -1,4 +1,4 @@
-"""Objects through fsspec: Google Cloud, Azure, memory, and what else it has a library for."""
+"""Reads and writes objects through fsspec: Google Cloud, Azure, memory, and other stores."""
 
 from threading import Lock
 from typing import Any, BinaryIO, Final
@@ -15,21 +15,21 @@ _CREATE_IF_ABSENT: Final[dict[str, dict[str, Any]]] = {
     "abfs": {"mode": "create", "overwrite": False},
     "az": {"mode": "create", "overwrite": False},
 }
-"""What tells a library to make the write conditional, by the scheme.
+"""Arguments that make a library's write conditional, by scheme.
 
-Others look whether the object is there and then write, which is no promise.
+Other libraries look for the object and then write, in two steps.
 """
 _MEMORY_LOCK: Final = Lock()
-"""The memory of fsspec looks first, too; nobody else has it, so a lock makes it one step."""
+"""fsspec's memory store takes two steps too; no other process has it, so a lock joins them."""
 
 
 class FsspecClient(ObjectClient):
-    """A store that fsspec has a library for.
+    """Client of a store for which fsspec has a library.
 
     Args:
-        filesystem: Of fsspec.
-        scheme: For messages.
-        options: Secrets that no message may have.
+        filesystem: File system of fsspec.
+        scheme: Scheme of URLs, for messages.
+        options: Options of the store; their secrets appear in no message.
     """
 
     def __init__(self, filesystem: Any, scheme: str, options: StoreOptions) -> None:  # noqa: ANN401
@@ -38,7 +38,7 @@ class FsspecClient(ObjectClient):
         self._options = options
 
     def open(self, key: str) -> ObjectFile:
-        """Open an object: asks for its size."""
+        """Open an object; asks the store for its size."""
         with told_as_one_line(self._url(key), self._options):
             size: int | None = self._filesystem.info(key)["size"]
         if size is None:
@@ -52,10 +52,10 @@ class FsspecClient(ObjectClient):
         return data
 
     def exists(self, key: str) -> bool:
-        """Tell whether there is an object of that key, or below it."""
+        """Return whether there is an object of that key, or one below it."""
         with told_as_one_line(self._url(key), self._options):
             try:
-                self._filesystem.info(key)  # `exists` takes every error for a no
+                self._filesystem.info(key)  # `exists` of fsspec returns false for every error
             except FileNotFoundError:
                 return False
         return True
@@ -80,9 +80,9 @@ class FsspecClient(ObjectClient):
         )
 
     def put(self, key: str, content: BinaryIO) -> None:
-        """Store what is left in a file as an object, whole."""
+        """Store the rest of a file as an object, whole."""
         with told_as_one_line(self._url(key), self._options):
-            # The object gets its name when the file is closed without an error.
+            # The object gets its name only if the file is closed without an error.
             file = self._filesystem.open(key, "wb", block_size=COPY_BYTES)
             try:
                 while data := content.read(COPY_BYTES):
@@ -93,7 +93,7 @@ class FsspecClient(ObjectClient):
             file.close()
 
     def check_creates(self, folder: str) -> None:
-        """See that `create` can be relied on."""
+        """Check that `create` never replaces an object."""
         if self._scheme not in _CREATE_IF_ABSENT:
             raise StoreError(
                 f"{self._scheme}:// cannot create a file only if there is none, on which an "
@@ -139,4 +139,4 @@ class _FsspecFile(ObjectFile):
         return self._client.read(self._key, position, end) if position < end else b""
 
     def close(self) -> None:
-        """Nothing is open: each read is a request of its own."""
+        """Do nothing: each read is a request of its own."""

@@ -1,7 +1,7 @@
-"""Places in object stores, as paths: `s3://bucket/data` is the path `s3:/bucket/data`.
+"""Represents places in object stores as paths: `s3://bucket/data` is the path `s3:/bucket/data`.
 
-`Path` folds the slashes, and nothing else: so what works on paths (the layout of a data
-directory, error messages) works on objects too, and only the file system knows which it is.
+`Path` only folds the slashes. So code that works on paths (the layout of a data directory, error
+messages) works on objects too, and only the file system tells them apart.
 """
 
 import re
@@ -21,7 +21,7 @@ class Location:
     """A place in a store.
 
     Attributes:
-        scheme: Such as `s3`.
+        scheme: Scheme of the URL, such as `s3`.
         key: Bucket and key, `bucket/a/b`, without slashes at the ends.
     """
 
@@ -33,7 +33,7 @@ class Location:
         """Return the place that a URL names.
 
         Raises:
-            StoreError: It has no bucket, credentials in it, a query, or `..`.
+            StoreError: The URL has no bucket, or it has credentials, a query, or `..`.
         """
         found = _URL.match(url)
         if found is None:
@@ -59,10 +59,10 @@ class Location:
 
     @classmethod
     def of(cls, path: Path) -> Self | None:
-        """Return the place that a path stands for; None for a path of this machine.
+        """Return the place that a path means; None for a path of this machine.
 
         Raises:
-            StoreError: As `parse`.
+            StoreError: See `parse`.
         """
         if path.parts and (scheme := _SCHEME.match(path.parts[0])):
             return cls.parse(f"{scheme[1]}://{'/'.join(path.parts[1:])}")
@@ -70,7 +70,7 @@ class Location:
 
     @property
     def path(self) -> Path:
-        """Return the path that stands for this place."""
+        """Return the path that means this place."""
         return Path(f"{self.scheme}:", self.key)
 
     @property
@@ -83,10 +83,10 @@ class Location:
 
 
 def storage_path(text: str | Path) -> Path:
-    """Return a data directory as a path: of this machine, or standing for a place in a store.
+    """Return the path of a data directory that a user gave as a path or a URL.
 
     Raises:
-        StoreError: A URL that names no place.
+        StoreError: The URL names no place in a store.
     """
     if isinstance(text, Path) or "://" not in text:
         return Path(text)

@@ -1,8 +1,7 @@
-"""A data directory in an object store: the file system that logs are read through there.
+"""File system through which logs in an object store are read.
 
-Made for copies of data directories, backups and archives: read-only. Each read asks the store
-for exactly the bytes that are wanted; what is cheap on a disk is a request here, so nothing
-is read ahead and nothing twice.
+It is read-only, for copies of data directories: backups and archives. Each read requests exactly
+its bytes. A call that is cheap on a disk is a request here, so nothing is read ahead or twice.
 """
 
 import errno
@@ -29,7 +28,7 @@ _COPY_BYTES: Final = 4 << 20
 def filesystem_of(path: Path, options: StoreOptions = NO_OPTIONS) -> FileSystem:
     """Return the file system that a path is in; see `Location` for paths in stores.
 
-    The same object for the same bucket and options, in each process.
+    Each process has one object for each bucket and options.
 
     Raises:
         StoreError: The store cannot be used with these options.
@@ -48,16 +47,16 @@ def _object_filesystem(
 
 
 class ObjectFileSystem(FileSystem):
-    """Reads of objects as reads of files. Thread-safe; descriptors are numbers of its own.
+    """Reads objects as if they were files. Thread-safe; descriptors are numbers of its own.
 
-    What would change something is refused, with EROFS.
+    Refuses every change with EROFS.
 
     Args:
-        client: Of the store.
+        client: Client of the store.
 
     Attributes:
-        request_count: How often the store was asked for something.
-        read_bytes: How many bytes of objects it gave.
+        request_count: Number of requests to the store.
+        read_bytes: Bytes of objects that were read.
     """
 
     has_dsync = False
@@ -71,7 +70,7 @@ class ObjectFileSystem(FileSystem):
         self.read_bytes = 0
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
-        """Open an object for reads; asks for its size."""
+        """Open an object for reads; asks the store for its size."""
         if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC):
             raise _read_only(path)
         self.request_count += 1
@@ -82,7 +81,7 @@ class ObjectFileSystem(FileSystem):
         return descriptor
 
     def close(self, descriptor: int) -> None:
-        """Let go of an object."""
+        """Release an object."""
         with self._lock:
             file = self._open.pop(descriptor)
         file.close()
@@ -95,13 +94,13 @@ class ObjectFileSystem(FileSystem):
         return data
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
-        """Read at `position` into a buffer; return how many bytes there were, 0 at the end."""
+        """Read at `position` into a buffer; return the number of bytes, 0 at the end."""
         data = self.pread(descriptor, len(buffer), position)
         buffer[: len(data)] = data
         return len(data)
 
     def will_need(self, descriptor: int, position: int, size: int) -> None:
-        """Do nothing: what is not asked for is not fetched."""
+        """Do nothing: nothing is read ahead."""
 
     def size(self, descriptor: int) -> int:
         """Return the size of an open object in bytes; known since it was opened."""
@@ -116,7 +115,7 @@ class ObjectFileSystem(FileSystem):
             self.close(descriptor)
 
     def map(self, descriptor: int, size: int, position: int = 0) -> mmap.mmap:
-        """Fetch a part of an object into a file without a name, and map that."""
+        """Fetch a part of an object into a file without a name, and map that file."""
         with tempfile.TemporaryFile() as copy:
             at = position
             while at < position + size:
@@ -136,7 +135,7 @@ class ObjectFileSystem(FileSystem):
         return self._client.names(_key(path))
 
     def exists(self, path: Path) -> bool:
-        """Tell whether an object is there, or one below the path."""
+        """Return whether there is an object at the path, or one below it."""
         self.request_count += 1
         return self._client.exists(_key(path))
 

@@ -1,8 +1,8 @@
-"""S3 and what speaks its language: Arrow reads and writes, boto3 creates what must be new.
+"""Connects to S3 and compatible servers: Arrow reads and writes, boto3 creates manifests.
 
-Arrow cannot make a write conditional. S3 can (`If-None-Match: *`); other servers of the same
-language may not know the header and overwrite, silently. So an export sees for itself,
-before it relies on it, that a second creation of one object is refused.
+Arrow cannot make a write conditional. S3 can (`If-None-Match: *`), but a compatible server may not
+know the header and overwrite the object without an error. So an export first tests that the server
+refuses to create an object twice.
 """
 
 import time
@@ -31,7 +31,7 @@ def open_s3(bucket: str, options: StoreOptions) -> ArrowClient:
     """Return a client of S3.
 
     Args:
-        bucket: For its region, when neither that nor an endpoint is given.
+        bucket: Bucket to look up the region of, if neither region nor endpoint is given.
         options: access_key, secret_key, session_token, anonymous, role_arn, region, endpoint,
             connect_timeout and timeout (seconds), retries.
 
@@ -56,7 +56,7 @@ def open_s3(bucket: str, options: StoreOptions) -> ArrowClient:
             anonymous=values.get("anonymous", "false").lower() == "true",
             connect_timeout=_number(values, "connect_timeout", CONNECT_SECONDS),
             request_timeout=_number(values, "timeout", REQUEST_SECONDS),
-            # A small object is one request, not the three of an upload in parts.
+            # A small object takes one request this way, not the three of an upload in parts.
             allow_delayed_open=True,
             retry_strategy=fs.AwsStandardS3RetryStrategy(_tries(values)),
             **arguments,
@@ -90,19 +90,19 @@ def _creator(options: StoreOptions, filesystem: fs.FileSystem) -> Creator:
 
 
 class _S3Creator:
-    """Creates objects that are not there yet."""
+    """Creates objects only if they are absent."""
 
     def __init__(self, client: Any, filesystem: fs.FileSystem) -> None:  # noqa: ANN401
         self._client = client
         self._filesystem = filesystem
 
     def create(self, key: str, data: bytes) -> None:
-        """Put an object on the condition that there is none."""
+        """Put an object on the condition that there is none of that key."""
         if not self._put_if_absent(key, data) and not self._is_ours(key, data):
             raise FileExistsError(f"s3://{key} is there already")
 
     def check(self, folder: str) -> None:
-        """Create an object twice: the second time must be refused."""
+        """Create an object twice: the store must refuse the second time."""
         probe = f"{folder}/{ArrowClient.PROBE_NAME}"
         is_there = not self._put_if_absent(probe, b"")
         if not is_there and self._put_if_absent(probe, b""):
@@ -112,7 +112,7 @@ class _S3Creator:
             )
 
     def _put_if_absent(self, key: str, data: bytes) -> bool:
-        """Put an object; return false when there is one."""
+        """Put an object; return false if there is one already."""
         from botocore.exceptions import ClientError
 
         bucket, _, name = key.partition("/")
@@ -123,7 +123,7 @@ class _S3Creator:
                 status = error.response["ResponseMetadata"].get("HTTPStatusCode")
                 if status == 412:  # precondition failed
                     return False
-                if status != 409 or not left:  # another writer is at it
+                if status != 409 or not left:  # another writer is creating it
                     raise
                 time.sleep(_CONFLICT_WAIT_SECONDS)
             else:
@@ -131,7 +131,7 @@ class _S3Creator:
         raise AssertionError("the last try returns or raises")
 
     def _is_ours(self, key: str, data: bytes) -> bool:
-        """Tell whether it was us: an answer that got lost is followed by a second try."""
+        """Return whether this client created the object: boto3 tries again after a lost reply."""
         with self._filesystem.open_input_file(key) as file:
             return bool(file.size() == len(data) and file.read() == data)
 

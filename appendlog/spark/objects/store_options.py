@@ -1,7 +1,7 @@
-"""How a store is reached: endpoint, region, credentials, limits of time and tries.
+"""Options of an object store: endpoint, region, credentials, limits of time and tries.
 
-Options travel with the tasks to where they are needed, so they can be pickled; but what they
-hold is secret until it is known not to be, so they never show it.
+Tasks carry the options to the workers, so they can be pickled. Every value counts as a secret
+unless it is known to be none, so they never show values.
 """
 
 import os
@@ -15,8 +15,8 @@ HIDDEN: Final = "***"
 _SHOWN: Final = frozenset(
     {"anonymous", "connect_timeout", "endpoint", "region", "retries", "role_arn", "timeout"}
 )
-# What Amazon's own tools read. Workers of a cluster have another environment than the driver,
-# so it is read where the user is.
+# Variables that Amazon's own tools read. They are read in the driver, since workers of a cluster
+# have another environment.
 _S3_ENVIRONMENT: Final = (
     ("access_key", "AWS_ACCESS_KEY_ID"),
     ("secret_key", "AWS_SECRET_ACCESS_KEY"),
@@ -35,22 +35,22 @@ class StoreOptions:
     """Options of a store by name; hashable, and safe to print.
 
     Attributes:
-        pairs: Names and values, ordered by name.
+        pairs: Pairs of name and value, ordered by name.
     """
 
     pairs: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> Self:
-        """Return the options of a mapping. Names are told apart by letters, not by case."""
+        """Return the options of a mapping; the case of names does not matter."""
         return cls(tuple(sorted((name.lower(), text) for name, text in values.items())))
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
-        """Return the options of texts `KEY=VALUE`.
+        """Parse texts `KEY=VALUE`.
 
         Raises:
-            StoreError: A text has no `=`; the text is not repeated, it may be a secret.
+            StoreError: A text has no `=`. The message does not repeat it: it may be a secret.
         """
         values = {}
         for text in texts:
@@ -61,9 +61,9 @@ class StoreOptions:
         return cls.of(values)
 
     def with_environment(self, scheme: str) -> Self:
-        """Return these options and, for S3, what the environment says where they are silent.
+        """Return these options, for S3 with those of the environment that are not given.
 
-        Credentials come from one place, whole, never half from each.
+        All credentials come from one of the two, never a part from each.
         """
         if scheme not in S3_SCHEMES:
             return self
@@ -76,11 +76,11 @@ class StoreOptions:
         return self.of(values)
 
     def as_dict(self) -> dict[str, str]:
-        """Return names and values, secrets too."""
+        """Return names and values, with the secrets."""
         return dict(self.pairs)
 
     def hide_in(self, text: str) -> str:
-        """Return a text on one line, without any value of these options that may be secret."""
+        """Return a text as one line, without values of these options that may be secret."""
         for name, value in self.pairs:
             if name not in _SHOWN and value:
                 text = text.replace(value, HIDDEN)

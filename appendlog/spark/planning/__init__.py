@@ -1,1 +1,1 @@
-"""Which logs, which offsets of them, cut into what pieces."""
+"""Plans a read: which logs, which of their offsets, and in which pieces."""

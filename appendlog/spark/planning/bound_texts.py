@@ -1,4 +1,4 @@
-"""Bounds as users write them, see `bounds`."""
+"""Parses the bounds of ranges that users write; see `bounds`."""
 
 import json
 import re
@@ -19,10 +19,10 @@ _NS_PER_MS: Final = 1_000_000
 
 
 def parse_offsets(text: str) -> Bounds:
-    """Return what `earliest`, `latest`, -2, -1, a number, or JSON for each queue says.
+    """Parse `earliest`, `latest`, -2, -1, an offset, or JSON with one of these for each queue.
 
     Raises:
-        BoundError: It is none of these.
+        BoundError: The text is none of these.
     """
     if text.lstrip().startswith("{"):
         return _by_queue(text, _offset)
@@ -30,10 +30,10 @@ def parse_offsets(text: str) -> Bounds:
 
 
 def parse_times(text: str) -> Bounds:
-    """Return what a time (see `parse_time`), or JSON of one for each queue says.
+    """Parse a time (see `parse_time`), or JSON with a time for each queue.
 
     Raises:
-        BoundError: It is neither.
+        BoundError: The text is neither.
     """
     if text.lstrip().startswith("{"):
         return _by_queue(text, parse_time)
@@ -41,12 +41,12 @@ def parse_times(text: str) -> Bounds:
 
 
 def parse_time(text: str) -> Bound:
-    """Return what milliseconds since 1970 UTC, or a date or time in ISO 8601 says.
+    """Parse milliseconds since 1970 in UTC, or a date or time in ISO 8601.
 
-    Without a zone it is UTC; a date is its midnight.
+    A time without a zone is in UTC. A date means its midnight.
 
     Raises:
-        BoundError: It is neither, or out of range.
+        BoundError: The text is neither, or is out of range.
     """
     text = text.strip()
     if not _NUMBER.match(text):
@@ -58,12 +58,12 @@ def parse_time(text: str) -> Bound:
 
 
 def parse_offset_or_time(text: str) -> Bound:
-    """Return what `earliest`, `latest`, an offset, or a date or time in ISO 8601 says.
+    """Parse `earliest`, `latest`, an offset, or a date or time in ISO 8601.
 
-    A number is an offset here, never a time.
+    A number is always an offset, never a time.
 
     Raises:
-        BoundError: It is none of these.
+        BoundError: The text is none of these.
     """
     text = text.strip()
     if text.lower() in _NAMED or _NUMBER.match(text):
@@ -129,5 +129,5 @@ def _by_queue(text: str, parse: Callable[[str], Bound]) -> Bounds:
 
 
 def _partitions(fields: dict[str, Any]) -> list[str]:
-    """Return the keys that are partitions: what a stream's checkpoint adds to them are words."""
+    """Return the keys that are partitions; the other keys of a stream's checkpoint are words."""
     return [key for key in fields if _NUMBER.match(key)]

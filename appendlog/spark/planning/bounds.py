@@ -1,13 +1,13 @@
-"""Where to begin and where to end, and which offsets of a log that is.
+"""Turns the start and the end of a range, as users give them, into offsets of a log.
 
-What can be written is Kafka's: `earliest`, `latest`, -2 and -1 for the same, a number, JSON for
-each queue (`{"orders": {"0": 123}}`), times. A time where a range begins stands for the lowest
-offset that was appended at or after it, and where it ends for the end of what was appended before
-it. These are the same offset, unless append times step back (a clock that was wrong): then a range
-between two times has all that was appended between them, and what stands among that.
+Users write them as for Kafka's source: `earliest`, `latest`, -2 and -1 for these two, an offset,
+JSON for each queue (`{"orders": {"0": 123}}`), or a time. At the start of a range, a time means the
+lowest offset that was appended at or after it. At the end, it means the end of what was appended
+before it. Both are the same offset, unless append times step back because a clock was wrong. Then a
+range between two times has all messages of that time, and those that stand among them.
 
-A range is fixed once, against one view of a log, and ends at its durable end at the latest: what
-the broker appends meanwhile changes nothing.
+A range is fixed once, against one view of a log, and never passes the durable end. So appends of
+the broker during a job change nothing.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,7 +21,7 @@ from appendlog.spark.errors import BoundError, RangeError
 
 
 class Place(Enum):
-    """What a bound is counted from."""
+    """Meaning of a bound's value."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -31,11 +31,11 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One end of a range, of whichever log; picklable.
+    """Start or end of a range, not yet of a certain log; picklable.
 
     Attributes:
-        place: What it is.
-        value: An offset, or nanoseconds since 1970 UTC; 0 for the two ends of a log.
+        place: Meaning of `value`.
+        value: An offset, or nanoseconds since 1970 in UTC; 0 for the two ends of a log.
     """
 
     place: Place
@@ -43,12 +43,12 @@ class Bound:
 
     @classmethod
     def at_offset(cls, offset: int) -> Self:
-        """Return an offset."""
+        """Return the bound at an offset."""
         return cls(Place.OFFSET, offset)
 
     @classmethod
     def at_time(cls, timestamp_ns: int) -> Self:
-        """Return the first offset at or after a time, nanoseconds since 1970 UTC."""
+        """Return the bound at a time, nanoseconds since 1970 in UTC."""
         return cls(Place.TIME, timestamp_ns)
 
 
@@ -58,11 +58,11 @@ LATEST: Final = Bound(Place.LATEST)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The same end of the ranges of several queues; picklable.
+    """Starts, or ends, of the ranges of several queues; picklable.
 
     Attributes:
-        everywhere: Of all queues; None when each has its own.
-        by_queue: Of each queue otherwise.
+        everywhere: Bound of all queues; None if each queue has its own.
+        by_queue: Bound of each queue, if each has its own.
     """
 
     everywhere: Bound | None
@@ -70,14 +70,14 @@ class Bounds:
 
     @property
     def all(self) -> Collection[Bound]:
-        """Return the different ones."""
+        """Return the bounds, each once."""
         return set(self.by_queue.values()) if self.everywhere is None else {self.everywhere}
 
     def of(self, queue: str) -> Bound:
-        """Return that of one queue.
+        """Return the bound of one queue.
 
         Raises:
-            BoundError: It has none.
+            BoundError: The queue has none.
         """
         if self.everywhere is not None:
             return self.everywhere
@@ -86,10 +86,10 @@ class Bounds:
         return self.by_queue[queue]
 
     def check(self, queues: Collection[str]) -> None:
-        """Refuse bounds that are not of exactly these queues, as Kafka does.
+        """Check that there are bounds of exactly these queues, as Kafka requires.
 
         Raises:
-            BoundError: One of the queues has none, or there is one of another queue.
+            BoundError: A queue has no bound, or a bound is of another queue.
         """
         for queue in queues:
             self.of(queue)
@@ -100,7 +100,7 @@ class Bounds:
 
 
 class IfNoneLater(StrEnum):
-    """What a time means behind which nothing was appended yet: Kafka's `...Strategy`."""
+    """Meaning of a starting time that is after all messages; Kafka's `...TimestampStrategy`."""
 
     ERROR = "error"
     LATEST = "latest"
@@ -108,13 +108,12 @@ class IfNoneLater(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRange:
-    """The offsets `[start_offset, end_offset)` of a log, all of them in it and durable.
+    """Offsets `[start_offset, end_offset)` of a log; the log has all of them, durably.
 
     Attributes:
         start_offset: Inclusive.
         end_offset: Exclusive; never below the start.
-        lost: Offsets that were asked for, but are below the beginning of the log: retention took
-            them. None when nothing is.
+        lost: Offsets that were asked for and that retention has removed; None if there are none.
     """
 
     start_offset: int
@@ -130,18 +129,18 @@ def resolve_offset(
     *,
     is_end: bool = False,
 ) -> int:
-    """Return the offset that a bound stands for, in or outside of the log.
+    """Return the offset that a bound means; it may be outside of the log.
 
     Args:
-        reader: Of the log.
-        queue: Whose it is, for errors.
-        bound: What was asked for.
-        if_none_later: What a starting time behind all messages means.
-        is_end: Whether the range ends there, exclusive.
+        reader: Reader of the log.
+        queue: Name of the queue, for errors.
+        bound: Bound that was asked for.
+        if_none_later: Meaning of a starting time that is after all messages.
+        is_end: Whether the bound is the end of the range, exclusive.
 
     Raises:
-        RangeError: Nothing was appended at or after the time, and that is to be an error.
-        CorruptRecordError: Damage where the time is looked for, unless the reader skips it.
+        RangeError: Nothing was appended at or after the time, and `if_none_later` is ERROR.
+        CorruptRecordError: The search for the time met damage, and the reader does not skip it.
         OSError: A file cannot be read.
     """
     match bound.place:
@@ -152,7 +151,7 @@ def resolve_offset(
         case Place.OFFSET:
             return bound.value
     if is_end:
-        # Never less: of a log with gaps it is the first message behind them.
+        # The first one is larger in a log with gaps: it is the message after the gap.
         return max(reader.first_offset_at(bound.value), reader.end_offset_before(bound.value))
     offset = reader.first_offset_at(bound.value)
     if offset >= reader.log_end_offset and if_none_later is IfNoneLater.ERROR:
@@ -170,20 +169,21 @@ def resolve_range(
     ending: Bound = LATEST,
     if_none_later: IfNoneLater = IfNoneLater.ERROR,
 ) -> ResolvedRange:
-    """Return the offsets between two bounds that are in a log and durable.
+    """Return the offsets between two bounds that a log has durably.
 
-    An end behind the durable end is the durable end. What retention took is told by `lost`.
+    An end after the durable end becomes the durable end. `lost` has what retention removed.
 
     Args:
-        reader: Of the log.
-        queue: Whose it is, for errors.
-        starting: Inclusive.
-        ending: Exclusive.
-        if_none_later: What a starting time behind all messages means; an ending one means the end.
+        reader: Reader of the log.
+        queue: Name of the queue, for errors.
+        starting: Start of the range, inclusive.
+        ending: End of the range, exclusive.
+        if_none_later: Meaning of a starting time that is after all messages. An ending time after
+            all messages means the durable end.
 
     Raises:
-        RangeError: The start is behind the durable end, or behind the end that is asked for.
-        CorruptRecordError: Damage where a time is looked for, unless the reader skips it.
+        RangeError: The start is after the durable end, or after the end that is asked for.
+        CorruptRecordError: The search for a time met damage, and the reader does not skip it.
         OSError: A file cannot be read.
     """
     if starting.place is ending.place and starting.value > ending.value:
@@ -207,7 +207,7 @@ def _text(bound: Bound) -> str:
 
 
 def _time_text(timestamp_ns: int) -> str:
-    """Return a time as a user can write it."""
+    """Return a time in the form in which users write times."""
     seconds, ns = divmod(timestamp_ns, 10**9)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)

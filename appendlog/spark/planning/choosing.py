@@ -1,7 +1,7 @@
-"""Which queues a job reads: names, a pattern, or an assignment, in Kafka's three ways of saying it.
+"""Chooses the queues that a job reads: by names, a pattern, or an assignment, as for Kafka.
 
-The same for the data source (`subscribe`, `subscribePattern`, `assign`) and for the export
-(`--queue`, `--pattern`). Logs of programs that embed this library are queues here.
+The data source (`subscribe`, `subscribePattern`, `assign`) and the export (`--queue`, `--pattern`)
+share it. A log of a program that embeds `appendlog` counts as a queue.
 """
 
 import json
@@ -19,10 +19,10 @@ from appendlog.spark.schema.columns import PARTITION
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What was asked for; picklable.
+    """Queues that a user asked for; picklable.
 
     Attributes:
-        names: Queues, sorted, each once; empty when there is a pattern.
+        names: Names of queues, sorted, each once; empty if there is a pattern.
         pattern: Regular expression that the whole name of a queue must match.
     """
 
@@ -31,12 +31,12 @@ class Subscription:
 
     @classmethod
     def to_names(cls, text: str) -> Self:
-        """Return the queues of a list with commas; spaces around a name do not count.
+        """Parse names with commas between them; spaces around a name do not count.
 
-        A name that has a comma itself can only be written as an assignment.
+        A name with a comma in it can only be written as an assignment.
 
         Raises:
-            SubscriptionError: There is no name in it.
+            SubscriptionError: The text has no name.
         """
         names = {name.strip() for name in text.split(",")} - {""}
         if not names:
@@ -45,10 +45,10 @@ class Subscription:
 
     @classmethod
     def to_pattern(cls, pattern: str) -> Self:
-        """Return the queues whose whole names match a regular expression.
+        """Return a subscription to the queues whose whole names match a regular expression.
 
         Raises:
-            SubscriptionError: It is none.
+            SubscriptionError: The text is no regular expression.
         """
         try:
             re.compile(pattern)
@@ -58,10 +58,11 @@ class Subscription:
 
     @classmethod
     def to_assignment(cls, text: str) -> Self:
-        """Return the queues of a JSON object such as `{"orders": [0]}`.
+        """Parse a JSON object such as `{"orders": [0]}`.
 
         Raises:
-            SubscriptionError: It is none, names nothing, or a partition that a queue has not.
+            SubscriptionError: The text is no such object, names no queue, or names another
+                partition than 0.
         """
         advice = f'write {{"orders": [{PARTITION}]}}'
         try:
@@ -85,19 +86,19 @@ def choose_queues(
     wanted: Subscription,
     store_options: StoreOptions = NO_OPTIONS,
 ) -> Sequence[QueueLog]:
-    """Return the logs of a subscription, by name. Reads definitions, nothing else.
+    """Return the logs of a subscription, ordered by name; reads definitions only.
 
     Args:
-        storage_path: The data directory, of a server or an embedding program.
-        vhost: Virtual host of all of them.
-        wanted: Which ones.
-        store_options: How the store is reached that the data directory is in.
+        storage_path: Data directory of a server, or of a program that embeds logs.
+        vhost: Virtual host of all the queues.
+        wanted: Queues to choose.
+        store_options: Options of the object store, if the data directory is in one.
 
     Raises:
         StoreError: The store cannot be used.
         StorageNotFoundError: There is no data directory, or a definition is unreadable.
         QueueNotFoundError: A queue that was named does not exist; names the nearest.
-        NoQueueMatchesError: None matches the pattern now.
+        NoQueueMatchesError: No queue matches the pattern at this moment.
     """
     if wanted.pattern is None:
         return [find_queue(storage_path, vhost, name, store_options) for name in wanted.names]

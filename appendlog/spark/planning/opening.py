@@ -1,4 +1,4 @@
-"""Opening the log of a queue for reads, wherever it is."""
+"""Opens the log of a queue for reads, on this machine or in an object store."""
 
 from typing import Final
 
@@ -11,15 +11,15 @@ _TRIES: Final = 5
 def open_reader(log: QueueLog, *, skip_damage: bool = False) -> LogReader:
     """Open a log that a broker may be writing to.
 
-    Retention may remove a segment between listing and opening it; then look again.
+    Retention may remove a segment between its listing and its opening; then this lists again.
 
     Args:
-        log: Of a queue, on this machine or in an object store.
-        skip_damage: As `LogReader` has it.
+        log: Log of a queue.
+        skip_damage: Whether reads skip damage; see `LogReader`.
 
     Raises:
-        OSError: A file cannot be read; StoreError of an object store.
-        LogError: It is no log of this format.
+        OSError: A file cannot be read; for an object store a StoreError.
+        LogError: The files are no log of this format.
     """
     for _ in range(_TRIES):
         try:

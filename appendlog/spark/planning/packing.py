@@ -1,7 +1,7 @@
-"""Splits of logs put together to partitions of about one size, each the work of one task.
+"""Puts splits of logs together into partitions of about one size; a task reads one partition.
 
-Spark's price for a partition is some ten milliseconds: a thousand small segments of a hundred
-queues must not become a thousand of them, nor one large segment a single one.
+A partition costs Spark some ten milliseconds. So a thousand small segments of a hundred queues must
+not become a thousand partitions, and one large segment must not become a single one.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,16 +12,16 @@ from appendlog.spark.planning.queues import QueueLog
 from appendlog.split_reader import Split
 
 PARTITION_BYTES: Final = 64 << 20
-"""Of log, by default."""
+"""Default size of a partition, in bytes of log."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogPiece:
-    """A split of a log and whose it is. Plain data, picklable.
+    """A split and the log that it is of; plain data, picklable.
 
     Attributes:
-        log: Where to read.
-        split: What to read.
+        log: Log to read.
+        split: Part of the log to read.
     """
 
     log: QueueLog
@@ -29,12 +29,12 @@ class LogPiece:
 
     @property
     def size_bytes(self) -> int:
-        """Return how much of the log it is, as far as the index tells."""
+        """Return its size in bytes of log, estimated from the index."""
         return max(self.split.end_position - self.split.start_position, 0)
 
 
 Partition = tuple[LogPiece, ...]
-"""Pieces that one task reads, one after the other; at least one."""
+"""Pieces that one task reads, one after another; at least one."""
 
 
 def plan_partitions(
@@ -42,13 +42,13 @@ def plan_partitions(
     partition_bytes: int = PARTITION_BYTES,
     min_partitions: int = 1,
 ) -> list[Partition]:
-    """Return partitions of the same pieces in the same order, whoever asks again.
+    """Return the partitions of a read; the same read always has the same partitions.
 
     Args:
-        cut: Returns what is to be read in pieces of about as many bytes as it is told; their
-            sizes only depend on the log, so the partitions do too.
-        partition_bytes: Size to aim at, >= 1.
-        min_partitions: At least about so many if there is enough to read, >= 1.
+        cut: Returns what is to be read, in pieces of about the given number of bytes. The pieces
+            depend on the log only.
+        partition_bytes: Intended size of a partition in bytes, >= 1.
+        min_partitions: Least number of partitions, if there is enough to read; >= 1.
     """
     pieces = cut(partition_bytes)
     all_bytes = sum(piece.size_bytes for piece in pieces)
@@ -59,11 +59,11 @@ def plan_partitions(
 
 
 def pack(pieces: Iterable[LogPiece], partition_bytes: int) -> list[Partition]:
-    """Put neighbours together as long as they are not too large. Keeps the order.
+    """Join neighbours into partitions, in their order.
 
     Args:
-        pieces: What is to be read.
-        partition_bytes: Only a piece that is larger by itself makes a larger partition.
+        pieces: Pieces to join.
+        partition_bytes: Largest size of a partition of several pieces.
     """
     partitions: list[Partition] = []
     waiting: list[LogPiece] = []

@@ -1,7 +1,7 @@
-"""From a queue's name to its log: read the definitions without touching them.
+"""Finds the logs of queues by reading definitions.
 
-The broker may be running: nothing is locked, written or cleaned up here (loading a
-`MetadataStore` would remove temporary files that the broker is just writing).
+The broker may be running, so this module locks, writes and removes nothing. `MetadataStore.load`
+would remove temporary files that the broker is writing.
 """
 
 import difflib
@@ -24,22 +24,22 @@ from metadata.paths import DOCUMENT_SUFFIX, document_path
 
 QUEUES: Final = "queues"
 NEAR_MAX: Final = 3
-"""Names that an error suggests."""
+"""Most names that an error suggests."""
 DOCUMENT_BYTES_MAX: Final = 16 << 20
-"""No definition is longer."""
+"""Largest size of a definition."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLog:
-    """Where one queue's messages are.
+    """Names of a queue, and the place of its log.
 
     Attributes:
         vhost: Virtual host.
-        queue: Name.
-        incarnation: Of the queue; deleting and declaring again makes another.
-        directory: Of the log; absent until the first message. May stand for a place in an
-            object store, see `objects.location`.
-        store_options: How that store is reached; never shown.
+        queue: Name of the queue.
+        incarnation: Identity of the queue; one that is deleted and declared again has another.
+        directory: Directory of the log; absent until the first message. May stand for a place in
+            an object store, see `objects.location`.
+        store_options: Options of that store; never shown.
     """
 
     vhost: str
@@ -50,10 +50,10 @@ class QueueLog:
 
     @property
     def filesystem(self) -> FileSystem:
-        """Return what the log's files are read with, in this process.
+        """Return the file system that the log is read through, in this process.
 
         Raises:
-            StoreError: Its store cannot be used.
+            StoreError: The object store cannot be used.
         """
         return filesystem_of(self.directory, self.store_options)
 
@@ -64,28 +64,28 @@ def find_queue(
     """Return the log of a durable queue.
 
     Args:
-        storage_path: The data directory; of this machine, or standing for a place in a store.
+        storage_path: Data directory, on this machine or in an object store.
         vhost: Virtual host.
-        queue: Name.
-        store_options: How the store is reached.
+        queue: Name of the queue.
+        store_options: Options of the object store.
 
     Raises:
         StorageNotFoundError: There is no data directory, or the definition is unreadable.
-        QueueNotFoundError: No such queue; names the nearest ones that exist.
+        QueueNotFoundError: There is no such queue; the message has the most similar names.
         StoreError: The store cannot be used.
     """
     files = filesystem_of(storage_path, store_options)
     root = _metadata(files, storage_path)
     try:
         path = document_path(root, QUEUES, vhost, queue)
-    except UnicodeEncodeError:  # no name that AMQP could carry
+    except UnicodeEncodeError:  # AMQP cannot carry such a name
         raise _not_found(files, root, vhost, queue) from None
     document = _read(files, path)
     if document is None and files.exists(path):
         raise StorageNotFoundError(path, "the definition of the queue is not readable")
     log = None if document is None else _log(storage_path, document, store_options)
     if log is None or has_deleted_mark(files, log.directory):
-        # Marked, its deletion is under way: a start of the server finishes it.
+        # A marked queue is being deleted: a start of the server completes the deletion.
         raise _not_found(files, root, vhost, queue)
     return log
 
@@ -93,16 +93,16 @@ def find_queue(
 def list_queues(
     storage_path: Path, vhost: str, store_options: StoreOptions = NO_OPTIONS
 ) -> list[QueueLog]:
-    """Return the logs of all durable queues of a virtual host, by name.
+    """Return the logs of all durable queues of a virtual host, ordered by name.
 
-    Passes over what is no definition: `amqp-server verify` tells of it. One that cannot be read
-    now is no such thing: its queue would be missing without a word, and to a stream be new when
-    it is back.
+    Skips files that are no definitions; `amqp-server verify` reports them. A definition that the
+    disk refuses to read is an error: otherwise its queue would be missing without a word, and a
+    stream would take it for a new queue later.
 
     Args:
-        storage_path: The data directory; of this machine, or standing for a place in a store.
+        storage_path: Data directory, on this machine or in an object store.
         vhost: Virtual host; one that does not exist has no queues.
-        store_options: How the store is reached.
+        store_options: Options of the object store.
 
     Raises:
         StorageNotFoundError: There is no data directory, or a definition cannot be read.
@@ -113,7 +113,7 @@ def list_queues(
     documents = []
     folder = root / QUEUES / encode_name(vhost)
     for path, document in _documents(files, folder, is_strict=True):
-        # A copy under another name is no second queue.
+        # A copy of a definition under another name is no second queue.
         if path == document_path(root, QUEUES, vhost, document.name):
             documents.append(document)
     logs = [
@@ -124,7 +124,7 @@ def list_queues(
 
 
 def _metadata(files: FileSystem, storage_path: Path) -> Path:
-    """Return where the definitions are."""
+    """Return the directory of the definitions."""
     root = storage_path / "metadata"
     if files.exists(root):
         return root
@@ -142,7 +142,7 @@ def _log(storage_path: Path, document: Document, store_options: StoreOptions) ->
     directory = log_directory(storage_path, document.vhost, document.name, incarnation)
     location = Location.of(storage_path)
     if location is not None:
-        # Here, where the user is: workers have another environment.
+        # Read here, in the user's process: workers have another environment.
         store_options = store_options.with_environment(location.scheme)
     return QueueLog(document.vhost, document.name, incarnation, directory, store_options)
 
@@ -185,13 +185,13 @@ def _names(files: FileSystem, directory: Path) -> list[str]:
 
 
 def _read(files: FileSystem, path: Path, *, is_strict: bool = False) -> Document | None:
-    """Return a document; None when there is none or it is not readable.
+    """Return a document; None if there is none, or it is no valid definition.
 
     Raises:
-        StorageNotFoundError: The disk does not let it be read, and it is there.
+        StorageNotFoundError: The document exists and the disk refuses to read it (`is_strict`).
     """
     try:
-        # A reader changes nothing: it takes what an upgrade would, and needs no FORMAT in a store.
+        # A reader accepts what an upgrade accepts, and needs no file FORMAT in an object store.
         content = files.read_file(path, DOCUMENT_BYTES_MAX)
         document = decode_document(content, accepts_unsigned=True)
     except StoreError:

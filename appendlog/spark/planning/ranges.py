@@ -1,4 +1,4 @@
-"""Ranges of offsets `[start, end)`: lists of them are in order and disjoint, and touch nowhere."""
+"""Ranges of offsets `[start, end)`; lists of ranges are ordered, and ranges do not touch."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +6,7 @@ Range = tuple[int, int]
 
 
 def join_ranges(ranges: Iterable[Range]) -> list[Range]:
-    """Return what is in at least one range; empty ranges vanish."""
+    """Return the offsets that are in at least one range; drops empty ranges."""
     joined: list[Range] = []
     for start, end in sorted(ranges):
         if start >= end:
@@ -19,7 +19,7 @@ def join_ranges(ranges: Iterable[Range]) -> list[Range]:
 
 
 def first_overlap(ranges: Iterable[Range]) -> Range | None:
-    """Return offsets that are in two of the ranges, the lowest such; None when there are none."""
+    """Return the lowest offsets that are in two of the ranges; None if there are none."""
     reached = None
     for start, end in sorted(ranges):
         if reached is not None and start < min(reached, end):
@@ -29,21 +29,21 @@ def first_overlap(ranges: Iterable[Range]) -> Range | None:
 
 
 def offsets_in(ranges: Iterable[Range]) -> int:
-    """Return how many offsets are in ranges that do not overlap."""
+    """Return the number of offsets in ranges that do not overlap."""
     return sum(end - start for start, end in ranges)
 
 
 def subtract_ranges(ranges: Sequence[Range], covered: Sequence[Range]) -> list[Range]:
-    """Return what is in one of `ranges` and in none of `covered`.
+    """Return the offsets that are in one of `ranges` and in none of `covered`.
 
     Args:
-        ranges: In order and disjoint.
-        covered: In order and disjoint.
+        ranges: Ordered, disjoint ranges.
+        covered: Ordered, disjoint ranges.
     """
     left: list[Range] = []
     at = 0
     for start, end in ranges:
-        # What ends at or below this range ends below all that follow.
+        # A covered range that ends at or below this start is below all later ranges too.
         while at < len(covered) and covered[at][1] <= start:
             at += 1
         following = at

@@ -1,11 +1,12 @@
-"""Which messages of a queue are settled, as of its last checkpoint, and the choice among them.
+"""Chooses messages of a queue by whether the last checkpoint has them as settled.
 
-A queue consumes: what its log holds is not what it still has to deliver. The broker writes what
-is settled (acked, rejected, expired, dropped) to the checkpoint every few seconds; it may lag
-behind the truth and never leads it. So `acked` never has a message that is still to be
-delivered, and `unacked` may have some that were settled since that checkpoint.
+The log of a queue also has messages that consumers have settled. Every few seconds the broker
+writes to the checkpoint which messages are settled (acked, rejected, expired, dropped). The
+checkpoint may be behind, and is never ahead. So `acked` never has a message that is still to be
+delivered, and `unacked` may have messages that were settled since that checkpoint.
 
-A choice is ranges of offsets, fixed once when a job is planned: all of its tasks agree.
+A choice is made of ranges of offsets. It is fixed once, when a job is planned, so that all tasks
+agree.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,7 +34,7 @@ OFFSETS_FOLDER: Final = "offsets"
 
 
 class Include(StrEnum):
-    """Which messages are wanted."""
+    """Messages to read: all, or by whether they are settled."""
 
     ALL = "all"
     ACKED = "acked"
@@ -42,40 +43,40 @@ class Include(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetChoice:
-    """The offsets that are wanted; picklable.
+    """Offsets that are wanted; picklable.
 
     Attributes:
-        ranges: Half-open, ascending, not touching.
+        ranges: Ordered ranges `[start, end)` that do not touch.
     """
 
     ranges: tuple[Range, ...]
 
     def clip(self, start: int, end: int) -> "OffsetChoice":
-        """Return what of it lies in `[start, end)`."""
+        """Return the wanted offsets in `[start, end)`."""
         first = bisect_right(self.ranges, start, key=lambda each: each[1])
         last = bisect_left(self.ranges, end, key=lambda each: each[0])
         inside = self.ranges[first:last]
         return OffsetChoice(tuple((max(low, start), min(high, end)) for low, high in inside))
 
     def count(self, start: int, end: int) -> int:
-        """Return how many offsets of `[start, end)` are wanted."""
+        """Return the number of wanted offsets in `[start, end)`."""
         return offsets_in(self.clip(start, end).ranges)
 
     def among(self, ranges: Sequence[Range]) -> list[Range]:
-        """Return what of some ranges is wanted, in their order."""
+        """Return the wanted parts of some ranges, in their order."""
         return [part for start, end in ranges for part in self.clip(start, end).ranges]
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the wanted rows of a batch; it needs a column `offset`, ascending.
+        """Return the wanted rows of a batch, which has an ascending column `offset`.
 
-        Copies nothing where all or a run of the rows is wanted.
+        Copies nothing if the wanted rows are neighbours.
         """
         if not batch.num_rows:
             return batch
         offsets = batch.column("offset").to_numpy()
         wanted = self.clip(int(offsets[0]), int(offsets[-1]) + 1).ranges
         edges = np.searchsorted(offsets, np.array(wanted, dtype=np.int64).reshape(-1))
-        # Row numbers now, half-open; wanted offsets that have no row leave empty ones.
+        # Ranges of row numbers; wanted offsets without a row leave empty ranges.
         runs = edges.reshape(-1, 2)
         runs = runs[runs[:, 0] < runs[:, 1]]
         if len(runs) <= 1:
@@ -89,13 +90,14 @@ class OffsetChoice:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What a checkpoint says of one queue.
+    """Settled offsets of one queue, from a checkpoint.
 
     Attributes:
-        generation: Of the checkpoint; 0 when there is none.
-        rounds: How many rounds of it were read: with the generation it names the state.
-        written_at_ns: When its newest file was written to, nanoseconds since 1970 UTC; 0: never.
-        ranges: Settled offsets, half-open, ascending, not touching; from 0 on.
+        generation: Generation of the checkpoint; 0 if there is none.
+        rounds: Rounds of it that were read; with the generation they identify the state.
+        written_at_ns: Time of the last write to its newest file, nanoseconds since 1970 in UTC; 0
+            if there is no file.
+        ranges: Settled offsets as ordered ranges `[start, end)` that do not touch.
     """
 
     generation: int
@@ -104,7 +106,7 @@ class Settled:
     ranges: tuple[Range, ...]
 
     def choose(self, include: Include, end: int) -> OffsetChoice | None:
-        """Return which offsets below `end` are wanted; None means all of them."""
+        """Return the wanted offsets below `end`; None means all of them."""
         if include is Include.ALL:
             return None
         settled = OffsetChoice(self.ranges).clip(0, end)
@@ -114,16 +116,16 @@ class Settled:
 
 
 class ReadOnce:
-    """The checkpoint of one data directory as of its first use: it has all queues at once."""
+    """Checkpoint of one data directory, for all queues; read at the first use and kept."""
 
     def __init__(self) -> None:
         self._found: CheckpointRecovery | None = None
 
     def read(self, storage_path: Path, filesystem: FileSystem) -> CheckpointRecovery:
-        """Return what the checkpoint says, as of the first call.
+        """Return the checkpoint as the first call found it.
 
         Raises:
-            OffsetsError: It is not readable.
+            OffsetsError: The checkpoint cannot be read.
             OSError: A file cannot be read.
         """
         if self._found is None:
@@ -132,16 +134,16 @@ class ReadOnce:
 
 
 def read_settled(storage_path: Path, log: QueueLog, checkpoint: ReadOnce | None = None) -> Settled:
-    """Return what the checkpoint says of a queue. Reads only; the broker may be running.
+    """Return the settled offsets of a queue. Reads only: the broker may be running.
 
     Args:
-        storage_path: The data directory.
-        log: Of the queue.
-        checkpoint: Of this data directory, for a plan of several queues.
+        storage_path: Data directory.
+        log: Log of the queue.
+        checkpoint: Checkpoint of this data directory, shared by a plan of several queues.
 
     Raises:
-        SettlementError: The queue is a stream, which settles nothing, or the checkpoint cannot
-            be read.
+        SettlementError: The queue is a stream, in which nothing is ever settled, or the checkpoint
+            cannot be read.
     """
     if _is_stream(storage_path, log):
         raise SettlementError(

@@ -1,1 +1,1 @@
-"""Spark itself: starting it, and giving it what its workers need."""
+"""Starts Spark, and gives its workers what they need."""

@@ -1,4 +1,4 @@
-"""How Spark is set up for an export, on this machine or on a cluster."""
+"""Configures Spark for an export, on this machine or on a cluster."""
 
 import os
 import site
@@ -17,17 +17,17 @@ APPLICATION: Final = "amqp-server export"
 PY_FILES: Final = "spark.submit.pyFiles"
 _LOOPBACK: Final = "127.0.0.1"
 _DRIVER_HOST: Final = "spark.driver.host"
-# A batch job of seconds: the second compiler and a parallel collector only cost start time.
+# In a job of seconds, the second compiler and a parallel collector only cost start time.
 _QUICK_JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Whoever brings code to the workers by one of these does not want ours in front of it.
+# A user who brings code to the workers by one of these does not want the archive before it.
 _OWN_CODE: Final = (PY_FILES, "spark.archives", "spark.yarn.dist.archives")
 
 
 def parse_spark_conf(texts: Iterable[str]) -> dict[str, str]:
-    """Return settings of Spark from texts `spark.KEY=VALUE`.
+    """Parse settings of Spark, texts `spark.KEY=VALUE`.
 
     Raises:
-        SparkConfError: It is none, or one that has an option of its own.
+        SparkConfError: A text is no setting, or the setting has an option of its own.
     """
     settings = {}
     for text in texts:
@@ -47,8 +47,8 @@ def configuration(master: str, settings: Mapping[str, str]) -> SparkConf:
     """Return all settings of a session; those of the user win.
 
     Args:
-        master: That was checked.
-        settings: Of the user.
+        master: URL of Spark's master, after `check_master`.
+        settings: Settings of the user.
 
     Raises:
         MasterError: The master does not answer any more.
@@ -60,8 +60,8 @@ def configuration(master: str, settings: Mapping[str, str]) -> SparkConf:
         .set("spark.ui.enabled", "false")
         .set("spark.ui.showConsoleProgress", "false")
         .set("spark.driver.extraJavaOptions", _QUICK_JVM)
-        # The workers put the current directory in front of everything else; a user's folder
-        # named like one of ours (`metadata`) would then be imported in its place.
+        # Python workers would import from the current directory first: a user's folder with a
+        # name of our packages (`metadata`) would be imported in its place.
         .set("spark.executorEnv.PYTHONSAFEPATH", "1")
     )
     if master.startswith(LOCAL):
@@ -76,12 +76,12 @@ def configuration(master: str, settings: Mapping[str, str]) -> SparkConf:
 
 
 def needs_package(master: str, settings: Mapping[str, str]) -> bool:
-    """Tell whether the workers are to get our code: they have it where this machine is all."""
+    """Return whether the workers need the archive: on a cluster, unless the user sends code."""
     return not master.startswith(LOCAL) and settings.keys().isdisjoint(_OWN_CODE)
 
 
 def prepare_environment(master: str) -> None:
-    """Set what Spark takes from the environment of this process only."""
+    """Set the environment variables that Spark reads in this process only."""
     if master.startswith(LOCAL):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
@@ -90,7 +90,7 @@ def prepare_environment(master: str) -> None:
 
 
 def _import_root() -> str | None:
-    """Return where our packages lie when a worker would not find them by itself."""
+    """Return the directory of our packages, if a worker would not find it by itself."""
     root = Path(appendlog.__file__).resolve().parent.parent
     installed = {Path(path).resolve() for path in [*site.getsitepackages(), *_user_site()]}
     return None if root in installed else str(root)

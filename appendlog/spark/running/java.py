@@ -1,4 +1,4 @@
-"""Is there a Java that Spark runs on? Asked first, because Spark's own answer is a riddle."""
+"""Checks for a Java that Spark runs on, before Spark fails with an unclear message."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def check_java() -> int:
     """Return the major version of the Java that Spark will use.
 
     Raises:
-        JavaError: There is none, or it is too old; the message says what to install.
+        JavaError: Java is missing or too old; the message says what to install.
     """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin" if home else None)

@@ -1,7 +1,7 @@
-"""The JVM while it starts: it must not outlive a start that was given up.
+"""Kills the JVM if its start is interrupted.
 
-Once it runs, it ends with this process: it reads from a pipe that breaks then. Before, it does not
-look there, and finds out too late that nobody waits for it: it would stay for ever.
+A running JVM ends with this process, because the pipe that it reads from breaks. While it starts,
+it does not read from the pipe yet, and would run for ever.
 """
 
 from collections.abc import Iterator
@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from pyspark import java_gateway
 
-# What it starts the JVM with is not among the names that it promises.
+# The class that starts the JVM is not part of PySpark's public names.
 _GATEWAY: Final[Any] = java_gateway
 
 
 @contextmanager
 def killed_when_given_up() -> Iterator[None]:
-    """Kill what PySpark has started meanwhile, if the block ends with an exception.
+    """Kill the processes that PySpark has started in the block, if the block raises.
 
-    PySpark keeps the process to itself, so the class that it starts it with is exchanged.
+    PySpark does not give access to the process, so this replaces the class that starts it.
     """
     started: list[Popen[bytes]] = []
 

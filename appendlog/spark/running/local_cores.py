@@ -1,4 +1,4 @@
-"""How many tasks a Spark on this machine runs at once."""
+"""Counts the tasks that a Spark on this machine runs at once."""
 
 import os
 import re
@@ -8,7 +8,7 @@ _LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)(?:, *\d+)?\])?\Z")
 
 
 def local_cores(master: str) -> int | None:
-    """Return how many cores a local master stands for, at least one; None: it is a cluster."""
+    """Return the number of cores of a local master, at least one; None for a cluster."""
     found = _LOCAL.match(master)
     if found is None:
         return None

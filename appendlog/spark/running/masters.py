@@ -1,4 +1,4 @@
-"""Masters of Spark: which URLs there are, whether one answers, and how it reaches this machine."""
+"""Checks URLs of Spark's masters, and finds the address at which a master reaches this machine."""
 
 import re
 import socket
@@ -16,10 +16,10 @@ _CONNECT_SECONDS: Final = 5
 
 
 def check_master(master: str) -> None:
-    """Refuse what Spark would refuse only after seconds or minutes, and with a riddle.
+    """Check the URL of a master: Spark takes minutes to refuse a wrong one, without a clear reason.
 
     Raises:
-        MasterError: The URL is none that Spark knows, or of Spark Connect, or no machine of a
+        MasterError: Spark does not know the URL, it is one of Spark Connect, or no machine of a
             standalone cluster answers.
     """
     if master.startswith("sc://"):
@@ -34,12 +34,12 @@ def check_master(master: str) -> None:
 
 
 def own_address(master: str) -> str:
-    """Return the address of this machine on the way to a standalone master that answers.
+    """Return the address with which this machine reaches a standalone master.
 
-    Executors connect back to the driver; the name of a machine often leads nowhere from there.
+    Executors connect back to the driver, and often cannot resolve the name of its machine.
 
     Raises:
-        MasterError: None of its machines answers.
+        MasterError: No machine of the master answers.
     """
     failed = ""
     for place in master.removeprefix(STANDALONE).split(","):

@@ -24,7 +24,7 @@ DEPRECATION: Final = (
     "--spark-conf spark.submit.pyFiles= (empty), or send a packed environment with --spark-conf "
     "spark.archives=env.tar.gz#env and PYSPARK_PYTHON=./env/bin/python (docs/spark.md, Packaging)"
 )
-"""The warning that everyone gets who has workers served with the archive; says what to do."""
+"""Warning to users whose workers get the archive; it says what to do instead."""
 
 PACKAGES: Final = ("appendlog", "metadata", "offsets", "pyspark_amqplog")
 """Packages in the archive, if they are installed: they read logs, definitions and settlement. No
@@ -38,7 +38,7 @@ _READABLE: Final = 0o644 << 16
 
 
 def build_package() -> Path:
-    """Return the archive, as `package_archive` does, for jobs of users; warns that it goes."""
+    """Return the archive for a user's own job, with a warning that it is deprecated."""
     warnings.warn(DEPRECATION, FutureWarning, stacklevel=2)
     return package_archive()
 
@@ -86,7 +86,7 @@ def cache_directory() -> Path:
 
 
 def _archive_of(package: str) -> Path | None:
-    """Return the archive that a package was imported from, None when it lies in a directory."""
+    """Return the archive that a package was imported from; None if it lies in a directory."""
     spec = find_spec(package)
     archive = getattr(spec.loader, "archive", None) if spec else None
     return None if archive is None else Path(archive)

@@ -1,4 +1,4 @@
-"""Starting Spark for one export: quick, quiet, and with the right Python in the workers."""
+"""Starts Spark for one export: quickly, without log noise, and with the right Python in workers."""
 
 import os
 import re
@@ -47,12 +47,12 @@ def spark_session(
 
     Args:
         master: Spark's master URL, such as `local[*]` or `spark://host:7077`.
-        log_path: File that gets what the JVM and the Python workers say; created.
-        settings: Of Spark; they win over ours.
-        say: Tells the user what is waited for.
+        log_path: File for the output of the JVM and the Python workers; created.
+        settings: Settings of the user; they win over ours.
+        say: Called with lines for the user: warnings, and what the start waits for.
 
     Raises:
-        MasterError: The URL is none that Spark knows, or of Spark Connect, or nobody is there.
+        MasterError: The URL is no master that this job can run on, or no master answers.
         JavaError: Java is missing or too old.
         SparkFailedError: Spark did not start.
     """
@@ -79,7 +79,7 @@ def spark_session(
 
 
 def _wait_for_executor(context: SparkContext, master: str, say: Callable[[str], None]) -> None:
-    """Wait until there is somebody to work; Spark itself would wait without a word."""
+    """Wait for an executor, with a note to the user: Spark itself waits silently."""
     assert context._jsc is not None
     status = context._jsc.sc().statusTracker()
     patience_ends = time.monotonic() + _PATIENCE_SECONDS
@@ -96,7 +96,7 @@ def _wait_for_executor(context: SparkContext, master: str, say: Callable[[str], 
 def reason(error: Exception) -> str:
     """Return the line of an error from the JVM that says what went wrong.
 
-    Of a task that failed in Python it is the last line of its traceback.
+    For a task that failed in Python, that is the last line of its traceback.
     """
     text = str(error).split("\n\tat ", 1)[0].split("\n\nJVM stacktrace:", 1)[0]
     lines = [line.strip() for line in text.splitlines()]
@@ -106,10 +106,10 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def _errors_into(path: Path) -> Iterator[None]:
-    """Send standard error into a file; a process that is started meanwhile keeps it there.
+    """Send standard error into a file; processes that start in the block keep writing to it.
 
-    The JVM writes there for all its life: what Java and log4j have to say before any level can
-    be set is no news to a user, and is at hand when something goes wrong.
+    The JVM keeps it for all its life. Java and log4j write there before a log level can be set;
+    users need these lines only if something goes wrong.
     """
     sys.stderr.flush()
     kept = os.dup(2)

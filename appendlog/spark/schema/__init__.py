@@ -1,1 +1,1 @@
-"""The rows: which columns, of which types, under which names."""
+"""Schemas of rows: names and types of columns."""

@@ -1,12 +1,12 @@
-"""The columns of rows: names, Spark types, Arrow types.
+"""Columns of rows: names, Spark types, Arrow types.
 
-Names and meaning are Kafka's where Kafka has them (key, value, topic, partition, offset,
-timestamp, timestampType, headers), so that jobs move over unchanged. The schema only ever
-grows; `SCHEMA_VERSION` is in every file.
+Names and meanings are Kafka's where Kafka has them (key, value, topic, partition, offset,
+timestamp, timestampType, headers), so that Kafka jobs need no change. Columns are only ever added;
+`SCHEMA_VERSION` is in every file.
 
-The Arrow types are the ones that Spark itself makes of the Spark types (string and not
-large_string, microseconds in UTC, no dictionaries), so the same batches can feed a Spark
-data source. Everything is nullable: absent is null, never empty.
+The Arrow types are those that Spark makes of the Spark types (string and not large_string,
+microseconds in UTC, no dictionaries), so that the same batches can feed a Spark data source. All
+columns are nullable: an absent value is null, never empty.
 """
 
 from collections.abc import Collection
@@ -16,22 +16,22 @@ from typing import Final, NamedTuple, Self
 import pyarrow as pa
 
 SCHEMA_VERSION: Final = 2
-"""2: the column `envelope`."""
+"""Version 2 added the column `envelope`."""
 PARTITION: Final = 0
-"""A queue is one log: it has one partition."""
+"""The only partition of a queue: a queue has one log."""
 TIMESTAMP_TYPE: Final = 1
 """Kafka's LogAppendTime: `timestamp` is when the broker wrote the message."""
 
 
 class Column(NamedTuple):
-    """One column.
+    """A column of rows.
 
     Attributes:
-        name: In the file and in Spark.
-        spark_type: As in Spark's DDL.
-        arrow_type: As Spark translates `spark_type`.
-        is_repetitive: Few different values: worth a dictionary in Parquet. Of a map the parts
-            decide, see `parquet_format`.
+        name: Name in files and in Spark.
+        spark_type: Type in Spark's DDL.
+        arrow_type: Type that Spark makes of `spark_type`.
+        is_repetitive: Whether values repeat, so that a dictionary in Parquet saves space. For a
+            map its parts decide, see `parquet_format`.
     """
 
     name: str
@@ -55,7 +55,7 @@ COLUMNS: Final = (
     Column("vhost", "STRING", _STRING, True),
     Column("content_type", "STRING", _STRING, True),
     Column("content_encoding", "STRING", _STRING, True),
-    # Octets on the wire, 0 to 255: TINYINT would turn a priority of 200 into -56.
+    # AMQP has octets here, 0 to 255: TINYINT would turn a priority of 200 into -56.
     Column("delivery_mode", "SMALLINT", pa.int16(), True),
     Column("priority", "SMALLINT", pa.int16(), True),
     Column("correlation_id", "STRING", _STRING, False),
@@ -71,22 +71,22 @@ COLUMNS: Final = (
     Column("timestamp_ns", "BIGINT", pa.int64(), False),
     Column("envelope", "BINARY", pa.binary(), False),
 )
-"""All that there are. Some have to be asked for by name: those that `ROWS` does not have."""
+"""All columns. Users ask by name for those that `ROWS` does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSchema:
-    """The columns of some rows, in order; picklable.
+    """Columns of some rows, in order; picklable.
 
     Attributes:
-        columns: At least one, names differ.
+        columns: At least one column; names differ.
     """
 
     columns: tuple[Column, ...]
 
     @property
     def arrow(self) -> pa.Schema:
-        """Return the schema of record batches: equal to what Spark makes of `ddl`."""
+        """Return the schema of record batches; equal to the one that Spark makes of `ddl`."""
         return pa.schema([pa.field(c.name, c.arrow_type) for c in self.columns])
 
     @property
@@ -100,17 +100,17 @@ class RowSchema:
         return [column.name for column in self.columns]
 
     def only(self, names: Collection[str]) -> Self:
-        """Return a schema of those columns whose names are among `names`, in this one's order."""
+        """Return a schema with the columns that are named in `names`, in this order."""
         return type(self)(tuple(column for column in self.columns if column.name in names))
 
     def without(self, names: Collection[str]) -> Self:
-        """Return a schema of the other columns, in this one's order."""
+        """Return a schema without the columns that are named in `names`."""
         return type(self)(tuple(column for column in self.columns if column.name not in names))
 
 
 KNOWN_ROWS: Final = RowSchema(COLUMNS)
-"""Every column: what can be asked for by name (`only`)."""
+"""All columns."""
 ROWS: Final = KNOWN_ROWS.without({"timestamp_ns", "envelope"})
-"""What a row has unless something else was asked for."""
+"""Columns of a row, unless the user asks for others."""
 EXPORT_ROWS: Final = KNOWN_ROWS.without({"timestamp_ns"})
-"""What an export writes: `envelope` and `value` together are the message, byte for byte."""
+"""Columns of an export: `envelope` and `value` together are the message, byte for byte."""

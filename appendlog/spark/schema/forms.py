@@ -1,6 +1,6 @@
-"""Other forms of columns, for those who ask: headers as JSON or as octets, rows as Kafka's.
+"""Other forms of columns: headers as JSON or as octets, rows as Kafka's source has them.
 
-A form is the type of a column: whoever decodes goes by that, so a schema says all there is to say.
+A form is the type of a column, and the decoder goes by the types of a schema.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ HEADERS_FORMS: Final[Mapping[str, Column]] = MappingProxyType(
         "raw": Column("headers", "BINARY", pa.binary(), False),
     }
 )
-"""What `headersAs` can be. `json` is `appendlog.layout.headers_json`; `raw` the table's bytes."""
+"""Values of `headersAs`: `json` as in `appendlog.layout.headers_json`, `raw` the table's bytes."""
 
 KAFKA_HEADERS: Final = Column(
     "headers",
@@ -30,7 +30,7 @@ KAFKA_HEADERS: Final = Column(
     ),
     False,
 )
-"""All headers in their order; strings as they came, other values as the UTF-8 of their text."""
+"""All headers in their order; strings unchanged, other values as the UTF-8 of their text."""
 
 _KAFKA_KEY: Final = Column("key", "BINARY", pa.binary(), True)
 _KAFKA_NAMES: Final = (
@@ -45,7 +45,7 @@ _KAFKA_NAMES: Final = (
 
 
 def with_headers_as(form: str, rows: RowSchema = KNOWN_ROWS) -> RowSchema:
-    """Return a schema whose headers, if it has any, are of a form of `HEADERS_FORMS`."""
+    """Return a schema with another form of the headers, if it has headers."""
     return _replaced(rows, HEADERS_FORMS[form])
 
 

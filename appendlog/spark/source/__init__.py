@@ -1,1 +1,1 @@
-"""Spark's data source `amqplog`: reading logs as rows, in batches and as a stream."""
+"""Data source `amqplog` of Spark: reads logs as rows, in batch and streaming queries."""

@@ -1,8 +1,8 @@
-"""How much one batch of a stream takes: pure arithmetic over what is there.
+"""Computes how much one batch of a stream reads from each queue.
 
-Limits are shared out over the queues in proportion to what each has, as Kafka's source does it:
-a long backlog is worked off in about the same time everywhere. Every queue that has something
-gets something, however small its share, so none can be starved by a busier one.
+As in Kafka's source, the queues share a limit in proportion to what each has to read. So long
+backlogs of all queues end at about the same time. A queue with unread messages always gets a part,
+however small, so that a busier queue cannot starve it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,14 @@ MAX_TRIGGER_DELAY_SECONDS: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was asked for; None where nothing was.
+    """Limits that the user set for a batch; None where there is no limit.
 
     Attributes:
-        offsets_max: Offsets of a batch, over all queues.
-        bytes_max: Bytes of log of a batch, over all queues; passed by what cannot be cut.
-        offsets_min: Wait for this many ...
-        delay_seconds_max: ... but no longer than this after the batch before.
+        offsets_max: Most offsets of a batch, over all queues.
+        bytes_max: Most bytes of log of a batch, over all queues; a piece that cannot be cut may
+            exceed it.
+        offsets_min: Least offsets of a batch, over all queues ...
+        delay_seconds_max: ... unless this many seconds have passed since the last batch.
     """
 
     offsets_max: int | None = None
@@ -30,14 +31,14 @@ class Limits:
 
 
 def share_out(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Return what each gets of a limit: in proportion, all of it, and nobody nothing.
+    """Return the share of each queue in a limit, in proportion to what it wants.
 
-    The shares add up to `limit`, or to all that is wanted if that is less. Where the limit is
-    less than the number of those who want something, each gets 1.
+    The shares add up to `limit`, or to all that is wanted if that is less. If more queues want
+    something than the limit is, each of them gets 1.
 
     Args:
-        limit: At least 1.
-        wanted: By name; who wants 0 gets 0.
+        limit: Number to share, at least 1.
+        wanted: What each queue wants, by name; a queue that wants 0 gets 0.
     """
     above = {name: max(want - 1, 0) for name, want in wanted.items()}
     shares = {name: min(want, 1) for name, want in wanted.items()}
@@ -48,7 +49,7 @@ def share_out(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
         return shares
     for name, want in above.items():
         shares[name] += left * want // total
-    # Rounding down leaves less than 1 for each: the largest remainders get it.
+    # Rounding down leaves less than 1 for each queue: the largest remainders get it.
     rounded = limit - sum(shares.values())
     for name in sorted(above, key=lambda name: (-(left * above[name] % total), name))[:rounded]:
         shares[name] += 1
@@ -57,10 +58,10 @@ def share_out(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(slots=True)
 class TriggerDelay:
-    """Waiting for a batch that is worth it. One for each stream; not thread-safe.
+    """Delays batches that are too small. One for each stream; not thread-safe.
 
     Attributes:
-        clock: Seconds, from any beginning, never going back.
+        clock: Returns seconds since any moment; never goes back.
     """
 
     clock: Callable[[], float]
@@ -70,9 +71,9 @@ class TriggerDelay:
         self._last_seconds = self.clock()
 
     def is_waiting(self, available: int, limits: Limits) -> bool:
-        """Tell whether no batch is to be made yet of this many offsets.
+        """Return whether to wait for more than this many offsets.
 
-        When it says no, and there are any, the time begins anew: there is a batch now.
+        Starts the delay again when it returns false and there are offsets: they become a batch.
         """
         if available == 0:
             return False

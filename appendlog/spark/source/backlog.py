@@ -1,7 +1,6 @@
-"""How many bytes of log a range of offsets is, and where a number of bytes ends.
+"""Measures ranges of offsets in bytes of log, and finds the offset at a number of bytes.
 
-By the sparse index: no message is read. Only as much of the index is looked at as the answer
-needs, however long the log is.
+It reads the sparse index and no messages; of the index only the part that is needed.
 """
 
 from collections.abc import Sequence
@@ -17,11 +16,11 @@ _PIECES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What of a log is still to be read, in pieces; picklable.
+    """Part of a log that a stream has not read yet, in pieces; picklable.
 
     Attributes:
-        start_offset: Inclusive.
-        pieces: End offset of each, and how many bytes there are up to it; both grow.
+        start_offset: First offset of the part.
+        pieces: End offset of each piece, and the bytes from the start up to it; both increase.
     """
 
     start_offset: int
@@ -29,13 +28,13 @@ class Backlog:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all pieces."""
+        """Return the bytes of all pieces together."""
         return self.pieces[-1][1] if self.pieces else 0
 
     def end_within(self, limit_bytes: int) -> int:
-        """Return the largest end of pieces that have no more bytes than a limit together.
+        """Return the end of as many pieces as fit into a limit.
 
-        One piece is always taken, or a chunk larger than the limit would end the stream.
+        At least one piece always fits: a chunk larger than the limit must not stop the stream.
         """
         if not self.pieces:
             return self.start_offset
@@ -44,16 +43,16 @@ class Backlog:
 
 
 def measure_backlog(reader: LogReader, start: int, end: int, enough_bytes: int) -> Backlog:
-    """Return the pieces of `[start, end)`, or of so much of it as has enough bytes.
+    """Return the pieces of `[start, end)`, or of its beginning if that has enough bytes.
 
     Args:
-        reader: Of the log.
-        start: Inclusive.
-        end: Exclusive.
-        enough_bytes: At least 1; pieces are a small part of it.
+        reader: Reader of the log.
+        start: First offset.
+        end: End of the range, exclusive.
+        enough_bytes: Bytes after which to stop, at least 1; a piece is a small part of it.
 
     Raises:
-        OffsetOutOfRangeError: Retention took part of the range.
+        OffsetOutOfRangeError: Retention has removed a part of the range.
         OSError: An index cannot be read.
     """
     piece_bytes = max(1, enough_bytes // _PIECES)

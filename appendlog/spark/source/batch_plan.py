@@ -1,7 +1,7 @@
-"""What the tasks of one query read: fixed once, when Spark plans it.
+"""Plans what the tasks of a batch query read; fixed once, when Spark plans the query.
 
-Leases are not taken: when and how often Spark carries a plan out nobody knows, and nobody tells
-when it is done with it. What retention takes meanwhile, tasks find out.
+The plan takes no leases: Spark may run a plan at any time and any number of times, and does not
+report its end. Tasks find out what retention has removed since.
 """
 
 import logging
@@ -31,14 +31,14 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class BatchOptions:
-    """What one query reads; picklable.
+    """What a batch query reads; picklable.
 
     Attributes:
-        shared: What a stream could be told too.
-        starting: Where to begin in each queue.
-        ending: Where to end in each.
-        include: Which messages, by whether they are settled.
-        takes_filters: Whether filters may bound what is read.
+        shared: Options that streams have too.
+        starting: Start of the range in each queue.
+        ending: End of the range in each queue.
+        include: Messages to read, by whether they are settled.
+        takes_filters: Whether filters of the query may narrow the ranges.
     """
 
     shared: ReadOptions
@@ -50,7 +50,7 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A range of a log, never empty."""
+    """A range of a log; never empty."""
 
     log: QueueLog
     reader: LogReader
@@ -69,12 +69,12 @@ class _Cut:
 
 
 def batch_options(options: Mapping[str, str]) -> BatchOptions:
-    """Return what options of `spark.read` say.
+    """Parse the options of `spark.read`.
 
     Raises:
-        OptionError: One is unknown, missing, not understood, or contradicts another one.
-        ColumnError: There is no such column.
-        StoreError: A URL that names no place in a store.
+        OptionError: An option is unknown, missing or malformed, or contradicts another one.
+        ColumnError: An option names a column that does not exist.
+        StoreError: A URL names no place in a store.
     """
     given = GivenOptions(options, Reading.BATCH)
     starting = bounds_of(given, "starting") or Bounds(EARLIEST)
@@ -89,22 +89,21 @@ def batch_options(options: Mapping[str, str]) -> BatchOptions:
 
 
 def plan_batch(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
-    """Return what each task reads. Reads definitions, indexes and checkpoints, no messages.
+    """Return what each task reads. Reads definitions, indexes and checkpoints, but no messages.
 
     Args:
-        options: What to read.
-        wanted: Rows beyond these bounds are of no use.
+        options: Options of the query.
+        wanted: Bounds outside of which the query needs no rows.
 
     Raises:
-        AmqplogError: As its classes say: no data directory, no such queue, no such range, or
-            a part of it is gone.
+        AmqplogError: There is no such data directory, queue or range, or a part of it is gone.
         LogError: A log cannot be read.
         OSError: A file cannot be read.
     """
     for _ in range(_TRIES):
         try:
             return _plan(options, wanted)
-        except OffsetOutOfRangeError:  # retention came in between
+        except OffsetOutOfRangeError:  # retention removed a segment since the listing
             continue
     return _plan(options, wanted)
 
@@ -136,7 +135,7 @@ def _plan(options: BatchOptions, wanted: RowBounds) -> list[LogPartition]:
 def _choices(
     pieces: Sequence[LogPiece], choices: Mapping[QueueLog, OffsetChoice | None]
 ) -> list[OffsetChoice | None]:
-    """Return for each piece which of its own offsets are wanted."""
+    """Return the wanted offsets of each piece."""
     found = []
     for piece in pieces:
         choice, split = choices[piece.log], piece.split
@@ -149,7 +148,7 @@ def _choices(
 def _cut(
     log: QueueLog, options: BatchOptions, wanted: RowBounds, checkpoint: ReadOnce
 ) -> _Cut | None:
-    """Return what of a log is to be read; looked at again when retention comes in between."""
+    """Return the range of a log to read; tries again if retention removes a segment."""
     skips_damage = options.shared.on_damage is not OnDamage.FAILFAST
     for _ in range(_TRIES):
         reader = open_reader(log, skip_damage=skips_damage)
@@ -185,7 +184,7 @@ def _cut_once(
     )
     narrow = RowBounds(offsets=wanted.offsets).within(offsets=times).offsets
     if found.lost is not None:
-        # What was appended before the time that is asked for is no loss.
+        # Messages from before the time that is asked for are no loss.
         is_before = times[0] is not None and times[0] > reader.log_start_offset
         first, last = (0, 0) if is_before else clip(*found.lost, narrow)
         if first < last:

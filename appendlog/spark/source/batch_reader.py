@@ -1,4 +1,4 @@
-"""Spark's view of a query: what its tasks are, and how each of them reads."""
+"""Batch reader for Spark: plans the tasks of a query, and reads in each task."""
 
 from collections.abc import Iterator
 
@@ -13,14 +13,14 @@ from appendlog.spark.source.row_layout import RowLayout
 
 
 class LogBatchReader(DataSourceReader):
-    """Reads logs once.
+    """Reads logs for one query.
 
-    It takes no filters: Spark refuses readers that do, unless that is switched on (see
+    It takes no filters: Spark refuses readers that take them, unless a setting allows it (see
     `pushing_reader`). Plain data: tasks get a pickled copy.
 
     Args:
-        options: What to read.
-        layout: What batches must be.
+        options: Options of the query.
+        layout: Columns that batches must have.
     """
 
     def __init__(self, options: BatchOptions, layout: RowLayout) -> None:
@@ -29,20 +29,20 @@ class LogBatchReader(DataSourceReader):
         self._read = PartitionReader.of(options.shared, layout)
 
     def partitions(self) -> list[InputPartition]:
-        """Return what each task reads, up to the durable end as of now."""
+        """Return what each task reads, up to the present durable end."""
         return list(plan_batch(self._options, self._wanted))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a partition; called in a task, on a copy of this object."""
+        """Return the rows of a partition; Spark calls it in a task, on a copy of this object."""
         return self._read(partition)
 
     def narrow(self, wanted: RowBounds) -> None:
-        """Read no rows beyond bounds, as far as that spares reading.
+        """Skip rows outside of bounds, where that saves reading.
 
         Args:
-            wanted: Rows beyond are of no use.
+            wanted: Bounds outside of which the query needs no rows.
         """
         if self._options.shared.on_damage is OnDamage.PERMISSIVE:
-            # The offset of a row of damage is that of its beginning, which a bound would move.
+            # A row of damage has the offset at which the damage begins; a bound would change it.
             wanted = RowBounds(times_ns=wanted.times_ns, topics=wanted.topics)
         self._wanted = wanted

@@ -1,4 +1,4 @@
-"""From Spark's options and schema to a reader."""
+"""Makes readers from Spark's options and schemas."""
 
 import sys
 from collections.abc import Mapping
@@ -22,30 +22,30 @@ _PUSHING_PLANNER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def row_ddl(options: Mapping[str, str]) -> str:
-    """Return the columns of rows as Spark's DDL, for a user who gave none.
+    """Return the columns of rows as Spark's DDL, for a user who gave no schema.
 
     Raises:
-        AmqplogError: Options are not understood, or name columns that there are not.
+        AmqplogError: Options are malformed, or name columns that do not exist.
     """
     return parse_read_options(options, None).ddl
 
 
 def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchReader:
-    """Return what reads once.
+    """Return the reader of a batch query.
 
     Spark refuses a reader that takes filters while `spark.sql.python.filterPushdown.enabled` is
-    off, and does not tell readers whether it is. But it plans with filters in a process of its
-    own, in which nothing else runs. Should that change, filters bound nothing, and rows are right.
+    off, and readers cannot see this setting. But Spark plans with filters in a process of its own,
+    in which nothing else runs. If that changes, filters narrow nothing, and rows are still right.
 
-    Only where the user asks for it: Spark keeps what the filters of one query have left as the plan
-    of the DataFrame, and reads other queries of the same DataFrame by it (seen in 4.3).
+    Filters are used only if the user asks for it. Spark keeps the plan that the filters of one
+    query have narrowed, and uses it for other queries of the same DataFrame (seen in 4.3).
 
     Args:
-        options: As Spark has them.
-        schema: What Spark expects of rows: `row_ddl`, or a user's own.
+        options: Options as Spark passes them.
+        schema: Columns that Spark expects: those of `row_ddl`, or the user's schema.
 
     Raises:
-        AmqplogError: Options are not understood, or the schema has columns that there are not.
+        AmqplogError: Options are malformed, or the schema has columns that do not exist.
     """
     parsed = batch_options(options)
     layout = parsed.shared.layout(schema)
@@ -57,15 +57,15 @@ def batch_reader(options: Mapping[str, str], schema: StructType) -> LogBatchRead
 
 
 def stream_reader(options: Mapping[str, str], schema: StructType) -> "LogStreamReader":
-    """Return what reads as a stream.
+    """Return the reader of a streaming query.
 
     Args:
-        options: As Spark has them.
-        schema: What Spark expects of rows: `row_ddl`, or a user's own.
+        options: Options as Spark passes them.
+        schema: Columns that Spark expects: those of `row_ddl`, or the user's schema.
 
     Raises:
-        AmqplogError: Options are not understood, the schema has columns that there are not, or
-            this Spark has no limits for streams in Python.
+        AmqplogError: Options are malformed, the schema has columns that do not exist, or this
+            Spark has no limits for streams in Python.
     """
     try:
         from appendlog.spark.source.stream_reader import LogStreamReader

@@ -1,8 +1,8 @@
-"""Bodies that publishers compressed, as what they were before.
+"""Unpacks bodies that publishers compressed.
 
-Of a message whose `content_encoding` is one of ours, the body is unpacked and the encoding becomes
-null, since the body has none any more. What cannot be unpacked (other bytes than the encoding
-says, or more of them than a bound) stays as it was published, with its encoding: so rows tell.
+If the `content_encoding` of a message is gzip or deflate, the row has the unpacked body and a null
+encoding. A body that cannot be unpacked (other bytes than the encoding says, or too large) stays as
+it was published. Its row keeps the encoding, so that the reader can tell.
 """
 
 import zlib
@@ -14,7 +14,7 @@ import pyarrow as pa
 ENCODING: Final = "content_encoding"
 BODY: Final = "value"
 BODY_BYTES_MAX: Final = 128 << 20
-"""Of an unpacked body: a few bytes can be made to unpack to any number."""
+"""Largest unpacked body: a few bytes can unpack to any size."""
 BATCH_BYTES: Final = 8 << 20
 _PIECE_BYTES: Final = 4096
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
@@ -22,18 +22,18 @@ _RAW: Final = -zlib.MAX_WBITS
 _KINDS: Final = {
     "gzip": (_GZIP_OR_ZLIB,),
     "x-gzip": (_GZIP_OR_ZLIB,),
-    # Senders disagree whether it has a header.
+    # Some senders write deflate with a zlib header, some without.
     "deflate": (_GZIP_OR_ZLIB, _RAW),
 }
 
 
 def decompressed(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Return the rows of a batch, in order, with bodies unpacked; in one batch or several.
+    """Return the rows of a batch with unpacked bodies, in order, in one batch or several.
 
-    Each has about `BATCH_BYTES` of bodies, or one body if that is larger.
+    Each batch has bodies of about `BATCH_BYTES`, or one body that is larger.
 
     Args:
-        batch: With the columns `content_encoding` and `value`.
+        batch: Batch with the columns `content_encoding` and `value`.
     """
     encodings = batch.column(ENCODING).to_pylist()
     if not any(_kinds(encoding) for encoding in encodings):
@@ -56,12 +56,12 @@ def decompressed(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _kinds(encoding: str | None) -> tuple[int, ...]:
-    """Return in which ways a body of an encoding may be packed; none of one that is not ours."""
+    """Return the formats to try for an encoding, as window bits of zlib; empty for others."""
     return () if encoding is None else _KINDS.get(encoding.strip().lower(), ())
 
 
 def _unpack(body: bytes, kinds: tuple[int, ...]) -> bytes | None:
-    """Return a body unpacked; None when it is none of the kinds, or too large."""
+    """Return an unpacked body; None if it has none of the formats, or is too large."""
     for kind in kinds:
         try:
             return _inflate(body, kind)
@@ -71,14 +71,14 @@ def _unpack(body: bytes, kinds: tuple[int, ...]) -> bytes | None:
 
 
 def _inflate(body: bytes, kind: int) -> bytes | None:
-    """Return what all parts of a body unpack to; gzip may have several."""
+    """Return the unpacked parts of a body, joined; gzip may have several parts."""
     parts: list[bytes] = []
     left, at = BODY_BYTES_MAX, 0
     while at < len(body):
         stream = zlib.decompressobj(kind)
         while not stream.eof:
-            # In pieces: what stands behind a part is copied at its end, and there may be a
-            # part for each 20 bytes.
+            # In pieces: zlib copies all input after the end of a part, and a part may have as
+            # few as 20 bytes.
             piece = stream.unconsumed_tail or body[at : at + _PIECE_BYTES]
             if not piece:
                 raise zlib.error("cut off")

@@ -1,7 +1,7 @@
-"""Filters of a query as bounds of what is read at all.
+"""Turns filters of a query into bounds of what is read.
 
-Spark checks every filter again on the rows that it gets. So a bound may be too wide, never too
-narrow; a filter that is not understood bounds nothing. Filters are there from Spark 4.1 on.
+Spark checks every filter again on the rows. So a bound may be too wide, but never too narrow, and
+an unknown filter bounds nothing. Spark has filters for Python data sources since 4.1.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,13 +31,13 @@ _TOPIC: Final = ("topic",)
 
 @dataclass(frozen=True, slots=True)
 class _Interval:
-    """Whole numbers from `low` up to and without `high`; None is no bound."""
+    """Integers of `[low, high)`; None is no bound."""
 
     low: int | None
     high: int | None
 
     def times(self, factor: int) -> Self:
-        """Return the numbers that are in it when they are divided by `factor`, rounded down."""
+        """Return the integers that are in this interval after floor division by `factor`."""
         low, high = self.low, self.high
         return type(self)(
             None if low is None else low * factor, None if high is None else high * factor
@@ -45,7 +45,7 @@ class _Interval:
 
 
 def bounds_of_filters(filters: Iterable[Filter]) -> RowBounds:
-    """Return bounds that rows are within for which all filters are true."""
+    """Return bounds that contain all rows for which all filters are true."""
     bounds = RowBounds()
     for each in filters:
         column = getattr(each, "attribute", None)
@@ -95,7 +95,7 @@ def _whole(value: object) -> int | None:
 
 
 def _microseconds(value: object) -> int | None:
-    """Return a time as a row has it; one without a zone could be any."""
+    """Return a time in microseconds, as rows have it; None for a time without a zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     return (value - _EPOCH) // timedelta(microseconds=1)

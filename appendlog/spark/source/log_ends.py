@@ -1,7 +1,7 @@
-"""Where logs begin and end now, asked for many times a second.
+"""Remembers where logs begin and end.
 
-Spark asks a stream for news every 10 ms. Opening a log costs a listing and some reads; so it is
-opened only when its `end` file says something else than the last time.
+Spark asks a stream for new offsets every 10 ms. Opening a log costs a listing and some reads, so a
+log is opened only if its `end` file has changed.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from appendlog.spark.planning.queues import QueueLog
 _END_BYTES_MAX: Final = 4096
 _FEW_LOGS: Final = 20
 _LOOKS_PER_SECOND: Final = 2000
-"""Of all logs together: a look costs some 30 us, and a stream may have thousands of them."""
+"""Most looks at `end` files in a second, over all logs: a look costs some 30 us."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
-    """What a log has: the offsets `[start_offset, end_offset)`.
+    """Offsets `[start_offset, end_offset)` of a log.
 
     Attributes:
-        start_offset: Lowest, inclusive; retention may have moved it on meanwhile.
-        end_offset: Durable end, exclusive.
+        start_offset: Lowest offset; retention may have increased it since.
+        end_offset: Durable end.
     """
 
     start_offset: int
@@ -40,12 +40,11 @@ class _Known:
 
 
 class LogEnds:
-    """Remembers the spans of logs. One thread at a time.
+    """Remembers the spans of logs; not thread-safe.
 
     Args:
-        clock: Seconds, from any beginning, never going back.
-        pause_seconds: A log is not looked at again before, even if there are few: asking a store
-            costs money.
+        clock: Returns seconds since any moment; never goes back.
+        pause_seconds: Least seconds between two looks at a log: requests to a store cost money.
     """
 
     def __init__(self, clock: Callable[[], float], pause_seconds: float = 0.0) -> None:
@@ -54,10 +53,10 @@ class LogEnds:
         self._known: dict[UUID, _Known] = {}
 
     def look(self, log: QueueLog) -> LogSpan:
-        """Return what a log has; nothing if it has no directory.
+        """Return the span of a log; None if it has no directory.
 
         Raises:
-            LogError: It is not readable as a log.
+            LogError: The files are no log that this version can read.
             OSError: A file cannot be read.
         """
         known = self._known.get(log.incarnation)
@@ -78,7 +77,7 @@ class LogEnds:
         return span
 
     def forget_others(self, logs: list[QueueLog]) -> None:
-        """Keep what is known of these logs only."""
+        """Forget all logs but these."""
         kept = {log.incarnation for log in logs}
         self._known = {name: known for name, known in self._known.items() if name in kept}
 

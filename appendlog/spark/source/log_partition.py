@@ -1,4 +1,4 @@
-"""What one task of Spark's reads."""
+"""Partition of a query: what one task of Spark reads."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from appendlog.spark.planning.settlement import OffsetChoice
 
 
 class LogPartition(InputPartition):
-    """Pieces of logs, one after the other; picklable, and printed in no plan with secrets.
+    """Pieces of logs that one task reads; picklable, and printed without secrets.
 
     Attributes:
-        value: The pieces.
-        choices: Of each piece, which of its offsets are wanted, None for all of them; empty when
-            all of all are.
+        value: Pieces, in the order in which they are read.
+        choices: Wanted offsets of each piece, None for all of them; empty if all offsets of all
+            pieces are wanted.
     """
 
     def __init__(self, value: Partition, choices: Sequence[OffsetChoice | None] = ()) -> None:

@@ -1,4 +1,4 @@
-"""What a stream does when what it was to read next is gone: stop, or say so and go on."""
+"""Decides what a stream does if messages are gone that it should read: stop, or warn."""
 
 import logging
 from uuid import UUID
@@ -9,10 +9,10 @@ logger = logging.getLogger(__name__)
 
 
 class LossPolicy:
-    """Judges losses as the option `failOnDataLoss` says. One for each stream.
+    """Handles losses as the option `failOnDataLoss` says. One for each stream.
 
     Args:
-        is_fatal: Losses end the stream; otherwise each is told once, as a warning.
+        is_fatal: Whether a loss ends the stream; otherwise each is logged once, as a warning.
     """
 
     def __init__(self, is_fatal: bool) -> None:
@@ -20,7 +20,7 @@ class LossPolicy:
         self._told: set[str] = set()
 
     def removed(self, queue: str, start: int, end: int) -> None:
-        """Judge that retention took the offsets `[start, end)`, which were not read.
+        """Report that retention has removed the offsets `[start, end)` before they were read.
 
         Raises:
             StreamDataLossError: Losses are fatal.
@@ -29,7 +29,7 @@ class LossPolicy:
         self._judge(queue, reason, f"goes on at offset {end}")
 
     def replaced(self, queue: str, read: UUID, found: UUID) -> None:
-        """Judge that a queue was deleted and declared again.
+        """Report that a queue was deleted and declared again.
 
         Raises:
             StreamDataLossError: Losses are fatal.
@@ -41,7 +41,7 @@ class LossPolicy:
         self._judge(queue, reason, "goes on at the beginning of the new log")
 
     def deleted(self, queue: str, read: UUID) -> None:
-        """Judge that a queue is gone.
+        """Report that a queue was deleted.
 
         Raises:
             StreamDataLossError: Losses are fatal.
@@ -50,7 +50,7 @@ class LossPolicy:
         self._judge(queue, reason, "goes on without it")
 
     def shortened(self, queue: str, offset: int, end: int) -> None:
-        """Judge that a log ends below what was read of it already.
+        """Report that a log ends below an offset that was read.
 
         Raises:
             StreamDataLossError: Losses are fatal.

@@ -1,8 +1,8 @@
-"""The options that a reader was given: which there are, and what each may look like.
+"""Parses the options of a reader.
 
-Names are Kafka's where Kafka has them, and upper and lower case are the same, as everywhere in
-Spark. What nobody would act on is an error: an option that is misspelled, that is of the other
-kind of reading, or that contradicts another one must not read the wrong rows in silence.
+Names are Kafka's where Kafka has them. The case of names does not matter, as everywhere in Spark.
+An option without effect is an error: one that is misspelled, that is for the other kind of query,
+or that contradicts another one must not silently lead to wrong rows.
 """
 
 import difflib
@@ -14,11 +14,11 @@ from typing import Final
 from appendlog.spark.errors import OptionError
 
 STORE_PREFIX: Final = "fs."
-"""Options of the store that the data directory is in."""
+"""Prefix of the options of the object store that the data directory is in."""
 
 
 class Reading(Enum):
-    """In what way rows are read; the value is the call of Spark's that does it."""
+    """Kind of query; the value is Spark's name for its reader."""
 
     BATCH = "read"
     STREAM = "readStream"
@@ -64,21 +64,21 @@ _ONLY: Final = {
 }
 _BY_LOWER: Final = {name.lower(): name for names in (_SHARED, *_ONLY.values()) for name in names}
 _OF_TABLES: Final = frozenset(("location", "provider", "owner"))
-"""What Spark adds where a table is created; some of it, whichever way that is written."""
+"""Options that Spark adds if a table is created, depending on the statement."""
 _SIZE: Final = re.compile(r"([0-9]{1,18}) *([kmgt]?)(?:i?b)?\Z", re.IGNORECASE)
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _COUNT_MAX: Final = 1_000_000
 
 
 class GivenOptions:
-    """Options by their names as they are documented; picklable.
+    """Options by their documented names; picklable.
 
     Args:
-        options: As Spark hands them over.
-        reading: In what way rows are read; None where Spark does not say, which allows both.
+        options: Options as Spark passes them.
+        reading: Kind of query; None if Spark does not say it, which allows the options of both.
 
     Raises:
-        OptionError: One is unknown, or is of the other way.
+        OptionError: An option is unknown, or is one of the other kind of query.
     """
 
     def __init__(self, options: Mapping[str, str], reading: Reading | None) -> None:
@@ -98,14 +98,14 @@ class GivenOptions:
         return name in self._texts
 
     def text(self, name: str, default: str) -> str:
-        """Return what an option says."""
+        """Return the value of an option."""
         return self._texts.get(name, default)
 
     def one_of(self, *names: str) -> str | None:
-        """Return which one of some options was given; None for none of them.
+        """Return the one of these options that was given; None if none was.
 
         Raises:
-            OptionError: More than one was.
+            OptionError: More than one was given.
         """
         given = [name for name in names if name in self._texts]
         if len(given) > 1:
@@ -113,10 +113,10 @@ class GivenOptions:
         return given[0] if given else None
 
     def choice(self, name: str, default: str, allowed: Iterable[str]) -> str:
-        """Return the one of some words that an option says, in whichever case.
+        """Return the word that an option has as its value; its case does not matter.
 
         Raises:
-            OptionError: It is none of them.
+            OptionError: The value is none of the words.
         """
         text = self._texts.get(name, default)
         for word in allowed:
@@ -128,15 +128,15 @@ class GivenOptions:
         """Return whether an option is true.
 
         Raises:
-            OptionError: It is neither true nor false.
+            OptionError: The value is neither true nor false.
         """
         return self.choice(name, str(default).lower(), ("true", "false")) == "true"
 
     def count(self, name: str, default: int) -> int:
-        """Return a number of things, 1 to a million.
+        """Return a count, 1 to a million.
 
         Raises:
-            OptionError: It is none.
+            OptionError: The value is no such number.
         """
         text = self._texts.get(name, str(default)).strip()
         if re.fullmatch(r"[0-9]{1,9}", text) and 1 <= int(text) <= _COUNT_MAX:
@@ -147,7 +147,7 @@ class GivenOptions:
         """Return a size in bytes, 1 or more: 67108864, 64m, 64MB and 64MiB are the same.
 
         Raises:
-            OptionError: It is none.
+            OptionError: The value is no such size.
         """
         text = self._texts.get(name, str(default)).strip()
         found = _SIZE.match(text)
@@ -158,7 +158,7 @@ class GivenOptions:
 
 
 def _known(key: str) -> str:
-    """Return the name of an option as it is documented."""
+    """Return the documented name of an option."""
     name = _BY_LOWER.get(key.lower())
     if name is not None:
         return name

@@ -1,4 +1,4 @@
-"""A task of Spark's: pieces of logs to Arrow batches of exactly the promised schema."""
+"""Reads pieces of logs in a task, as Arrow batches of exactly the promised schema."""
 
 import logging
 from collections.abc import Iterator
@@ -29,21 +29,21 @@ from metadata.name_texts import replaced_text
 logger = logging.getLogger(__name__)
 
 CORRUPT_BYTES_MAX: Final = 64 << 10
-"""Of a damaged range, the column that tells of it has this many bytes at most."""
+"""Most bytes of a damaged range in the column for corrupt rows."""
 _SHOWN_MAX: Final = 3
 _OFFSET: Final = "offset"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReader:
-    """Reads partitions, in a task; picklable.
+    """Reads partitions in a task; picklable.
 
     Attributes:
-        layout: What batches must be.
-        on_damage: What damage does.
-        is_loss_fatal: What retention took since the planning is an error; else it is told by
-            a warning in the task's log, and the rest is read.
-        unpacks_bodies: Whether bodies that publishers compressed are unpacked.
+        layout: Columns that batches must have.
+        on_damage: What to do about damage in a log.
+        is_loss_fatal: Whether offsets that retention removed since the planning are an error.
+            Otherwise the task logs a warning and reads the rest.
+        unpacks_bodies: Whether to unpack bodies that publishers compressed.
     """
 
     layout: RowLayout
@@ -53,18 +53,18 @@ class PartitionReader:
 
     @classmethod
     def of(cls, options: ReadOptions, layout: RowLayout) -> Self:
-        """Return what reads as options say."""
+        """Return a reader with these options."""
         return cls(layout, options.on_damage, options.is_loss_fatal, options.unpacks_bodies)
 
     def __call__(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition.
 
-        Where there is nothing to read, Spark asks for a partition that is not ours.
+        If a query has no partition, Spark passes one of its own, which has no rows.
 
         Raises:
-            ReadLossError: Retention took a part of it, if that is to be an error.
-            ReadFailedError: Damage, if that is to be an error; or a file cannot be read. Names
-                queue, segment, offset and position.
+            ReadLossError: Retention has removed a part of it, and losses are fatal.
+            ReadFailedError: The log is damaged and damage is an error, or a file cannot be read.
+                The message has queue, segment, offset and position.
         """
         if not isinstance(partition, LogPartition):
             return
@@ -102,7 +102,7 @@ class PartitionReader:
             _warn(piece, skipped)
 
     def _decoded(self, choice: OffsetChoice | None) -> RowSchema:
-        """Return the columns of the layout and those that are needed to make its rows."""
+        """Return the columns of the layout, and those from which its rows are made."""
         decoded = self.layout.decoded
         needed = set[str]()
         if choice is not None:

@@ -1,4 +1,4 @@
-"""A reader that is told the filters of its query. From Spark 4.1 on, where it is switched on."""
+"""Batch reader that takes the filters of its query; needs Spark 4.1 and a setting of it."""
 
 from collections.abc import Iterable
 
@@ -9,9 +9,9 @@ from appendlog.spark.source.filters import bounds_of_filters
 
 
 class PushingBatchReader(LogBatchReader):
-    """Reads logs once, and of them only what filters on offset, time and queue leave."""
+    """Reads logs for one query, narrowed by filters on offset, time and queue."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take filters in; give all of them back, so that Spark checks them on the rows."""
+        """Narrow the read by filters; return all of them, so that Spark checks them on the rows."""
         self.narrow(bounds_of_filters(filters))
         return filters

@@ -1,4 +1,4 @@
-"""What a reader is to do, from the options that it was given: the part that both ways share."""
+"""Options that batch and streaming queries share."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class OnDamage(StrEnum):
-    """What damage in a log does to a reader, in Spark's words."""
+    """What a reader does about damage in a log, in Spark's words."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -35,22 +35,22 @@ class OnDamage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is read, and how; picklable.
+    """What a query reads, and how; picklable.
 
     Attributes:
-        storage_path: The data directory; of this machine, or standing for a place in a store.
-        store_options: How that store is reached.
+        storage_path: Data directory, on this machine or in an object store.
+        store_options: Options of that store.
         vhost: Virtual host of all queues.
-        subscription: Which queues.
-        starting: Where to begin in each; None where nothing was said.
-        if_none_later: What a starting time behind all messages means.
-        is_loss_fatal: What retention took ends the query.
-        on_damage: What damage does.
-        corrupt_column: Name of the column that tells of it.
-        columns: What rows have unless Spark is told otherwise.
-        unpacks_bodies: Whether bodies that publishers compressed are unpacked.
-        partition_bytes: Of log, to aim at for each task.
-        min_partitions: At least about so many tasks.
+        subscription: Queues to read.
+        starting: Start of the range in each queue; None if the user gave none.
+        if_none_later: Meaning of a starting time that is after all messages.
+        is_loss_fatal: Whether offsets that retention removed end the query.
+        on_damage: What to do about damage in a log.
+        corrupt_column: Name of the column that describes damage.
+        columns: Columns of rows, unless the user gives a schema.
+        unpacks_bodies: Whether to unpack bodies that publishers compressed.
+        partition_bytes: Intended bytes of log for each task.
+        min_partitions: Least number of tasks, about.
     """
 
     storage_path: Path
@@ -69,29 +69,29 @@ class ReadOptions:
 
     @property
     def ddl(self) -> str:
-        """Return the columns that rows have unless Spark is told otherwise, as Spark's DDL."""
+        """Return the columns of rows, unless the user gives a schema, as Spark's DDL."""
         if self.on_damage is OnDamage.PERMISSIVE:
             name = self.corrupt_column.replace("`", "``")
             return f"{self.columns.ddl}, `{name}` STRING"
         return self.columns.ddl
 
     def layout(self, wanted: StructType) -> RowLayout:
-        """Return how batches must be for a schema.
+        """Return the layout of batches for a schema.
 
         Raises:
-            ColumnError: It has columns that there are not, or not so.
+            ColumnError: The schema has columns that do not exist, or that have another type.
         """
         has_corrupt_rows = self.on_damage is OnDamage.PERMISSIVE
         return layout_of(wanted, self.corrupt_column, has_corrupt_rows=has_corrupt_rows)
 
 
 def read_options(given: GivenOptions) -> ReadOptions:
-    """Return what was asked for.
+    """Parse the options that both kinds of query share.
 
     Raises:
-        OptionError: An option is missing, is not understood, or contradicts another one.
-        ColumnError: There is no such column.
-        StoreError: A URL that names no place in a store.
+        OptionError: An option is missing or malformed, or contradicts another one.
+        ColumnError: An option names a column that does not exist.
+        StoreError: A URL names no place in a store.
     """
     corrupt_column = given.text("columnNameOfCorruptRecord", CORRUPT_COLUMN)
     taken = {name.lower() for name in KNOWN_ROWS.names}
@@ -124,19 +124,19 @@ def read_options(given: GivenOptions) -> ReadOptions:
 
 
 def parse_read_options(options: Mapping[str, str], reading: Reading | None) -> ReadOptions:
-    """Return what options say; see `GivenOptions` and `read_options`."""
+    """Parse options of an unknown kind of query; see `GivenOptions` and `read_options`."""
     return read_options(GivenOptions(options, reading))
 
 
 def bounds_of(given: GivenOptions, which: str) -> Bounds | None:
-    """Return where to begin, or to end; None where nothing is said.
+    """Return the bounds of one end of the ranges; None if the user gave none.
 
     Args:
-        given: All options.
+        given: All options of the query.
         which: `starting` or `ending`.
 
     Raises:
-        OptionError: It is said twice, or not understood.
+        OptionError: The bounds are given twice, or are malformed.
     """
     offsets, time, times = (
         f"{which}{name}" for name in ("Offsets", "Timestamp", "OffsetsByTimestamp")
@@ -148,10 +148,10 @@ def bounds_of(given: GivenOptions, which: str) -> Bounds | None:
 
 
 def understood(name: str, parse: Callable[[str], _T], text: str) -> _T:
-    """Return what an option says.
+    """Return the parsed value of an option.
 
     Raises:
-        OptionError: It is not understood.
+        OptionError: The value is malformed.
     """
     try:
         return parse(text)
@@ -171,7 +171,7 @@ def _storage_path(given: GivenOptions) -> Path:
     if text.startswith("file:/"):
         text = unquote(text.removeprefix("file:").removeprefix("//"))
     path = storage_path(text)
-    # Tasks may run in another directory than the one that the user is in.
+    # Tasks may run in another working directory than the user.
     return path if Location.of(path) else path.absolute()
 
 

@@ -1,4 +1,4 @@
-"""What rows can be of use to a query: bounds on offsets, times and queues."""
+"""Bounds on offsets, times and queues, outside of which a query needs no rows."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -9,12 +9,12 @@ _EVERYTHING: Final[_Bounds] = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class RowBounds:
-    """Bounds, half-open where they are ranges; None is no bound. Picklable.
+    """Bounds of the rows that a query needs; None is no bound. Picklable.
 
     Attributes:
-        offsets: Of the rows.
-        times_ns: When they were appended, nanoseconds since 1970 UTC.
-        topics: The queues that they can be of.
+        offsets: Range `[start, end)` of offsets.
+        times_ns: Range `[start, end)` of append times, nanoseconds since 1970 in UTC.
+        topics: Names of queues.
     """
 
     offsets: _Bounds = _EVERYTHING
@@ -27,19 +27,19 @@ class RowBounds:
         times_ns: _Bounds = _EVERYTHING,
         topics: frozenset[str] | None = None,
     ) -> Self:
-        """Return the bounds of rows that are within these and those."""
+        """Return the intersection of two bounds."""
         both = self.topics if topics is None else topics
         if self.topics is not None and topics is not None:
             both = self.topics & topics
         return type(self)(_both(self.offsets, offsets), _both(self.times_ns, times_ns), both)
 
     def has_topic(self, topic: str) -> bool:
-        """Tell whether rows of a queue can be of use."""
+        """Return whether a query may need rows of a queue."""
         return self.topics is None or topic in self.topics
 
 
 def clip(start: int, end: int, bounds: _Bounds) -> tuple[int, int]:
-    """Return what of `[start, end)` is within bounds; empty, at its start, when nothing is."""
+    """Return the part of `[start, end)` within the bounds; an empty range at `start` if none is."""
     low, high = bounds
     first = start if low is None else max(start, low)
     last = end if high is None else min(end, high)

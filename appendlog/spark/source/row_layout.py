@@ -1,7 +1,7 @@
-"""What rows look like to Spark: which columns, in which order, and the one for damage.
+"""Columns of rows as Spark expects them, with the one that describes damage.
 
-Spark takes batches without a look at them, apart from the first; a batch of another Arrow schema
-than the one that it expects is a crash of the JVM. So every batch goes through a `RowLayout`.
+Spark checks only the first batch of a partition. A batch with another Arrow schema than expected
+crashes the JVM. So every batch goes through a `RowLayout`.
 """
 
 import difflib
@@ -44,12 +44,12 @@ _NEVER_NULL: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The columns that Spark was promised; picklable.
+    """Columns that Spark was promised; picklable.
 
     Attributes:
-        decoded: What has to be decoded for them; at least one column.
-        arrow: Exactly what every batch has to be.
-        corrupt_column: Which of them tells of damage; None when none does.
+        decoded: Columns to decode for them; at least one.
+        arrow: Schema that every batch must have.
+        corrupt_column: Name of the column that describes damage; None if there is none.
     """
 
     decoded: RowSchema
@@ -57,7 +57,7 @@ class RowLayout:
     corrupt_column: str | None
 
     def rows(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows of a batch that has the columns of `decoded`, and maybe more."""
+        """Return a batch in this layout, made from one that has at least the columns `decoded`."""
         if decoded.schema.equals(self.arrow):
             return decoded
         arrays = [
@@ -69,12 +69,12 @@ class RowLayout:
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
     def corrupt_row(self, topic: str, offset: int, text: str) -> pa.RecordBatch:
-        """Return the row that stands for damaged bytes: all else in it is null.
+        """Return a row for damaged bytes; its other columns are null.
 
         Args:
-            topic: Queue.
-            offset: Where the damage begins.
-            text: What is known about it.
+            topic: Name of the queue.
+            offset: Offset at which the damage begins.
+            text: Description of the damage, as JSON.
         """
         told = {"topic": topic, "offset": offset}
         if self.corrupt_column is not None:
@@ -84,14 +84,14 @@ class RowLayout:
 
 
 def choose_columns(names: Collection[str], rows: RowSchema) -> RowSchema:
-    """Return the columns of a list, in its order.
+    """Return the columns that are named in a list, in its order.
 
     Args:
-        names: What was asked for.
-        rows: All columns that there are.
+        names: Names that the user gave.
+        rows: All columns that exist.
 
     Raises:
-        ColumnError: There is no such column, or it is named twice.
+        ColumnError: A column does not exist, or is named twice.
     """
     by_name = {column.name: column for column in rows.columns}
     _check_names(names)
@@ -99,18 +99,18 @@ def choose_columns(names: Collection[str], rows: RowSchema) -> RowSchema:
 
 
 def layout_of(wanted: StructType, corrupt_column: str, *, has_corrupt_rows: bool) -> RowLayout:
-    """Return the layout of the columns that Spark asks for: what it got from us, or a user's own.
+    """Return the layout for a schema: the one that this data source returned, or a user's.
 
     Args:
-        wanted: The schema.
-        corrupt_column: Name of the column that tells of damage, if it is among them.
-        has_corrupt_rows: Whether there can be rows that stand for damage.
+        wanted: Schema that Spark expects.
+        corrupt_column: Name of the column that describes damage, if the schema has it.
+        has_corrupt_rows: Whether damage becomes rows.
 
     Raises:
-        ColumnError: There is no such column, it is named twice, or it is of another type.
+        ColumnError: A column does not exist, is named twice, or has another type.
     """
     if not wanted.fields:
-        # Batches without a column have no rows either: every count would be 0.
+        # A batch without columns has no rows: every count would be 0.
         raise ColumnError("the schema has no column: ask for one, such as offset BIGINT")
     names = [field.name for field in wanted.fields if field.name != corrupt_column]
     _check_names(names)
@@ -127,7 +127,7 @@ def layout_of(wanted: StructType, corrupt_column: str, *, has_corrupt_rows: bool
         if not field.nullable and column.name not in never_null:
             raise ColumnError(f"column {column.name} can be null: leave NOT NULL away")
         fields.append(pa.field(column.name, column.arrow_type, field.nullable))
-    # Rows have to be counted by something, also where nothing but damage is asked for.
+    # Rows are counted by a column, also if the query asks for damage only.
     decoded = RowSchema(tuple(known)) if known else ROWS.only({"offset"})
     has_column = len(names) < len(wanted.fields)
     return RowLayout(decoded, pa.schema(fields), corrupt_column if has_column else None)
@@ -146,7 +146,7 @@ def _check_names(names: Collection[str]) -> None:
 
 
 def _column_of(field: StructField) -> Column:
-    """Return the form of a column that is of the type that Spark asks for."""
+    """Return the form of a column that has the type that Spark expects."""
     forms = [column for column in _FORMS if column.name == field.name]
     for column in forms:
         # Spark's idea of the type: also whether what is inside of it can be null.

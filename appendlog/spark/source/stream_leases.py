@@ -1,10 +1,10 @@
-"""What a running stream asks of a running server: to keep what it has not read yet.
+"""Takes leases for a running stream, so that the server keeps what the stream has not read yet.
 
-One lease for each queue, from the offset on that the stream has committed. A thread renews them,
-because Spark does not ask the driver for anything while a batch runs, however long. They end
-with the stream, or by themselves two minutes after its process was killed.
+The stream has one lease for each queue, from the offset that it has committed. A thread renews the
+leases, because Spark does not call the driver's reader while a batch runs, however long that takes.
+The leases end with the stream. They expire two minutes after its process was killed.
 
-Without leases a stream is as right as with them: what retention takes, it finds out.
+A stream without leases is as correct: it finds out what retention has removed.
 """
 
 import logging
@@ -25,10 +25,11 @@ _RENEWAL_SECONDS: Final = LEASE_SECONDS / 4
 
 
 class StreamLeases:
-    """The leases of one stream. Thread-safe.
+    """Leases of one stream. Thread-safe.
 
     Args:
-        storage_path: The data directory. In a store there are no leases: nothing is removed there.
+        storage_path: Data directory. In an object store there are no leases: no server removes
+            anything there.
         vhost: Virtual host of all queues.
     """
 
@@ -45,10 +46,10 @@ class StreamLeases:
         self._is_told = False
 
     def take(self, places: Iterable[tuple[str, UUID, int]]) -> None:
-        """Hold logs from offsets on; what is held already stays as it is.
+        """Take leases of logs that have none yet.
 
         Args:
-            places: Queue, its incarnation, and the first offset that is to stay.
+            places: Queue, its incarnation, and the first offset that the server must keep.
         """
         if self._is_in_store:
             return
@@ -63,27 +64,27 @@ class StreamLeases:
                 self._thread.start()
 
     def keep(self, incarnations: Collection[UUID]) -> None:
-        """Give back the leases of all others."""
+        """End the leases of all other logs."""
         with self._lock:
             for incarnation in self._held.keys() - incarnations:
                 self._held.pop(incarnation).end()
 
     def move(self, incarnation: UUID, offset: int) -> None:
-        """Let go of what is below an offset of a log: it will never be read again.
+        """Release the offsets of a log below an offset: the stream never reads them again.
 
-        The server hears of it with the next renewal: a stream may have many batches a second.
+        The next renewal reports it to the server, since a stream may have many batches a second.
         """
         with self._lock:
             if incarnation in self._held:
                 self._low_offsets[incarnation] = offset
 
     def low_offsets(self) -> dict[UUID, int]:
-        """Return from where on each log is held."""
+        """Return the first offset of each lease."""
         with self._lock:
             return {name: self._low_offsets[name] for name in self._held}
 
     def end(self) -> None:
-        """Give all leases back."""
+        """End all leases."""
         self._is_over.set()
         if self._thread is not None:
             self._thread.join()
@@ -116,7 +117,7 @@ class StreamLeases:
             self._refused(held.lease.queue, error)
 
     def _refused(self, queue: str, error: Exception) -> None:
-        """Go on without a lease, and try again later; say so once."""
+        """Continue without a lease and try again later; log it once."""
         self._retry_seconds = time.monotonic() + _RENEWAL_SECONDS
         if not self._is_told:
             self._is_told = True

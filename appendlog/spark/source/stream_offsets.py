@@ -1,20 +1,20 @@
-"""How far a stream has read: the JSON that Spark keeps in its checkpoint.
+"""Offsets of a stream, as the JSON that Spark keeps in its checkpoint.
 
     {"orders": {"0": 50000, "from": 100, "incarnation": "0c3c...", "version": 1, "vhost": "/"}}
 
-Kafka's shape (queue, partition, next offset), with keys added inside each queue's object, where
-no queue's name can meet them. It is written for ever: checkpoints outlive releases. So a key is
-added with a new meaning for readers that know it, and none is ever removed or changed;
-`version` grows only if an older reader must not go on.
+The form is Kafka's (queue, partition, next offset), with additional keys inside each queue's
+object, where they cannot collide with names of queues. Checkpoints outlive releases, so the form is
+for ever: new keys may be added, and no key is ever removed or changed. `version` increases only if
+an older reader must not continue.
 
-`from` is where the stream began with this incarnation of the queue. Spark's checkpoint has the
-*end* of each batch only: of a batch that was planned first, or that met a queue first, and is
-planned again after a crash, the beginning is known from there and from nowhere else
-("latest" is another offset by then).
+`from` is the offset at which the stream began with this incarnation of the queue. Spark's
+checkpoint only has the *end* of each batch. After a crash, Spark plans the last batch again. If
+that batch was the stream's first, or the first with a queue, only `from` has its beginning:
+"latest" is another offset by then.
 
-A stream that has not begun is `{}`, one that reads no queue yet has an entry without an offset:
-what a query without a checkpoint begins with always differs from its first batch's end, so Spark
-has a first batch, if need be one without rows, and the beginning is in the checkpoint from then on.
+A stream that has not begun is `{}`. A stream that reads no queue yet has an entry without an
+offset. So the start of a query without a checkpoint always differs from the end of its first batch.
+Spark then makes a first batch, if necessary without rows, and the beginning is in the checkpoint.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,17 +29,17 @@ VERSION: Final = 1
 _OFFSET: Final = str(PARTITION)
 _NO_QUEUE: Final = ""
 NOT_BEGUN: Final[dict[str, Any]] = {}
-"""What Spark gets for a stream without a checkpoint."""
+"""Offset that Spark gets for a stream without a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """Where a stream is in the log of one incarnation of a queue.
+    """Position of a stream in the log of one incarnation of a queue.
 
     Attributes:
-        incarnation: Of the queue.
-        start_offset: Where the stream began with it, inclusive.
-        offset: Next one to read; at or above the start.
+        incarnation: Identity of the queue.
+        start_offset: Offset at which the stream began with this incarnation.
+        offset: Next offset to read; at or above the start.
     """
 
     incarnation: UUID
@@ -49,13 +49,13 @@ class QueuePlace:
 
 @dataclass(frozen=True, slots=True)
 class QueueRange:
-    """What one batch reads of one queue: the offsets `[start_offset, end_offset)`, never empty.
+    """Offsets `[start_offset, end_offset)` of one queue that a batch reads; never empty.
 
     Attributes:
-        queue: Name.
-        incarnation: Of the queue.
-        start_offset: Inclusive.
-        end_offset: Exclusive.
+        queue: Name of the queue.
+        incarnation: Identity of the queue.
+        start_offset: First offset.
+        end_offset: End of the range, exclusive.
     """
 
     queue: str
@@ -66,20 +66,20 @@ class QueueRange:
 
 @dataclass(frozen=True, slots=True)
 class StreamOffsets:
-    """Where a stream is in each of its queues.
+    """Positions of a stream in all of its queues.
 
     Attributes:
-        vhost: Virtual host of all of them.
-        places: By queue.
+        vhost: Virtual host of all queues.
+        places: Position in each queue, by name.
     """
 
     vhost: str
     places: Mapping[str, QueuePlace] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, dict[str, int | str]]:
-        """Return what Spark keeps: the same text for the same places, whenever it is made.
+        """Return the JSON that Spark keeps; the same positions always give the same text.
 
-        Spark compares texts to tell whether there is something new.
+        Spark compares the texts to find out whether there is something to read.
         """
         if not self.places:
             return {_NO_QUEUE: {"version": VERSION, "vhost": self.vhost}}
@@ -96,14 +96,15 @@ class StreamOffsets:
 
     @classmethod
     def from_json(cls, found: object, vhost: str) -> Self:
-        """Return what `to_json` of this or an older release made.
+        """Parse the JSON that `to_json` of this or an older release made.
 
         Args:
-            found: Out of a checkpoint: anything.
-            vhost: Virtual host that is read now.
+            found: JSON value from a checkpoint; not trusted.
+            vhost: Virtual host that the query reads.
 
         Raises:
-            CheckpointError: It is not ours, of another virtual host, or of a newer release.
+            CheckpointError: The value is of another source, another virtual host, or a newer
+                release.
         """
         if not isinstance(found, dict):
             raise CheckpointError(f"not an object but {found!r:.100}")
@@ -116,10 +117,10 @@ class StreamOffsets:
 
 
 def ranges_between(start: StreamOffsets, end: StreamOffsets) -> Iterator[QueueRange]:
-    """Return what the batch between two places reads, by queue; depends on nothing else.
+    """Return the ranges of the batch between two offsets; they depend on nothing else.
 
-    A queue (or an incarnation of it) that the start does not have is read from where the end
-    says that the stream began with it.
+    If the start does not have a queue, or another incarnation of it, the range begins at the
+    `from` of the end.
 
     Raises:
         CheckpointError: The end is below the start.

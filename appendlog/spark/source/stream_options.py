@@ -1,4 +1,4 @@
-"""What a stream is to do, from the options that it was given."""
+"""Options of streaming queries."""
 
 import re
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ class StreamOptions:
     """What a stream reads; picklable.
 
     Attributes:
-        shared: What a batch could be told too.
-        starting: Where a stream without a checkpoint begins in each queue.
-        limits: Of each batch.
+        shared: Options that batch queries have too.
+        starting: Start in each queue of a stream without a checkpoint.
+        limits: Limits of each batch.
     """
 
     shared: ReadOptions
@@ -32,12 +32,12 @@ class StreamOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Return what options of `spark.readStream` say. By default a stream begins at the end.
+    """Parse the options of `spark.readStream`. By default a stream begins at the end.
 
     Raises:
-        OptionError: One is unknown, missing, not understood, or contradicts another one.
-        ColumnError: There is no such column.
-        StoreError: A URL that names no place in a store.
+        OptionError: An option is unknown, missing or malformed, or contradicts another one.
+        ColumnError: An option names a column that does not exist.
+        StoreError: A URL names no place in a store.
     """
     given = GivenOptions(options, Reading.STREAM)
     shared = read_options(given)
@@ -48,7 +48,7 @@ def limits_of(given: GivenOptions) -> Limits:
     """Return the limits of each batch.
 
     Raises:
-        OptionError: One is not understood, or they contradict each other.
+        OptionError: A limit is malformed, or two limits contradict each other.
     """
     offsets_max = _offsets(given, "maxOffsetsPerTrigger")
     offsets_min = _offsets(given, "minOffsetsPerTrigger")

@@ -1,7 +1,7 @@
-"""What the tasks of one batch read: its ranges cut into splits, and these put together.
+"""Plans what the tasks of a stream's batch read.
 
-A function of the ranges and of the logs' bytes alone, not of when it is asked: a batch that is
-planned again after a crash has the same rows, wherever its log ends by then.
+The plan depends only on the ranges and on the bytes of the logs, not on the moment. So a batch that
+is planned again after a crash has the same rows, wherever its log ends by then.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """A range of a log that is there."""
+    """A range that the log has."""
 
     log: QueueLog
     reader: LogReader
@@ -39,15 +39,15 @@ class _Cut:
 def plan_ranges(
     options: ReadOptions, ranges: Iterable[QueueRange], loss: LossPolicy
 ) -> list[Partition]:
-    """Return what each task of a batch reads. Reads definitions and indexes, no messages.
+    """Return what each task of a batch reads. Reads definitions and indexes, but no messages.
 
     Args:
-        options: Where the logs are, and how large partitions are to be.
-        ranges: What the batch reads, whatever the stream subscribes to now.
-        loss: Judges what is gone of it.
+        options: Place of the logs, and size of partitions.
+        ranges: Ranges of the batch, whatever the stream subscribes to now.
+        loss: Gets reports of offsets that are gone.
 
     Raises:
-        StreamDataLossError: Something of it is gone, and losses are fatal.
+        StreamDataLossError: A part of the ranges is gone, and losses are fatal.
         LogError: A log cannot be read.
         OSError: A file cannot be read.
     """
@@ -55,7 +55,7 @@ def plan_ranges(
     for _ in range(_TRIES):
         try:
             return _plan(options, wanted, loss)
-        except OffsetOutOfRangeError:  # retention came in between
+        except OffsetOutOfRangeError:  # retention removed a segment since the listing
             continue
     return _plan(options, wanted, loss)
 
@@ -65,7 +65,7 @@ def _plan(options: ReadOptions, ranges: Iterable[QueueRange], loss: LossPolicy) 
     for each in ranges:
         log = _find(options, each, loss)
         if log is not None:
-            # Closed at once: there may be more logs than a process may have files open.
+            # Closed at once: there may be more logs than files that a process may have open.
             with open_reader(log) as reader:
                 cuts += _cut(log, reader, each, loss)
     return plan_partitions(

@@ -1,7 +1,7 @@
-"""Where the next batch of a stream ends.
+"""Decides where the next batch of a stream ends.
 
-Works on the driver, over the life of one query. What a batch reads follows from its two offsets
-alone (`stream_offsets.ranges_between`); this decides the second one.
+It works on the driver, for the life of one query. A batch reads what is between two offsets
+(`stream_offsets.ranges_between`); this module decides the second one.
 """
 
 import logging
@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What is to be read of one log: `[place.offset, end_offset)`.
+    """Unread offsets of one log: `[place.offset, end_offset)`.
 
     Attributes:
-        log: Where to read.
-        place: Where the stream is in it.
-        end_offset: Exclusive; at or above the place.
+        log: Log to read.
+        place: Position of the stream in the log.
+        end_offset: End of the log, exclusive; at or above the position.
     """
 
     log: QueueLog
@@ -43,12 +43,12 @@ class Waiting:
 
 
 class StreamPlanner:
-    """Plans the batches of one query. One thread at a time.
+    """Plans the batches of one query; not thread-safe.
 
     Args:
-        options: What to read.
-        loss: Judges what is gone.
-        clock: Seconds, from any beginning, never going back.
+        options: Options of the query.
+        loss: Gets reports of offsets and queues that are gone.
+        clock: Returns seconds since any moment; never goes back.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class StreamPlanner:
         self._target: dict[UUID, int] | None = None
 
     def initial(self) -> StreamOffsets:
-        """Return where a stream without a checkpoint begins: the same place each time.
+        """Return where a stream without a checkpoint begins; always the same.
 
         Raises:
             StorageNotFoundError: There is no data directory.
             QueueNotFoundError: A queue that was named does not exist.
-            BoundError: The bounds are not those of the queues.
-            RangeError: The start is behind the durable end.
-            StreamDataLossError: An offset that was asked for is gone, and losses are fatal.
+            BoundError: The bounds are of other queues.
+            RangeError: The start is after the durable end.
+            StreamDataLossError: An offset that the user asked for is gone, and losses are fatal.
         """
         if self._initial is None:
             logs = self._queues.choose()
@@ -84,7 +84,7 @@ class StreamPlanner:
         return self._initial
 
     def fix_target(self) -> None:
-        """End the stream where the logs end now, whatever is appended later.
+        """Make the present ends of the logs the end of the stream.
 
         Raises:
             OSError: A file cannot be read.
@@ -96,16 +96,16 @@ class StreamPlanner:
     def latest(
         self, start: StreamOffsets, limits: Limits | None
     ) -> tuple[StreamOffsets, list[Waiting]]:
-        """Return where the batch ends that begins at a place, and what was there to choose from.
+        """Return the end of the batch that begins at `start`, and the ends of the logs.
 
-        The place itself when there is nothing to read, or too little yet.
+        The batch ends at `start` if there is nothing to read, or too little yet.
 
         Args:
-            start: Where the batch before ended.
-            limits: Of the batch; None for all that there is.
+            start: End of the last batch.
+            limits: Limits of the batch; None for no limits.
 
         Raises:
-            StreamDataLossError: What was to be read next is gone, and losses are fatal.
+            StreamDataLossError: The next offsets are gone, and losses are fatal.
             LogError: A log cannot be read.
             OSError: A file cannot be read.
         """
@@ -127,10 +127,10 @@ class StreamPlanner:
         return StreamOffsets(start.vhost, places), waiting
 
     def _waiting(self, start: StreamOffsets) -> list[Waiting]:
-        """Return what there is to read of each log, by queue."""
+        """Return the unread offsets of each log, by queue."""
         spans = self._spans(self._queues.look())
         if self._is_odd(start, spans):
-            # Perhaps what is remembered of the queues is old, or one is just being deleted.
+            # The remembered queues may be old, or one is being deleted at this moment.
             spans = self._spans(self._queues.look_now())
         self._ends.forget_others([log for log, _ in spans])
         for queue, place in self._absent(start, spans):
@@ -144,7 +144,7 @@ class StreamPlanner:
     def _absent(
         self, start: StreamOffsets, spans: list[tuple[QueueLog, LogSpan]]
     ) -> list[tuple[str, QueuePlace]]:
-        """Return the queues that were read and are not there, if they are still wanted."""
+        """Return the queues that were read and are gone, if the query still wants them."""
         present = {log.queue for log, _ in spans}
         return [
             (queue, place)
@@ -164,7 +164,7 @@ class StreamPlanner:
         end = span.end_offset
         if self._target is not None:
             if log.incarnation not in self._target:
-                # It came later than the target was fixed: it stays as it is, for the next run.
+                # This queue is newer than the fixed end: the next run reads it.
                 return None if known is None else Waiting(log, known, known.offset)
             end = min(end, self._target[log.incarnation])
         place = self._next_place(known, log, span)
@@ -206,7 +206,7 @@ class StreamPlanner:
 
 
 def _admitted(waiting: list[Waiting], takes: dict[str, int], limits: Limits) -> dict[str, int]:
-    """Return how many offsets of each queue are within the limits."""
+    """Return the number of offsets of each queue within the limits."""
     if limits.offsets_max is not None:
         takes = share_out(limits.offsets_max, takes)
     if limits.bytes_max is None:
@@ -227,5 +227,5 @@ def _backlog(waiting: Waiting, take: int, enough_bytes: int) -> Backlog:
         try:
             return measure_backlog(reader, start, start + take, enough_bytes)
         except OffsetOutOfRangeError:
-            # Retention was quicker: what the batch then misses is found when it is planned.
+            # Retention has removed a segment: planning the batch reports what is missing.
             return Backlog(start, [(start + take, 0)])

@@ -1,4 +1,4 @@
-"""Which queues a stream reads now: queues come and go while it runs."""
+"""Finds the queues that a stream reads; queues may appear and disappear while it runs."""
 
 import re
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from appendlog.spark.planning.queues import QueueLog, find_queue, list_queues
 from appendlog.spark.source.read_options import ReadOptions
 
 DISCOVERY_SECONDS: Final = 1.0
-"""Definitions are read again after this long: Spark asks for news every 10 ms."""
+"""Least seconds between two reads of the definitions: Spark asks every 10 ms."""
 
 
 class StreamQueues:
-    """The queues of a subscription, as of a moment ago. One thread at a time.
+    """Queues of a subscription, read again now and then; not thread-safe.
 
     Args:
-        options: Where they are, and which ones.
-        clock: Seconds, from any beginning, never going back.
+        options: Data directory and subscription.
+        clock: Returns seconds since any moment; never goes back.
     """
 
     def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
@@ -29,7 +29,7 @@ class StreamQueues:
         self._next_look_seconds: float | None = None
 
     def choose(self) -> list[QueueLog]:
-        """Return the logs to begin with, by name; of a pattern there may be none yet.
+        """Return the logs at the start of a stream, by name; a pattern may match none yet.
 
         Raises:
             StorageNotFoundError: There is no data directory, or a definition is unreadable.
@@ -46,7 +46,7 @@ class StreamQueues:
             return []
 
     def look(self) -> list[QueueLog]:
-        """Return the logs that there are, by name, as of at most `DISCOVERY_SECONDS` ago.
+        """Return the logs by name; the answer may be `DISCOVERY_SECONDS` old.
 
         Raises:
             StorageNotFoundError: There is no data directory, or a definition is unreadable.
@@ -56,7 +56,7 @@ class StreamQueues:
         return self._found
 
     def look_now(self) -> list[QueueLog]:
-        """Return the logs that there are now, by name.
+        """Return the present logs, by name.
 
         Raises:
             StorageNotFoundError: There is no data directory, or a definition is unreadable.
@@ -72,7 +72,7 @@ class StreamQueues:
         return self._found
 
     def is_wanted(self, queue: str) -> bool:
-        """Tell whether a queue of this name is read if there is one."""
+        """Return whether the subscription has a queue of this name."""
         if self._wanted.pattern is None:
             return queue in self._wanted.names
         return re.fullmatch(self._wanted.pattern, queue) is not None

@@ -1,8 +1,8 @@
-"""Structured Streaming's view of the logs.
+"""Streaming reader for Spark.
 
-One reader lives on the driver as long as its query: it says where batches end and what their
-tasks read. Tasks have pickled copies of it, which know nothing but what they are to read. Spark
-keeps the offsets; nothing of a stream's progress is anywhere else.
+The driver has one reader for each query: it decides where batches end and what their tasks read.
+Tasks get pickled copies, which only read. Spark keeps the offsets; the progress of a stream is
+stored nowhere else.
 """
 
 from collections.abc import Iterator
@@ -32,11 +32,11 @@ from appendlog.spark.source.stream_pieces import plan_ranges
 from appendlog.spark.source.stream_planner import StreamPlanner
 
 Offsets = dict[str, Any]
-"""As Spark has them: JSON."""
+"""Offsets as Spark passes them: JSON."""
 
 
 class _Run:
-    """What the reader on the driver remembers while its query runs."""
+    """State of the reader on the driver while its query runs."""
 
     def __init__(self, options: StreamOptions) -> None:
         shared = options.shared
@@ -50,8 +50,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads logs as a stream.
 
     Args:
-        options: What to read.
-        layout: What batches must be.
+        options: Options of the query.
+        layout: Columns that batches must have.
     """
 
     def __init__(self, options: StreamOptions, layout: RowLayout) -> None:
@@ -60,7 +60,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._running: _Run | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # What a task gets: no threads, no locks, no leases.
+        # The copy of a task has no threads, no locks and no leases.
         return {**self.__dict__, "_running": None}
 
     @property
@@ -70,9 +70,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._running
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the first of the limits that were asked for: Spark takes only one.
+        """Return the first of the limits that the user set: Spark takes only one.
 
-        It comes back to `latestOffset`, where it stands for all of them.
+        Spark passes it to `latestOffset`, where it stands for all limits.
         """
         limits = self._options.limits
         if limits.offsets_max is not None:
@@ -84,15 +84,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Fix where the query ends."""
+        """Fix the end of the query at the present ends of the logs."""
         self._run.planner.fix_target()
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name
-        """Return that the query has not begun; where it does is in the end of its first batch."""
+        """Return `NOT_BEGUN`: the end of the first batch has where the query begins."""
         return dict(NOT_BEGUN)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
-        """Return where the batch ends that begins at `start`; the same if there is none."""
+        """Return the end of the batch that begins at `start`; `start` itself if there is no batch."""
         run = self._run
         begin = run.planner.initial() if start == NOT_BEGUN else self._offsets(start)
         end, waiting = run.planner.latest(begin, self._limits_of(limit))
@@ -107,12 +107,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802 - Spark's name
-        """Return where the logs ended when a batch was planned last, for the query's progress."""
+        """Return the ends of the logs at the last plan of a batch, for the query's progress."""
         newest = self._run.newest
         return None if newest is None else newest.to_json()
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        """Return what the tasks of a batch read: the same rows whenever it is asked for."""
+        """Return what the tasks of a batch read; the same batch always has the same rows."""
         run = self._run
         ranges = list(ranges_between(self._offsets(start), self._offsets(end)))
         run.leases.take((each.queue, each.incarnation, each.start_offset) for each in ranges)
@@ -120,20 +120,20 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [LogPartition(partition) for partition in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return the rows of a partition; called in a task, on a copy of this object."""
+        """Return the rows of a partition; Spark calls it in a task, on a copy of this object."""
         return self._read(partition)
 
     def commit(self, end: Offsets) -> None:
-        """Let retention have what is below `end`: Spark will not ask for it again.
+        """Release the offsets below `end` to retention: Spark will not ask for them again.
 
-        Nothing else follows from it. Spark tells of a batch when it plans the next one, so of
-        the last batch of a query never.
+        It has no other effect. Spark commits a batch when it plans the next one, so it never
+        commits the last batch of a query.
         """
         for place in self._offsets(end).places.values():
             self._run.leases.move(place.incarnation, place.offset)
 
     def stop(self) -> None:
-        """Give the leases back."""
+        """End the leases."""
         if self._running is not None:
             self._running.leases.end()
 

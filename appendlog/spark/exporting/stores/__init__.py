@@ -1,1 +1,1 @@
-"""Where an output lives: a directory, or an object store, behind the same few operations."""
+"""Stores of outputs: a directory or an object store, with the same few operations."""

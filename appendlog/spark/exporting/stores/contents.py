@@ -1,4 +1,4 @@
-"""What kind of output lies in a store: two kinds in one place would spoil each other."""
+"""Detects the kind of output in a store: two kinds in one place would damage each other."""
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ from appendlog.spark.exporting.stores.store import OutputStore
 
 
 class Contents(Enum):
-    """Kind of an output; the value is what users call it."""
+    """Kind of an output; the value is its name for users."""
 
     DELTA = "a Delta table"
     FILES = "an output of files"
@@ -17,7 +17,7 @@ class Contents(Enum):
 
 
 def contents_of(store: OutputStore) -> Contents | None:
-    """Return what is in a store; None where nothing of an export is."""
+    """Return the kind of output in a store; None if there is no output."""
     if store.list(DELTA_DIRECTORY):
         return Contents.DELTA
     if store.list(WORK_DIRECTORY):
@@ -26,15 +26,15 @@ def contents_of(store: OutputStore) -> Contents | None:
 
 
 def refuse_other_contents(store: OutputStore, ours: Contents) -> None:
-    """Refuse to begin an output where there is one of another kind.
+    """Check that a store has no output of another kind.
 
-    What cleans up a table would remove files that the table does not know.
+    The clean-up of a table would remove files that the table does not know.
 
     Raises:
-        OutputError: There is.
+        OutputError: There is an output of another kind.
     """
     if ours is Contents.FILES and not _has_catalog(store) and not store.list(DELTA_DIRECTORY):
-        # Asked for each new queue: without a look at the manifests of all others.
+        # Called for each new queue, so it must not list the manifests of all others.
         return
     found = contents_of(store)
     if found not in (None, ours):

@@ -1,8 +1,8 @@
-"""An output in a directory: every step is on the disk before it counts as done.
+"""Stores an output in a directory; every step is durable when it returns.
 
-A file is written under a temporary name, synced, and then linked (`create`: fails where the
-name is taken) or renamed (`open_new`) to its name; the directory is synced after it. So a name
-never stands for half a file, not even after a power cut.
+A file is written under a temporary name and synced. Then it is linked (`create`, which fails if the
+name is taken) or renamed (`open_new`) to its name, and the directory is synced. So no name ever has
+half a file, not even after a power cut.
 """
 
 import errno
@@ -21,15 +21,15 @@ from appendlog.spark.exporting.stores.rename_if_absent import rename_if_absent
 from appendlog.spark.exporting.stores.store import COPY_BYTES, OutputStore, StoredFile
 
 TEMPORARY_PREFIX: Final = "_tmp-"
-"""Names of unfinished files; Spark and Arrow see no file whose name begins with `_`."""
+"""Prefix of unfinished files; Spark and Arrow ignore files whose names begin with `_`."""
 
 _TRIES: Final = 16
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What a file system answers that has no hard links: exFAT, many network and FUSE ones."""
+"""Errors of file systems without hard links: exFAT, many network and FUSE file systems."""
 _LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT
 _FILE_MODE: Final = 0o666
 _FOLDER_MODE: Final = 0o777
-"""As every other program writes: who may read an output is up to the umask."""
+"""Mode of new folders: the umask decides who may read an output, as for other programs."""
 
 _LOCKS_MAX: Final = 1 << 16
 _locks_held = 0
@@ -38,10 +38,10 @@ _T = TypeVar("_T")
 
 
 class OutputFiles(FileSystem):
-    """The operations on files, and the one that only outputs need."""
+    """Operations on files, with two that only outputs need."""
 
     def link(self, source: Path, target: Path) -> None:
-        """Give a file a second name, if that is free.
+        """Give a file a second name, if no file has it.
 
         Raises:
             FileExistsError: `target` is taken.
@@ -49,7 +49,7 @@ class OutputFiles(FileSystem):
         target.hardlink_to(source)
 
     def rename_if_absent(self, source: Path, target: Path) -> None:
-        """Give a file another name, if that is free: for file systems without `link`.
+        """Rename a file, if no file has the name; for file systems without `link`.
 
         Raises:
             FileExistsError: `target` is taken.
@@ -58,10 +58,10 @@ class OutputFiles(FileSystem):
 
 
 class LocalStore(OutputStore):
-    """A directory; see `OutputStore`.
+    """Output in a directory; see `OutputStore`.
 
     Args:
-        root: The directory, absolute; made when the first file is written.
+        root: Absolute path of the directory; created with the first file.
         files: Operations on files.
     """
 
@@ -92,7 +92,7 @@ class LocalStore(OutputStore):
         pending = [self._path(folder) if folder else self.root]
         while pending:
             directory = pending.pop()
-            # Files and folders may go while they are listed: then they are not there.
+            # Files and folders that go away during the listing are left out.
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
                 if _is_again(directory, seen):
                     continue
@@ -148,7 +148,7 @@ class LocalStore(OutputStore):
     def locked(self, path: str) -> Iterator[bool]:
         """See `OutputStore.locked`: an advisory lock, which dies with its process.
 
-        Each holds a descriptor: with very many at once the later ones are not taken.
+        Each lock needs a descriptor. If there are very many at once, the later ones are not taken.
         """
         global _locks_held
         if _locks_held >= _locks_max():
@@ -203,7 +203,7 @@ class LocalStore(OutputStore):
         try:
             self._files.rename(source, target)
         except FileNotFoundError:
-            # Of two that roll the same commit forward, the other one was faster.
+            # Another process that completes the same commit was faster.
             if not target.exists():
                 raise
         except OSError as error:
@@ -212,7 +212,7 @@ class LocalStore(OutputStore):
             self._copy(source, target)
 
     def _copy(self, source: Path, target: Path) -> None:
-        """Move a file to another file system: a folder of the output is a link to one."""
+        """Move a file to another file system, to which a folder of the output is a link."""
         try:
             with (
                 source.open("rb") as data,
@@ -227,7 +227,7 @@ class LocalStore(OutputStore):
             self._files.unlink(source)
 
     def _with_parent(self, path: Path, do: Callable[[], _T]) -> _T:
-        """Do something in the directory of a path, which another process may just remove."""
+        """Run an action in the directory of a path, which other processes may remove at any time."""
         for _ in range(_TRIES):
             self._make(path.parent)
             with suppress(FileNotFoundError):
@@ -235,7 +235,7 @@ class LocalStore(OutputStore):
         return do()
 
     def _make(self, directory: Path) -> None:
-        """Make a directory and those above it; each name is on the disk before the next."""
+        """Make a directory and its parents; each name is durable before the next is made."""
         missing: list[Path] = []
         while not directory.is_dir():
             missing.append(directory)
@@ -247,9 +247,9 @@ class LocalStore(OutputStore):
                 self._files.sync_directory(each.parent)
 
     def _sync(self, directory: Path) -> None:
-        """Put a name on the disk, and those of the directories it is in, up to the root.
+        """Make a name durable, and the names of its directories up to the root.
 
-        One that was there may be in memory only: another process may have just made it.
+        A directory that existed may not be durable: another process may just have made it.
         """
         self._files.sync_directory(directory)
         while directory != self.root:
@@ -266,7 +266,7 @@ class LocalStore(OutputStore):
 
 
 def _is_again(directory: Path, seen: set[tuple[int, int]]) -> bool:
-    """Tell whether a directory was listed already: a link can lead back to where it is."""
+    """Return whether a directory was listed already: a link can lead to a parent."""
     found = directory.stat()
     place = (found.st_dev, found.st_ino)
     if place in seen:
@@ -276,7 +276,7 @@ def _is_again(directory: Path, seen: set[tuple[int, int]]) -> bool:
 
 
 def _locks_max() -> int:
-    """Return how many locks may be held: tasks and Spark need descriptors as well."""
+    """Return the most locks that may be held: tasks and Spark need descriptors too."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _LOCKS_MAX if soft == resource.RLIM_INFINITY else min(soft // 4, _LOCKS_MAX)
 

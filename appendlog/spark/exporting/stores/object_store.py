@@ -1,7 +1,7 @@
-"""An output in an object store: an object has its name only when it is whole.
+"""Stores an output in an object store; an object gets its name only when it is whole.
 
-Files are written on this machine first and uploaded when they are complete: a process that is
-killed leaves no object, and a task that fails none that would have to be removed.
+Files are written on this machine and uploaded when they are complete. So neither a killed process
+nor a failed task leaves an object behind.
 """
 
 import io
@@ -31,11 +31,11 @@ _DELTA_NAMES: Final = {
 
 
 class ObjectStore(OutputStore):
-    """A folder of an object store; see `OutputStore`. Shows no secret.
+    """Output in a folder of an object store; see `OutputStore`. Shows no secret.
 
     Args:
-        location: The folder.
-        options: How the store is reached; what they do not say comes from the environment here.
+        location: Folder of the output.
+        options: Options of the store; missing ones come from the environment of this process.
     """
 
     concurrency = 16
@@ -54,10 +54,10 @@ class ObjectStore(OutputStore):
             file.close()
 
     def create(self, path: str, data: bytes) -> None:
-        """See `OutputStore.create`: a condition of the write, which the store itself checks.
+        """See `OutputStore.create`; the store itself checks that the name is free.
 
         Raises:
-            StoreError: Also when the store knows no such condition.
+            StoreError: The store failed, or cannot check it.
         """
         _check_creates(self.location, self.options, os.getpid())
         self._client.create(self._key(path), data)
@@ -73,7 +73,7 @@ class ObjectStore(OutputStore):
         ]
 
     def move(self, source: str, target: str) -> None:
-        """See `OutputStore.move`: a copy inside the store, which is whole or absent."""
+        """See `OutputStore.move`; copies inside the store, whole or not at all."""
         try:
             self._client.copy(self._key(source), self._key(target))
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class ObjectStore(OutputStore):
 
     @contextmanager
     def open_new(self, path: str) -> Iterator[BinaryIO]:
-        """See `OutputStore.open_new`; needs room for the file in this machine's TMPDIR."""
+        """See `OutputStore.open_new`; needs space for the file in TMPDIR of this machine."""
         with tempfile.TemporaryFile() as file:
             yield file
             file.seek(0)
@@ -100,11 +100,11 @@ class ObjectStore(OutputStore):
 
     @contextmanager
     def locked(self, path: str) -> Iterator[bool]:
-        """See `OutputStore.locked`: there are no locks in a store.
+        """See `OutputStore.locked`; object stores have no locks.
 
         Raises:
-            StoreError: The store cannot be written to, or cannot create what must be new: said
-                here, before anything is written for a commit that would fail.
+            StoreError: The store cannot be written to, or cannot create an object only if it is
+                absent. Checked here, before anything is written for a commit that would fail.
         """
         _check_creates(self.location, self.options, os.getpid())
         yield False
@@ -119,7 +119,7 @@ class ObjectStore(OutputStore):
 
 
 class _ReadFile(io.RawIOBase):
-    """An object as a file that is read here and there, without a copy of it."""
+    """An object as a file for random reads, without a copy."""
 
     def __init__(self, file: ObjectFile) -> None:
         self._file = file
@@ -153,12 +153,12 @@ class _ReadFile(io.RawIOBase):
 
 @lru_cache(_CHECKED_MAX)
 def _check_creates(location: Location, options: StoreOptions, _process: int) -> None:
-    """See once in each process that the store creates nothing twice."""
+    """Check once in each process that the store refuses to create an object twice."""
     connect(location, options).check_creates(f"{location.key}/{WORK_DIRECTORY}")
 
 
 def delta_options(store: OutputStore) -> dict[str, str]:
-    """Return how delta-rs reaches a store, in its words; empty for a directory."""
+    """Return the options of a store under the names of delta-rs; empty for a directory."""
     if not isinstance(store, ObjectStore):
         return {}
     given = store.options.as_dict()

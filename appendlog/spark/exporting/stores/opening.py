@@ -1,4 +1,4 @@
-"""Which store a URI names."""
+"""Finds the store of a URI."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,16 +14,16 @@ from appendlog.spark.objects.store_options import StoreOptions
 
 
 def open_store(uri: str, options: Mapping[str, str] | None = None) -> OutputStore:
-    """Return the store that a URI names; nothing is read, made or written.
+    """Return the store of a URI; reads, makes and writes nothing.
 
     Args:
-        uri: A directory (relative to the working directory), `file:///...`, or a folder of an
-            object store such as `s3://bucket/folder`.
-        options: Of the store, see `objects.store_options`; a directory has none.
+        uri: Directory (relative to the working directory), `file:///...`, or a folder of an object
+            store such as `s3://bucket/folder`.
+        options: Options of the store, see `objects.store_options`; a directory has none.
 
     Raises:
         OutputError: No store can be written under this URI.
-        StoreError: It is no place in an object store.
+        StoreError: The URI names no place in an object store.
     """
     scheme, separator, _ = uri.partition("://")
     if not separator:

@@ -1,4 +1,4 @@
-"""Rename a file if no other has the name: one step, also where there are no hard links."""
+"""Renames a file if no other file has the name, in one step, also without hard links."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ def rename_if_absent(source: Path, target: Path) -> None:
 
     Raises:
         FileExistsError: `target` is taken.
-        OSError: EOPNOTSUPP: neither system nor file system can do that; or it failed.
+        OSError: The rename failed; EOPNOTSUPP if the system or the file system cannot do it.
     """
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:

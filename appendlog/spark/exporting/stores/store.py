@@ -1,8 +1,8 @@
-"""Where an output lives: the few operations that a commit needs, on a disk or an object store.
+"""Operations that a commit needs of the store of an output: a disk or an object store.
 
-Everything that makes an export exact is built from these. `create` decides who wins, `open_new`
-never shows half a file, `move` may be repeated. Nothing else is assumed of a store: no locks, no
-directories, no order of listings.
+They make exports exact: `create` decides which of several writers wins, `open_new` never shows half
+a file, and `move` may be repeated. Commits need nothing else of a store: no locks, no directories,
+no order of listings.
 """
 
 from abc import ABC, abstractmethod
@@ -16,11 +16,11 @@ COPY_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, order=True)
 class StoredFile:
-    """A file of a store.
+    """A file in a store.
 
     Attributes:
-        path: In the store, with `/` between its parts.
-        size_bytes: What it holds.
+        path: Path in the store, with `/` between its parts.
+        size_bytes: Size of the file in bytes.
     """
 
     path: str
@@ -28,15 +28,15 @@ class StoredFile:
 
 
 class OutputStore(ABC):
-    """The root of an output. Can be pickled; usable from several threads and processes.
+    """Root of an output. Picklable; usable from several threads and processes.
 
-    Paths are relative, with `/` between their parts, without `.` and `..`. Folders are not things
-    of their own: they are there as long as a file is in them. OSError is raised by every method
-    when the store fails; where nothing is said it is unknown then what was done.
+    Paths are relative, with `/` between their parts, without `.` and `..`. A folder exists as long
+    as it has a file. Every method raises OSError if the store fails. Unless a method says
+    otherwise, it is unknown then whether the operation was done.
 
     Attributes:
-        url: The root, as the user gave it and as other libraries can open it; no credentials.
-        concurrency: How many operations at once pay: 1 where they take no time worth it.
+        url: URL of the root as the user gave it, which other libraries can open; no credentials.
+        concurrency: Useful number of operations at once; 1 if operations take little time.
     """
 
     url: str
@@ -44,69 +44,70 @@ class OutputStore(ABC):
 
     @abstractmethod
     def read(self, path: str) -> bytes:
-        """Return a whole file.
+        """Return the content of a file.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
 
     @abstractmethod
     def create(self, path: str, data: bytes) -> None:
-        """Create a file, whole and durable, if there is none: of several callers one succeeds.
+        """Create a file, whole and durable, if it is absent; of several callers one succeeds.
 
         Raises:
-            FileExistsError: There is one; it is unchanged.
+            FileExistsError: The file exists; it is unchanged.
         """
 
     @abstractmethod
     def list(self, folder: str) -> list[StoredFile]:
-        """Return all files below a folder, at any depth, by path; empty when it is absent.
+        """Return all files below a folder, at any depth, ordered by path.
 
         Args:
-            folder: Path of a folder; `""` is the root.
+            folder: Path of a folder, which may be absent; `""` is the root.
         """
 
     @abstractmethod
     def move(self, source: str, target: str) -> None:
-        """Give a file another name, durably; what was at `target` is replaced.
+        """Rename a file, durably; replaces a file at `target`.
 
-        May be repeated: nothing is done when `source` is gone and `target` is there. Whoever
-        reads `target` sees nothing or the whole file.
+        May be repeated: does nothing if `source` is gone and `target` exists. Readers of `target`
+        see no file or the whole file.
 
         Raises:
-            FileNotFoundError: Neither is there.
+            FileNotFoundError: Neither file exists.
         """
 
     @abstractmethod
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
 
     @abstractmethod
     def open_new(self, path: str) -> AbstractContextManager[BinaryIO]:
-        """Write a file: whole and durable when the block ends, absent when it raises.
+        """Write a file: whole and durable when the block ends, absent if the block raises.
 
-        What was there before is replaced.
+        Replaces an older file.
         """
 
     @abstractmethod
     def open_read(self, path: str) -> BinaryIO:
-        """Open a file to read in it here and there; the caller closes it.
+        """Open a file for random reads; the caller closes it.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: The file does not exist.
         """
 
     @contextmanager
     def locked(self, path: str) -> Iterator[bool]:
-        """Keep other processes that ask for the same lock out, where the store can do that.
+        """Hold a lock in the block, if the store has locks.
 
-        A courtesy that refuses early what would lose in the end; nothing is exact because of it.
+        The lock refuses a second export early, which would lose at its commit. Commits are exact
+        without it.
 
         Args:
-            path: Of a file that stands for the lock.
+            path: Path of the file that is locked.
 
         Returns:
-            Whether nobody else can hold it now; False when the store has no locks.
+            Whether the lock is held; False if the store has no locks.
 
         Raises:
             BlockingIOError: Another process holds it.
