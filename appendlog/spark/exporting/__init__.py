@@ -1,1 +1,1 @@
-"""The export: from a plan to files that are committed."""
+"""Plans exports, writes their files, and commits them."""

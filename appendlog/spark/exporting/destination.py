@@ -1,8 +1,8 @@
-"""What an export writes to: one queue's part of an output, whatever kind of output that is.
+"""Interface of an output, of any kind, for the export of one queue.
 
-An export asks what is `covered`, plans what is missing, and runs its tasks between `begin` and
-`commit`. The commit is one step that happens or does not; the output says for itself what it
-has, so there is no other state anywhere that could disagree with it.
+An export asks which offsets are `covered`, plans the others, and runs its tasks between `begin` and
+`commit`. The commit is one atomic step. The output itself holds all state of its exports, so no
+other state can contradict it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from appendlog.spark.planning.ranges import Range
 
 
 class OutputChangedError(OutputError):
-    """Another export has committed since this one was planned: plan again, or give up."""
+    """Another export has committed since this one was planned: plan again, or stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class ExportJob:
     """One run of an export over one queue.
 
     Attributes:
-        start: First offset that was asked for.
-        end: End of what was asked for, exclusive.
-        ranges: What is to be written of it: all that is not in `covered`.
-        covered: What the output had when this was planned; see `Destination.covered`.
-        include: Which messages are rows: `all`, `acked` or `unacked`.
-        job_id: Of this run and no other, 32 hexadecimal digits.
+        start: First offset that the user asked for.
+        end: End of the offsets that the user asked for, exclusive.
+        ranges: Offsets of these to write: all that are not in `covered`.
+        covered: Offsets that the output had at the planning; see `Destination.covered`.
+        include: Messages that become rows: `all`, `acked` or `unacked`.
+        job_id: Unique id of the run, 32 hexadecimal digits.
     """
 
     start: int
@@ -43,26 +43,26 @@ class ExportJob:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """What a task reports of one file that it has written.
+    """Report of a task about one file that it has written.
 
-    Every offset of the range is a row or is counted in one of the other three:
+    Every offset of the range is a row, or is counted in one of the other three:
     `rows + missing + corrupt + excluded == end_offset - start_offset`.
 
     Attributes:
-        path: Where it is now, in the store: below the folder that `begin` gave.
-        target: Where it belongs, below the folder of the queue: `part-...`, or
+        path: Present path in the store, below the folder that `begin` returned.
+        target: Final path below the folder of the queue: `part-...`, or
             `date=2026-11-21/part-...`.
-        start_offset: Of the range that it covers, inclusive.
-        end_offset: Exclusive. The files of a job do not overlap.
-        rows: Messages in it, at least one.
-        size_bytes: Of the file.
-        sha256: Of its bytes, 64 hexadecimal digits.
+        start_offset: First offset that the file covers.
+        end_offset: End of the covered offsets, exclusive. Files of a job do not overlap.
+        rows: Messages in the file, at least one.
+        size_bytes: Size of the file in bytes.
+        sha256: Digest of the file, 64 hexadecimal digits.
         min_timestamp_ns: Lowest `timestamp` of a row, nanoseconds since 1970 in UTC.
-        max_timestamp_ns: Highest.
+        max_timestamp_ns: Highest `timestamp` of a row, likewise.
         missing: Offsets of the range that the log does not have.
         corrupt: Offsets of the range that are in damaged parts of the log.
         excluded: Offsets of the range that were not asked for (`--include`).
-        metadata: More that is to be kept of it.
+        metadata: Further attributes to keep in the manifest.
     """
 
     path: str
@@ -88,10 +88,10 @@ class CorruptRange:
         start: First offset that is lost with it.
         end: End of these offsets, exclusive.
         segment: Name of the segment's file.
-        position: Where the damage begins in it, in bytes.
-        end_position: Where reading goes on.
-        reason: What is wrong, one line.
-        path: In the store, of a file with the damaged bytes; None when they are not kept.
+        position: Position in the file at which the damage begins, in bytes.
+        end_position: Position at which reading continues.
+        reason: Cause, one line.
+        path: Path in the store of a file with the damaged bytes; None if they are not kept.
     """
 
     start: int
@@ -104,38 +104,38 @@ class CorruptRange:
 
 
 class Destination(Protocol):
-    """One queue's part of an output. Lives in the driver; tasks get `store` and the folder.
+    """One queue's part of an output. The driver has it; tasks get `store` and the folder.
 
-    Raised by every method: OutputError when the output is not this queue's (another queue,
-    another incarnation of it) or cannot be used; OSError when the store fails.
+    Every method raises OutputError if the output is of another queue, or of another incarnation
+    of it, or cannot be used, and OSError if the store fails.
     """
 
     @property
     def store(self) -> OutputStore:
-        """Where tasks write; can be pickled."""
+        """Store that tasks write to; picklable."""
         ...
 
     def covered(self) -> list[Range]:
-        """Return the offsets that are in the output for good, as ranges in order, joined.
+        """Return the offsets that the output has durably, as ordered ranges that do not touch.
 
-        Offsets that the log did not have, when it was their turn, are covered too.
+        Offsets that the log did not have when they were exported are covered too.
         """
         ...
 
     def last_end(self) -> int | None:
-        """Return where `--since last` begins; None when nothing was exported yet.
+        """Return the offset at which `--since last` begins; None if nothing was exported yet.
 
-        The end of the export that reached furthest; a hole below it is not filled.
+        That is the highest end of all exports; holes below it are not filled.
         """
         ...
 
     def begin(self, job: ExportJob) -> AbstractContextManager[str]:
-        """Give a folder of the store for unfinished files; it is cleaned up afterwards.
+        """Yield a folder of the store for unfinished files; it is cleaned up at the end.
 
-        What exports have left that were killed goes too, where that is certain.
+        Also removes files of killed exports, if it is certain that no export needs them.
 
         Raises:
-            OutputChangedError: `job.covered` is not what the output has now.
+            OutputChangedError: The output has other offsets than `job.covered` now.
             OutputError: Another export of the queue is running here, or the output holds
                 another choice of messages than `job.include`.
         """
@@ -148,21 +148,20 @@ class Destination(Protocol):
         gaps: Sequence[Range],
         corrupt: Sequence[CorruptRange],
     ) -> None:
-        """Add the files of a job to the output, all or none; called once, inside `begin`.
+        """Add the files of a job to the output, all or none; call it once, inside `begin`.
 
-        When it returns, `job.ranges` are covered, durably. When the process dies in it,
-        whether they are is for `covered` to say: nothing in between is ever seen.
+        When it returns, `job.ranges` are covered, durably. If the process dies in it, they are
+        covered or not; `covered` says which, and no reader sees a state in between.
 
         Args:
-            job: What `begin` was called with.
-            files: What was written, in any order.
-            gaps: Offsets of `job.ranges` that the log does not have. Those outside of the
-                files completely; those inside of a file may be left out (`missing` counts
-                them).
-            corrupt: Damaged parts, likewise. What is left outside of the files was not asked
-                for, if `job.include` is not `all`; else it is a fault of the caller's.
+            job: Job that was passed to `begin`.
+            files: Files that tasks have written, in any order.
+            gaps: Offsets of `job.ranges` that the log does not have: all that are outside of the
+                files; those inside of a file may be left out (its `missing` counts them).
+            corrupt: Damaged parts of the log, likewise. Other offsets outside of the files are
+                those that `job.include` excludes; with `all` they are a bug of the caller.
 
         Raises:
-            OutputChangedError: Another export was first; nothing of this one is in the output.
+            OutputChangedError: Another export was first; the output has nothing of this one.
         """
         ...

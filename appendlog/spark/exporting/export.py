@@ -1,8 +1,8 @@
-"""The fused export: tasks decode and write their own files, the driver commits them.
+"""Runs an export: tasks decode logs and write files, the driver commits the files.
 
 Rows never pass through the JVM: a task reads its splits, builds Arrow batches and writes files.
-When all tasks have succeeded, the driver commits the files of each queue, queue by queue. A
-queue whose log is damaged, or has lost what was planned, costs no other queue anything.
+When all tasks have succeeded, the driver commits the files, one queue after another. A queue whose
+log is damaged, or has lost planned offsets, does not affect the other queues.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,21 +20,21 @@ from appendlog.spark.exporting.files.row_groups import GAPS_MAX
 from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subtract_ranges
 
 OnProgress = Callable[[int, int], None]
-"""Called with (bytes of log done, bytes in all), from the thread that called `run_export`."""
+"""Called with bytes of log that are done and bytes in all, in the thread of `run_export`."""
 
 
 class TaskRunner(Protocol):
-    """Carries tasks out, somewhere."""
+    """Runs tasks: in Spark, or in tests in this process."""
 
     def run(self, tasks: Sequence[FileTask], on_done: Callable[[int], None]) -> list[TaskResult]:
         """Return the results of all tasks, in their order.
 
         Args:
-            tasks: At least one.
-            on_done: Called now and then with the bytes of log that are done, which only grow.
+            tasks: At least one task.
+            on_done: Called now and then with the bytes of log that are done; never decreases.
 
         Raises:
-            SparkFailedError: A task failed for good; the others have ended.
+            SparkFailedError: A task failed in all tries; no other task is running.
         """
 
 
@@ -43,8 +43,8 @@ class QueueExport:
     """One queue of a run.
 
     Attributes:
-        plan: What is to be done; not empty.
-        destination: Where it goes.
+        plan: Plan of the queue; not empty.
+        destination: Output of the queue.
     """
 
     plan: QueuePlan
@@ -53,19 +53,19 @@ class QueueExport:
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """What an export wrote of one queue.
+    """Result of an export for one queue.
 
     Attributes:
-        files: How many.
-        rows: Messages in them.
-        size_bytes: Of the files.
-        missing: Offsets that are not in the log: of transient messages that were settled in
-            memory, or that recovery or retention took.
-        gaps: Which ones, as ranges, in order; the first hundred.
-        corrupt: Offsets in damaged parts of the log that were left out.
-        excluded: Offsets that were not asked for, between others that were.
-        undecodable: Messages exported with null headers or properties, because the bytes of
-            these do not add up.
+        files: Number of files.
+        rows: Messages in the files.
+        size_bytes: Size of the files in bytes.
+        missing: Offsets that the log does not have: of transient messages that were settled in
+            memory, or that recovery or retention removed.
+        gaps: First hundred ranges of missing offsets, in order.
+        corrupt: Offsets in damaged parts of the log, which were left out.
+        excluded: Offsets that the user did not ask for, between others that the user did.
+        undecodable: Exported messages with null headers or properties, because these are
+            malformed.
     """
 
     files: int
@@ -80,12 +80,12 @@ class QueueReport:
 
 @dataclass(frozen=True, slots=True)
 class QueueOutcome:
-    """How it ended for one queue: a report or an error.
+    """End of an export for one queue: a report or an error.
 
     Attributes:
-        export: Which queue.
-        report: What is in the output now.
-        error: Why nothing of this run is.
+        export: Queue and output.
+        report: Result, if the files were committed.
+        error: Why nothing was committed, otherwise.
     """
 
     export: QueueExport
@@ -95,12 +95,12 @@ class QueueOutcome:
 
 @dataclass(frozen=True, slots=True)
 class FileSettings:
-    """How files are written.
+    """Settings for the files of an export.
 
     Attributes:
-        file_format: What kind.
-        target_bytes: A file ends once it has this size, >= 1.
-        skips_damage: Damaged parts of the log are left out and put into quarantine.
+        file_format: Format of the files.
+        target_bytes: Size in bytes at which a file ends, >= 1.
+        skips_damage: Whether to leave out damaged parts of the log, and quarantine them.
     """
 
     file_format: FileFormat
@@ -115,14 +115,14 @@ def run_export(
     on_progress: OnProgress,
     on_outcome: Callable[[QueueOutcome], None],
 ) -> None:
-    """Write what was planned; of each queue all of it or nothing.
+    """Export what was planned; of each queue everything or nothing.
 
     Args:
-        runner: Log and output must be reachable from where it runs tasks.
-        exports: Different queues.
-        settings: How files are written.
+        runner: Runs the tasks; they must be able to reach logs and output.
+        exports: Plans and outputs of different queues.
+        settings: Settings for the files.
         on_progress: Called now and then.
-        on_outcome: Called once for each queue, when its end is known.
+        on_outcome: Called once for each queue, at its end.
 
     Raises:
         SparkFailedError: A task failed; nothing was committed.
@@ -180,7 +180,7 @@ def _run(
 def _commit(
     export: QueueExport, tasks: Sequence[FileTask], results: Sequence[TaskResult]
 ) -> QueueReport:
-    """Commit the files of one queue, if all that was planned is accounted for."""
+    """Commit the files of one queue, if every planned offset is accounted for."""
     _refuse_damaged(export.plan, tasks, results)
     files = [file for result in results for file in result.files]
     corrupt = [damage for result in results for damage in result.corrupt]
@@ -199,14 +199,14 @@ def _commit(
         missing=missing,
         gaps=tuple(gaps[:GAPS_MAX]),
         corrupt=lost,
-        # Also of splits that were not even read.
+        # Also counts offsets of splits that were not read at all.
         excluded=export.plan.offset_count - rows - missing - lost,
         undecodable=sum(account.undecodable for account in accounts),
     )
 
 
 def _gaps(plan: QueuePlan, result: TaskResult) -> Sequence[Range]:
-    """Return what is missing: the first ranges of it, or all where no file tells."""
+    """Return missing ranges: the first ones, or all of them if the task wrote no file."""
     if result.files or plan.choice is not None:
         return result.account.gaps
     whole = [(result.account.start_offset, result.account.end_offset)]

@@ -1,11 +1,11 @@
-"""What an export has to do: the offsets that are asked for, less those that are there.
+"""Plans an export: the offsets that the user asks for, without those that the output has.
 
-An export never writes a row twice because it never plans an offset that the output has,
-whatever the ranges of earlier runs were. Running the same command again exports what is new.
+An export never writes a row twice, because it never plans an offset that the output has, whatever
+the ranges of earlier runs were. Running the same command again exports what is new.
 
-The durable end is read once, here; tasks read splits below it, so a broker that goes on
-writing changes nothing. Planning reads indexes, footers and the durable end; messages only
-where files are cut by time.
+Planning reads the durable end once, and tasks read splits below it. So a broker that continues to
+write changes nothing. Planning reads indexes, footers and the durable end; it reads messages only
+to cut files by time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,24 +25,24 @@ from appendlog.spark.planning.settlement import Include, OffsetChoice, Settled, 
 from appendlog.split_reader import Split
 
 SPLIT_BYTES: Final = 8 << 20
-"""Of log: the least that is worth a task of its own."""
+"""Least bytes of log for a task of its own."""
 TASK_BYTES_MAX: Final = 1 << 30
-"""Of log: what is written again when a task fails, and the step in which progress shows."""
+"""Most bytes of log for a task: a failed task writes them again, and progress has this step."""
 TASKS_PER_CORE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What was asked for, of every queue.
+    """What the user asks for, of every queue.
 
     Attributes:
-        since: Where to begin; None: with all that is not in the output yet.
-        is_since_last: Begin where the last export ended; `since` is None then.
-        until: Where to end, exclusive; None: the durable end.
-        include: Which messages are rows.
-        partition_by: Folders by time; None: there are none.
-        allows_loss: Offsets that are gone from the log are gaps, and not an error.
-        skips_damage: Damaged parts of the log are left out, and not an error.
+        since: Start of the range; None for everything that is not in the output yet.
+        is_since_last: Whether to begin where the last export ended; `since` is None then.
+        until: End of the range, exclusive; None for the durable end.
+        include: Messages that become rows.
+        partition_by: Unit of the folders by time; None for no such folders.
+        allows_loss: Whether offsets that are gone from the log are gaps, instead of an error.
+        skips_damage: Whether damaged parts of the log are left out, instead of an error.
     """
 
     since: Bound | None = None
@@ -56,11 +56,11 @@ class ExportRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPiece:
-    """Splits of one range: consecutive, but for what was not asked for.
+    """Splits of one range, without the offsets that the user did not ask for.
 
     Attributes:
-        part: What they are of, and where their files belong.
-        splits: At least one, in order.
+        part: Range of the splits, and folder of their files.
+        splits: At least one split, in order.
     """
 
     part: FolderRange
@@ -68,28 +68,28 @@ class PlannedPiece:
 
     @property
     def size_bytes(self) -> int:
-        """Return how much of the log it is, as far as the index tells."""
+        """Return its size in bytes of log, estimated from the index."""
         return sum(_size_bytes(split) for split in self.splits)
 
     @property
     def offset_count(self) -> int:
-        """Return how many offsets are in it."""
+        """Return the number of offsets in it."""
         return sum(split.end_offset - split.start_offset for split in self.splits)
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """What one run does with one queue.
+    """Plan of one run for one queue.
 
     Attributes:
-        log: Where to read.
-        job: What the destination is told.
+        log: Log to read.
+        job: Job for the destination.
         log_start_offset: Lowest offset of the log.
-        durable_end: Everything below it is on the disk.
-        lost: Offsets of the job that retention removed; gaps of the output.
-        pieces: What is to be read, in order; of a small split each until `in_tasks`.
-        choice: Which offsets are rows; None: all.
-        settled: What `choice` was made from; None: nothing had to be known.
+        durable_end: End of the offsets that are on the disk, exclusive.
+        lost: Offsets of the job that retention has removed; they become gaps of the output.
+        pieces: Pieces to read, in order; each is one small split until `in_tasks`.
+        choice: Offsets that become rows; None for all.
+        settled: Settlement that `choice` was made from; None if it was not needed.
     """
 
     log: QueueLog
@@ -103,36 +103,36 @@ class QueuePlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the output has all that was asked for."""
+        """Whether the output has everything that the user asked for."""
         return not self.job.ranges
 
     @property
     def offset_count(self) -> int:
-        """Return how many offsets are to be exported."""
+        """Return the number of offsets to export."""
         return offsets_in(self.job.ranges)
 
     @property
     def size_bytes(self) -> int:
-        """Return how much of the log is to be read, as far as the index tells."""
+        """Return the bytes of log to read, estimated from the index."""
         return sum(piece.size_bytes for piece in self.pieces)
 
 
 def plan_queue(
     storage_path: Path, log: QueueLog, destination: Destination, request: ExportRequest
 ) -> QueuePlan:
-    """Return what to read of a queue.
+    """Return the plan for a queue.
 
     Args:
-        storage_path: The data directory.
-        log: Of the queue.
-        destination: The queue's part of the output; asked what it has.
-        request: What was asked for.
+        storage_path: Data directory.
+        log: Log of the queue.
+        destination: Output of the queue; read for the offsets that it has.
+        request: What the user asks for.
 
     Raises:
         RangeError: The range is reversed, or passes the durable end.
-        DataLossError: Offsets in it were removed by retention and are not in the output.
-        OutputError: The output is not this queue's, or has offsets that the log never had.
-        SettlementError: What is settled cannot be known, and is asked for.
+        DataLossError: Retention has removed offsets of the range that the output does not have.
+        OutputError: The output is of another queue, or has offsets that the log never had.
+        SettlementError: The request needs the settlement, and the checkpoint cannot be read.
         LogError: The log cannot be read.
         OSError: Log or output cannot be read.
     """
@@ -169,13 +169,13 @@ def plan_queue(
 
 
 def in_tasks(plans: Sequence[QueuePlan], cores: int) -> list[QueuePlan]:
-    """Return the plans with pieces of a size that keeps all cores busy, each for one task.
+    """Return the plans with pieces of a size that keeps all cores busy; a piece is a task.
 
     The same plans and cores give the same pieces.
 
     Args:
-        plans: Of all queues of a run, as `plan_queue` made them.
-        cores: How many tasks can run at once, >= 1.
+        plans: Plans of all queues of a run, from `plan_queue`.
+        cores: Number of tasks that can run at once, >= 1.
     """
     size = sum(plan.size_bytes for plan in plans)
     task_bytes = min(max(size // (cores * TASKS_PER_CORE), SPLIT_BYTES), TASK_BYTES_MAX)
@@ -198,7 +198,7 @@ def _bounds(
     last_end: int | None,
     request: ExportRequest,
 ) -> Range:
-    """Return what was asked for; an end at or below the start means nothing."""
+    """Return the range that the user asks for; empty if its end is not above its start."""
     first, durable_end = reader.log_start_offset, reader.log_end_offset
     if request.since is not None:
         start = resolve_offset(reader, log.queue, request.since, IfNoneLater.LATEST)
@@ -228,9 +228,9 @@ def _pieces(
 
 
 def _asked_for(ranges: Sequence[Range], choice: OffsetChoice | None) -> list[Range]:
-    """Return the ranges from the first to the last offset that is asked for in each.
+    """Cut each range to its first and last offset that the user asks for.
 
-    What is behind the last one may be asked for in a later run: it must not be covered by this.
+    A later run may ask for offsets after the last one, so this run must not cover them.
     """
     if choice is None:
         return list(ranges)
@@ -239,7 +239,7 @@ def _asked_for(ranges: Sequence[Range], choice: OffsetChoice | None) -> list[Ran
 
 
 def _pack(pieces: Sequence[PlannedPiece], task_bytes: int) -> Iterator[PlannedPiece]:
-    """Put neighbours of one range together; splits that meet in a segment become one."""
+    """Join neighbouring pieces of one range; splits that meet in a segment become one."""
     waiting: list[PlannedPiece] = []
     size = 0
     for piece in pieces:

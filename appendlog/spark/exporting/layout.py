@@ -1,10 +1,10 @@
-"""Names in an output: folders of queues, files of ranges, what each file says of itself.
+"""Names in an output: folders of queues, files of ranges, metadata of files.
 
     queue=<queue>/part-<start>-<end>.<kind>         20 digits each, [start, end)
-    queue=<queue>/date=2026-11-21/hour=09/part-...  where the export has partitions
-    _amqplog/<queue>/                               what is ours: see `manifests`
+    queue=<queue>/date=2026-11-21/hour=09/part-...  if the export has partitions
+    _amqplog/<queue>/                               state of exports, see `manifests`
 
-Names that begin with `_` are invisible to Spark and Arrow.
+Spark and Arrow ignore names that begin with `_`.
 """
 
 import re
@@ -17,12 +17,12 @@ from metadata.names import encode_name
 
 WORK_DIRECTORY: Final = "_amqplog"
 DELTA_DIRECTORY: Final = "_delta_log"
-"""Of a Delta table."""
+"""Folder with the commits of a Delta table."""
 ICEBERG_CATALOG: Final = "catalog.db"
 """SQLite file with the catalog of an Iceberg table."""
 
 _PART_NAME: Final = re.compile(r"part-(\d{20})-(\d{20})\.([a-z.]+)\Z")
-# What Spark itself escapes in the folder names of a partitioned table, and undoes on reading.
+# Characters that Spark escapes in the folder names of a partitioned table, and unescapes on reads.
 _HIVE_UNSAFE: Final = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^\udc80-\udcff]")
 _FOLDER_BYTES_MAX: Final = 255
 
@@ -33,13 +33,13 @@ def part_name(start_offset: int, end_offset: int, extension: str = "parquet") ->
 
 
 def part_range(name: str) -> tuple[int, int] | None:
-    """Return the range that a file name stands for; None when it is no such name."""
+    """Return the range of a file name; None if the name is no name of an exported file."""
     found = _PART_NAME.match(name)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def file_metadata(log: QueueLog) -> dict[str, str]:
-    """Return what every file says of the log that it comes from."""
+    """Return the metadata of every file: the log that it comes from."""
     return {
         "amqplog.schema_version": str(SCHEMA_VERSION),
         "amqplog.vhost": escaped_text(log.vhost),
@@ -50,7 +50,7 @@ def file_metadata(log: QueueLog) -> dict[str, str]:
 
 def folder_name(queue: str) -> str:
     """Return the folder of a queue: `queue=<name>`, escaped as Spark escapes partitions."""
-    # Bytes that are no UTF-8 as %FF, which no other name can have: `%` itself is %25.
+    # Bytes that are not UTF-8 become %FF; no other name has that, since `%` becomes %25.
     name = _HIVE_UNSAFE.sub(lambda found: f"%{ord(found[0]) & 0xFF:02X}", queue)
     folder = f"queue={name or '__HIVE_DEFAULT_PARTITION__'}"
     if len(folder.encode()) <= _FOLDER_BYTES_MAX:

@@ -1,7 +1,7 @@
-"""What an export asks of a running server: to leave alone what is being read.
+"""Takes leases for an export, so that the server keeps what the export reads.
 
-Without a lease an export is as right as with one, but may have to begin again: retention may
-remove a segment under it, which it finds out, and compaction what is settled.
+An export without leases is as correct, but may have to begin again: retention may remove a segment
+that it reads, and compaction may remove settled messages. The export notices both.
 """
 
 import threading
@@ -16,19 +16,18 @@ from appendlog.spark.objects.location import Location
 from appendlog.spark.planning.queues import QueueLog
 
 LOOK_SECONDS: Final = 5.0
-"""How often it is looked whether a lease is to be renewed; far less than one lasts."""
+"""Seconds between two looks whether to renew a lease; far less than a lease lasts."""
 
 
 class ExportLeases:
-    """The leases of one export, renewed by a thread of their own until the `with` block ends.
+    """Leases of one export; a thread renews them until the `with` block ends.
 
-    So they hold while the driver waits: for Spark to start, for a task, for a user.
-
-    A copy in an object store needs none: no server removes anything there.
+    So they last while the driver waits for Spark, a task or the user. A copy in an object store
+    needs none: no server removes anything there.
 
     Args:
-        storage_path: The data directory.
-        say: Tells the user what cannot be held. Called from any thread.
+        storage_path: Data directory.
+        say: Called with a line for the user if a lease cannot be taken; from any thread.
     """
 
     def __init__(self, storage_path: Path, say: Callable[[str], None]) -> None:
@@ -40,7 +39,7 @@ class ExportLeases:
         self._renewing = threading.Thread(target=self._renew, name="leases", daemon=True)
 
     def take(self, log: QueueLog) -> None:
-        """Hold all of a log, if the data directory can be written; else tell the user.
+        """Take a lease of a whole log; warn the user if the data directory cannot be written.
 
         A copy in an object store needs no lease: no server removes anything there.
         """
@@ -58,19 +57,19 @@ class ExportLeases:
             self._held[log] = held
 
     def hold_from(self, log: QueueLog, low_offset: int) -> None:
-        """Let go of what is below an offset: it is not read."""
+        """Release the offsets below an offset: the export does not read them."""
         with self._lock:
             self._try(log, lambda held: held.renew(low_offset))
 
     def end(self, log: QueueLog) -> None:
-        """Let go of a log."""
+        """End the lease of a log."""
         with self._lock:
             held = self._held.pop(log, None)
             if held is not None:
                 held.end()
 
     def renew_when_due(self) -> None:
-        """Renew the leases of which half the time is over."""
+        """Renew the leases that have lasted half of their time."""
         with self._lock:
             for log in list(self._held):
                 self._try(log, HeldLease.renew_when_due)

@@ -1,4 +1,4 @@
-"""The kinds of output that an export can make, by the names that users give them."""
+"""Kinds of output that an export can make, by their names for users."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from appendlog.spark.exporting.time_partitions import PartitionBy
 from appendlog.spark.planning.queues import QueueLog
 
 OpenDestination = Callable[[OutputStore, QueueLog, PartitionBy | None], Destination]
-"""Gives one queue's part of an output; nothing is read or made by it."""
+"""Returns the destination of a queue in an output; reads and makes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputKind:
-    """What makes up an output of one kind.
+    """Parts of a kind of output.
 
     Attributes:
-        file_format: Of the files with rows.
-        destination: How they are committed.
+        file_format: Format of the files with rows.
+        destination: Opens the destination, which commits the files.
     """
 
     file_format: FileFormat

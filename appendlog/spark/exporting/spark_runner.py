@@ -1,4 +1,4 @@
-"""Tasks of an export as tasks of Spark, which schedules them and tries them again."""
+"""Runs the tasks of an export as tasks of Spark, which schedules and retries them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,17 +20,17 @@ POLL_SECONDS: Final = 0.2
 
 
 class SparkRunner:
-    """Runs tasks in a Spark that is running, local or a cluster; see `TaskRunner`.
+    """Runs tasks in Spark, local or on a cluster; see `TaskRunner`.
 
     Args:
-        context: Of that Spark.
+        context: Context of the running Spark.
     """
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
 
     def run(self, tasks: Sequence[FileTask], on_done: Callable[[int], None]) -> list[TaskResult]:
-        """See `TaskRunner.run`. Waits in this thread, so that it can be interrupted."""
+        """See `TaskRunner.run`. Waits in this thread, so that Ctrl-C can interrupt it."""
         on_done(0)
         group = uuid4().hex
         done_bytes = self._context.accumulator(0)

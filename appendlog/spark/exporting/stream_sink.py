@@ -1,15 +1,15 @@
-"""A stream's batches as plain Parquet files, each exactly once: a function for `foreachBatch`.
+"""Writes each batch of a stream exactly once to Parquet files, as a function for `foreachBatch`.
 
-Spark's own file sink keeps what counts in `_spark_metadata`, which no other reader knows. Here
-files are put into place only when their batch is committed, so whoever reads the folder is right:
+Spark's own file sink lists the valid files in `_spark_metadata`, which other readers ignore. This
+sink moves files into place only after the commit of their batch, so any reader sees the right rows:
 
     _streams/<query>/work-<batch>/<uuid>.parquet    written by tasks, any number of times
     _streams/<query>/<batch>.json                   created if absent: the commit
-    part-<query>-<batch>-<n>.parquet                the same files, moved behind the commit
+    part-<query>-<batch>-<n>.parquet                the same files, moved after the commit
 
-A batch that comes again after a crash, with the same number of the same query, finds its commit:
-nothing is written, and the moves are completed. The query's id is Spark's, and is in its
-checkpoint: a query with a new checkpoint is another one, and has nothing committed yet.
+After a crash, Spark repeats a batch with the same number of the same query. Then the sink finds its
+commit, writes nothing, and completes the moves. Spark keeps the query's id in its checkpoint: a
+query with a new checkpoint is another query, without commits.
 """
 
 import json
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STREAMS_FOLDER: Final = "_streams"
-"""Readers see no folder whose name begins with `_`."""
+"""Folder of commits and unfinished files; readers ignore names that begin with `_`."""
 VERSION: Final = 1
 RECORDS_KEPT: Final = 1000
-"""Commits that stay; Spark can only ask for the last one again."""
+"""Commits that are kept; Spark can only repeat the last one."""
 ROW_GROUP_ROWS: Final = 131_072
 ROW_GROUP_BYTES: Final = 32 << 20
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
@@ -47,9 +47,9 @@ class BatchFile:
     """A file that a task has written.
 
     Attributes:
-        path: In the store.
-        rows: In it, at least 1.
-        size_bytes: Of the file.
+        path: Path in the store.
+        rows: Number of rows, at least 1.
+        size_bytes: Size of the file in bytes.
     """
 
     path: str
@@ -59,12 +59,12 @@ class BatchFile:
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """One batch of one query, and where it goes.
+    """One batch of one query, and its output.
 
     Attributes:
-        store: The output.
-        query: Which query: an id that outlives its restarts, safe as a file name.
-        number: Of the batch.
+        store: Store of the output.
+        query: Id of the query, the same after restarts; safe as a file name.
+        number: Number of the batch.
     """
 
     store: OutputStore
@@ -73,14 +73,14 @@ class StreamBatch:
 
     @property
     def work_folder(self) -> str:
-        """Return where tasks write."""
+        """Return the folder that tasks write to."""
         return f"{STREAMS_FOLDER}/{self.query}/work-{self.number:020d}"
 
     def is_committed(self) -> bool:
-        """Tell whether the batch is in the output, whole; completes it if it was committed.
+        """Return whether the batch is in the output; completes the moves of a committed batch.
 
         Raises:
-            OutputError: It was committed, but files of it are gone.
+            OutputError: The batch was committed, but files of it are gone.
             OSError: The store failed.
         """
         try:
@@ -98,10 +98,10 @@ class StreamBatch:
         return True
 
     def _is_behind(self) -> bool:
-        """Tell whether later batches of the query are committed: then this one was, or is skipped.
+        """Return whether later batches of the query are committed; then this one must be skipped.
 
-        Its files would take the places of those of the batch that had its number. The batch
-        before is there unless a query has begun, or begun anew.
+        Its files would replace those of the batch that had its number. The commit of the last batch
+        exists, unless the query has begun, or has begun again.
         """
         folder = f"{STREAMS_FOLDER}/{self.query}"
         try:
@@ -117,10 +117,10 @@ class StreamBatch:
         )
 
     def commit(self, files: Sequence[BatchFile]) -> None:
-        """Put the files of the batch into the output; all of them, or those of whoever was first.
+        """Commit the files of the batch, unless another process has committed its own first.
 
         Raises:
-            OSError: The store failed: whether the batch is committed, `is_committed` tells.
+            OSError: The store failed; `is_committed` says whether the batch is committed.
         """
         record = {
             "version": VERSION,
@@ -129,11 +129,11 @@ class StreamBatch:
             "rows": sum(file.rows for file in files),
             "files": [asdict(file) for file in files],
         }
-        # If another process runs the same query and was first, its files count.
+        # If another process of the same query was first, its files are the batch.
         with suppress(FileExistsError):
             self.store.create(self._record(self.number), json.dumps(record).encode() + b"\n")
         self.is_committed()
-        # Only of this batch: who was second here may be writing the next one already.
+        # Only files of this batch: another process may be writing the next one already.
         for left in self.store.list(self.work_folder):
             self.store.delete(left.path)
         if self.number >= RECORDS_KEPT:
@@ -150,8 +150,8 @@ class ParquetSink:
     """Adds each batch of a stream to a folder of Parquet files, exactly once.
 
     Args:
-        store: The folder.
-        query: Stands for the query in place of Spark's id of it.
+        store: Store of the folder.
+        query: Name of the query, instead of Spark's id.
     """
 
     def __init__(self, store: OutputStore, query: str | None = None) -> None:
@@ -159,14 +159,14 @@ class ParquetSink:
         self._query = query
 
     def __call__(self, rows: "DataFrame", batch: int) -> None:
-        """Add a batch; nothing if it is there already.
+        """Add a batch; do nothing if the output has it already.
 
         Args:
-            rows: Of the batch; any columns that Arrow and Parquet have.
-            batch: Its number.
+            rows: Rows of the batch; any columns that Arrow and Parquet support.
+            batch: Number of the batch.
 
         Raises:
-            OutputError: It is not called by a query, or files of the batch were removed.
+            OutputError: No query called this function, or files of the batch were removed.
             OSError: The store failed.
         """
         query = encode_name(self._query or query_id(rows))
@@ -177,10 +177,10 @@ class ParquetSink:
 
 
 def query_id(rows: "DataFrame") -> str:
-    """Return the id of the query that this batch is of.
+    """Return the id of the query of a batch.
 
     Raises:
-        OutputError: It is of none.
+        OutputError: The rows are not of a streaming query.
     """
     try:
         found: Any = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_PROPERTY)
@@ -197,9 +197,9 @@ def write_batch(rows: "DataFrame", store: OutputStore, folder: str) -> list[Batc
     """Write the rows of a batch to files, one for each Spark partition that has rows.
 
     Args:
-        rows: Of the batch.
-        store: Where to write.
-        folder: In it.
+        rows: Rows of the batch.
+        store: Store to write to.
+        folder: Folder in the store.
 
     Raises:
         OSError: The store failed.
@@ -211,12 +211,12 @@ def write_batch(rows: "DataFrame", store: OutputStore, folder: str) -> list[Batc
 def write_rows(
     store: OutputStore, folder: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one Spark partition to one file, and return what it is called.
+    """Write the rows of one Spark partition to one file, and return its name and size.
 
     Args:
-        store: Where to write.
-        folder: In it; the file gets a name that no other attempt has.
-        batches: Rows; no file is written if there is none.
+        store: Store to write to.
+        folder: Folder in the store; the file gets a name that no other try has.
+        batches: Rows; without rows no file is written.
 
     Raises:
         OSError: The store failed.

@@ -1,8 +1,8 @@
-"""Folders by day or hour: ranges of a log cut where a new one begins, in UTC.
+"""Cuts ranges of a log at the borders of days or hours, in UTC, for folders by time.
 
-Append times ascend in a segment, so all of its messages of a day are one range of offsets, and
-neighbours of one day become one range. The cut is found through the index; one message is read for
-each, and for each segment.
+Append times ascend in a segment, so its messages of a day are one range of offsets. Neighbouring
+ranges of one day become one. The index leads to each cut; this reads one message for each cut and
+each segment.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ _LOOK_OFFSETS: Final = 64
 
 
 class PartitionBy(StrEnum):
-    """How long the messages of one folder were appended."""
+    """Unit of time of a folder."""
 
     DAY = "day"
     HOUR = "hour"
 
     @property
     def length_ns(self) -> int:
-        """Return it in nanoseconds."""
+        """Return the unit in nanoseconds."""
         return (86_400 if self is PartitionBy.DAY else 3_600) * _NS
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns that its folders stand for."""
+        """Return the columns that Spark makes of the folders."""
         return ("date",) if self is PartitionBy.DAY else ("date", "hour")
 
     def folder(self, timestamp_ns: int) -> str:
@@ -44,9 +44,9 @@ class FolderRange:
     """Offsets `[start, end)` whose files belong into one folder.
 
     Attributes:
-        folder: Below the folder of the queue; ends with `/`, or is empty.
-        start: Inclusive.
-        end: Exclusive.
+        folder: Path below the folder of the queue; ends with `/`, or is empty.
+        start: First offset.
+        end: End of the range, exclusive.
     """
 
     folder: str
@@ -57,26 +57,26 @@ class FolderRange:
 def cut_by_time(
     reader: LogReader, start: int, end: int, partition_by: PartitionBy | None
 ) -> Iterator[FolderRange]:
-    """Cut a range of offsets into those of one folder each, in order; they tile it.
+    """Cut a range of offsets into one range for each folder, in order, without holes.
 
-    Offsets that the log does not have go with what is in front of them.
+    Offsets that the log does not have belong to the folder of the message before them.
 
     Args:
-        reader: Of the log.
-        start: Inclusive; in the log.
-        end: Exclusive; in the log.
-        partition_by: None makes one range, of no folder.
+        reader: Reader of the log.
+        start: First offset; in the log.
+        end: End of the range, exclusive; in the log.
+        partition_by: Unit of the folders; None for one range without a folder.
 
     Raises:
-        CorruptRecordError: Damage where a cut is looked for, unless the reader skips it.
-        OffsetOutOfRangeError: Retention removed a segment meanwhile.
+        CorruptRecordError: The search for a cut met damage, and the reader does not skip it.
+        OffsetOutOfRangeError: Retention has removed a segment since.
     """
     if partition_by is None:
         yield FolderRange("", start, end)
         return
     folder, begin = "", start
     for found, at in _folders(reader, start, end, partition_by):
-        # Where no message stands before it there would be no file.
+        # A range without messages before the cut would have no file.
         if folder and found != folder:
             yield FolderRange(folder, begin, at)
             begin = at
@@ -87,7 +87,7 @@ def cut_by_time(
 def _folders(
     reader: LogReader, start: int, end: int, partition_by: PartitionBy
 ) -> Iterator[tuple[str, int]]:
-    """Yield the folders of `[start, end)` and from where on messages belong there, in order."""
+    """Yield the folders of `[start, end)`, each with its first offset, in order."""
     length_ns = partition_by.length_ns
     for low, high in reader.segment_ranges(start, end):
         while low < high:
@@ -100,7 +100,7 @@ def _folders(
 
 
 def _first_time_ns(reader: LogReader, start: int, end: int) -> int | None:
-    """Return when the first message of `[start, end)` was appended; None: there is none."""
+    """Return the append time of the first message of `[start, end)`; None if there is none."""
     look = _LOOK_OFFSETS
     while start < end:
         stop = min(start + look, end)

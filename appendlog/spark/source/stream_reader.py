@@ -92,7 +92,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(NOT_BEGUN)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802 - Spark's name
-        """Return the end of the batch that begins at `start`; `start` itself if there is no batch."""
+        """Return the end of the batch that begins at `start`; `start` if there is no batch."""
         run = self._run
         begin = run.planner.initial() if start == NOT_BEGUN else self._offsets(start)
         end, waiting = run.planner.latest(begin, self._limits_of(limit))

@@ -227,7 +227,7 @@ class LocalStore(OutputStore):
             self._files.unlink(source)
 
     def _with_parent(self, path: Path, do: Callable[[], _T]) -> _T:
-        """Run an action in the directory of a path, which other processes may remove at any time."""
+        """Run an action in the directory of a path, which other processes may remove."""
         for _ in range(_TRIES):
             self._make(path.parent)
             with suppress(FileNotFoundError):

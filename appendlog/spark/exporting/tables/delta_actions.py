@@ -1,4 +1,4 @@
-"""What a commit to a Delta table says of a file: its place, and what readers skip it by."""
+"""Describes files for commits to a Delta table: places and statistics."""
 
 import json
 from datetime import UTC, datetime
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction
 
 STATISTICS: Final = "topic,vhost,offset,timestamp"
-"""Columns that files can be skipped by; others would cost and spare nothing."""
+"""Columns with statistics, by which readers skip files; others would only cost time."""
 
 
 def add_action(file: TableFile, log: QueueLog) -> "AddAction":
-    """Return what adds a file.
+    """Return the action that adds a file to a table.
 
     Args:
-        file: Whole and durable, in the table's directory.
-        log: Whose messages it has.
+        file: File in the table's directory, whole and durable.
+        log: Queue whose messages the file holds.
     """
     return lake_module("deltalake.transaction").AddAction(  # type: ignore[no-any-return]
         path=file.path,
@@ -36,7 +36,7 @@ def add_action(file: TableFile, log: QueueLog) -> "AddAction":
 def _statistics(file: TableFile, log: QueueLog) -> dict[str, Any]:
     names = {"topic": replaced_text(log.queue), "vhost": replaced_text(log.vhost)}
     first_us, last_us = file.timestamps_us
-    # Upwards: some readers compare without adding what the milliseconds leave out.
+    # Rounded up: some readers ignore that milliseconds cut off the rest.
     low = names | {"offset": file.offsets[0], "timestamp": _milliseconds(first_us)}
     high = names | {"offset": file.offsets[1] - 1, "timestamp": _milliseconds(last_us + 999)}
     return {

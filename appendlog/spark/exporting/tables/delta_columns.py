@@ -1,4 +1,4 @@
-"""The columns of a Delta table: those of the rows, its partitions, and what users have added."""
+"""Columns of a Delta table: those of rows, of partitions, and of users."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class DeltaColumns:
-    """What the columns of a table have to be.
+    """Columns that a table must have.
 
     Args:
-        url: Of the table, for messages.
+        url: URL of the table, for messages.
         partition_by: Columns that it is partitioned by: none, `date`, or `date`, `hour`.
     """
 
@@ -34,7 +34,7 @@ class DeltaColumns:
         return self._delta.Schema(fields)  # type: ignore[no-any-return]
 
     def check(self, table: "DeltaTable") -> None:
-        """Check that a table can take rows.
+        """Check that exports can add rows to a table.
 
         Raises:
             OutputError: A column has another type, or the table is partitioned in another way.
@@ -55,7 +55,7 @@ class DeltaColumns:
             )
 
     def add_missing(self, table: "DeltaTable") -> None:
-        """Add the columns that are new since a table was made, in a commit of their own."""
+        """Add columns of newer versions that a table lacks, in a commit of its own."""
         there = {field.name for field in table.schema().fields}
         missing = [field for field in self.schema().fields if field.name not in there]
         if missing:

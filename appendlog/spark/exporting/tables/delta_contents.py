@@ -1,4 +1,4 @@
-"""What is in a Delta table; see `TableContents`."""
+"""Reads what is in a Delta table; see `TableContents`."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ class DeltaContents:
     """The newest version of a Delta table.
 
     Args:
-        store: The table's directory.
+        store: Directory of the table.
 
     Raises:
         LakeMissingError: The library is not installed.
@@ -49,7 +49,7 @@ class DeltaContents:
             )
 
     def queues(self) -> Sequence[QueueState]:
-        """See `TableContents.queues`; the history of a table is kept for 30 days."""
+        """See `TableContents.queues`; Delta keeps the history of a table for 30 days."""
         with table_errors(self.url):
             history = self._table.history()
         is_whole = any(entry.get("version") == 0 for entry in history)

@@ -1,4 +1,4 @@
-"""What delta-rs leaves to others: that a commit is on the disk, and errors of one line."""
+"""Makes commits of delta-rs durable, and turns its errors into one line."""
 
 import re
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def sync_commits(url: str, since_version: int) -> None:
-    """Make the commits to a table in a directory durable; object stores have done it already.
+    """Make the commits to a table in a directory durable; in object stores they are.
 
     Args:
-        url: Of the table.
-        since_version: Commits before this one are durable.
+        url: URL of the table.
+        since_version: First version that may not be durable.
 
     Raises:
-        OSError: They cannot be synced.
+        OSError: A file cannot be synced.
     """
     if "://" in url:
         return
@@ -34,7 +34,7 @@ def sync_commits(url: str, since_version: int) -> None:
 
 @contextmanager
 def table_errors(url: str) -> Iterator[None]:
-    """Turn what the library raises into one line.
+    """Turn errors of the library into one line.
 
     Raises:
         OutputError: The library, or the file system, failed.

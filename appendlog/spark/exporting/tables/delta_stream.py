@@ -1,9 +1,9 @@
-"""A stream's batches in a Delta table, each exactly once: a function for `foreachBatch`.
+"""Adds each batch of a stream exactly once to a Delta table, as a function for `foreachBatch`.
 
-Which batch of a query was the last is in the table: `amqplog-stream:<query>` is an application
-transaction whose version is the batch's number, in the same commit as its rows. Delta-rs does
-not refuse a number that was there before, so it is read first; and it refuses the commit if
-another process has committed under the same name since.
+The table holds the number of the last batch of each query: `amqplog-stream:<query>` is an
+application transaction whose version is that number, in the same commit as the rows. Delta-rs does
+not refuse an old number, so this reads it first. Delta-rs does refuse the commit if another process
+has committed under the same name since.
 """
 
 import json
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STREAMS_FOLDER: Final = "streams"
-"""Below it each query has a folder; a table's files stay where they were written."""
+"""Folder with a folder for each query; a table's files stay where they were written."""
 COMMIT_TRIES: Final = 20
 
 
 class DeltaSink:
     """Adds each batch of a stream to a Delta table, exactly once.
 
-    A table that is not there is created with the columns of the first batch.
+    The first batch creates the table, with its columns.
 
     Args:
-        store: The table's directory; no object store, so far.
-        query: Stands for the query in place of Spark's id of it.
+        store: Directory of the table; not an object store.
+        query: Name of the query, instead of Spark's id.
 
     Raises:
-        OutputError: The store is no directory.
+        OutputError: The store is an object store.
         LakeMissingError: The library is not installed.
     """
 
@@ -49,15 +49,15 @@ class DeltaSink:
         lake_module("deltalake")
 
     def __call__(self, rows: "DataFrame", batch: int) -> None:
-        """Add a batch; nothing if it is there already.
+        """Add a batch; do nothing if the table has it already.
 
         Args:
-            rows: Of the batch.
-            batch: Its number.
+            rows: Rows of the batch.
+            batch: Number of the batch.
 
         Raises:
-            OutputError: It is not called by a query, the table has other columns, or it cannot be
-                read or written.
+            OutputError: No query called this function, the table has other columns, or the table
+                cannot be read or written.
         """
         query = self._query or query_id(rows)
         with table_errors(self._store.url):
@@ -69,7 +69,7 @@ class DeltaSink:
                 self._check(table, rows)
                 folder = f"{STREAMS_FOLDER}/{encode_name(query)}"
                 self._commit(table, query, batch, write_batch(rows, self._store, folder))
-            # Also if it was there: nobody knows whether the process that wrote it came this far.
+            # Also if the batch was there: the process that wrote it may have died before this.
             sync_commits(self._store.url, known)
 
     def _open(self) -> "DeltaTable | None":
@@ -81,7 +81,7 @@ class DeltaSink:
 
     def _create(self, rows: "DataFrame") -> "DeltaTable":
         delta = lake_module("deltalake")
-        # Spark and Delta write a schema down in the same way.
+        # Spark and Delta have the same JSON of a schema.
         fields = [{**field, "nullable": True} for field in _fields(rows.schema.json())]
         schema = delta.Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
         return delta.DeltaTable.create(  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The catalog of an Iceberg output: a SQLite file beside the table."""
+"""Opens the catalog of an Iceberg output: a SQLite file beside the table."""
 
 import logging
 from contextlib import suppress
@@ -21,11 +21,11 @@ _STEPS: Final = 3
 
 
 def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None":
-    """Return the catalog in an output; None when there is none.
+    """Return the catalog in an output; None if there is none.
 
     Args:
-        store: The output.
-        is_to_be_made: Whether to make one where there is none.
+        store: Store of the output.
+        is_to_be_made: Whether to create the catalog if there is none.
 
     Raises:
         LakeMissingError: The library is not installed.
@@ -33,7 +33,7 @@ def open_catalog(store: OutputStore, *, is_to_be_made: bool) -> "Catalog | None"
     """
     lake_module("pyiceberg.catalog")
     lake_module("sqlalchemy")
-    # It tells on standard error of columns that have no statistics, which is how we want them.
+    # It logs columns without statistics to standard error; we leave them out on purpose.
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     if not isinstance(store, LocalStore):
         raise OutputError(f"{store.url}: an Iceberg table is made in a directory only")

@@ -1,4 +1,4 @@
-"""What is in an Iceberg table; see `TableContents`."""
+"""Reads what is in an Iceberg table; see `TableContents`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class IcebergContents:
     """The newest snapshot of an Iceberg table.
 
     Args:
-        store: The output, a directory.
+        store: Directory of the output.
 
     Raises:
         LakeMissingError: The library is not installed.
@@ -50,9 +50,9 @@ class IcebergContents:
             raise OutputError(f"{store.url}: no table {TABLE} in its catalog") from error
 
     def queues(self) -> Sequence[QueueState]:
-        """See `TableContents.queues`; the notes of snapshots that were expired are gone."""
+        """See `TableContents.queues`; expired snapshots have lost their notes."""
         snapshots = sorted(self._table.metadata.snapshots, key=lambda each: each.timestamp_ms)
-        # With the first snapshot all are there: they are expired from the oldest on.
+        # Snapshots expire from the oldest on: if the first one is there, all are.
         is_whole = any(each.parent_snapshot_id is None for each in snapshots)
         noted = notes_of(
             [

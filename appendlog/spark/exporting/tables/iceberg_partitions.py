@@ -1,4 +1,4 @@
-"""How an Iceberg table is partitioned: by day or hour of the append time, hidden from queries."""
+"""Partitions an Iceberg table by day or hour of the append time, hidden from queries."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +16,8 @@ def partition_new(creation: "Transaction", partition_by: PartitionBy | None) -> 
     """Partition a table that is about to be created.
 
     Args:
-        creation: What creates it.
-        partition_by: Nothing is done if None.
+        creation: Transaction that creates the table.
+        partition_by: Unit of the partitions; None for no partitions.
     """
     if partition_by is None:
         return
@@ -29,10 +29,10 @@ def partition_new(creation: "Transaction", partition_by: PartitionBy | None) -> 
 
 
 def check_partitions(table: "Table", url: str, partition_by: PartitionBy | None) -> None:
-    """Check that a table is partitioned by time as its files will be; fields of others may be.
+    """Check that a table has the partitions by time of its files; other partitions are allowed.
 
     Raises:
-        OutputError: It is not.
+        OutputError: The table has other partitions by time.
     """
     there = {field.name for field in table.spec().fields}
     found = [each for each, name in _FIELDS.items() if name in there]

@@ -1,4 +1,4 @@
-"""What a table says of itself: its files, what exports have noted in it, and its offsets."""
+"""Reads a table: its files, the notes of exports in its history, and its offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,20 +10,21 @@ import pyarrow as pa
 from appendlog.spark.planning.ranges import Range
 
 ROW_IDENTITY: Final = ("vhost", "topic", "offset")
-"""Columns that say which message a row is."""
+"""Columns that identify the message of a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileInTable:
-    """A file that the table's current version has.
+    """A file of the current version of a table.
 
     Attributes:
-        path: In the store of the table; None when it is elsewhere.
-        name: As the table calls it.
-        size_bytes: That it has to have.
-        rows: In it.
-        offsets: Of its rows, `[lowest, highest + 1)`; None: the table does not say.
-        queue: Virtual host and name, if its rows are all of one queue and the table says so.
+        path: Path in the store of the table; None if the file is elsewhere.
+        name: Name in the table's metadata.
+        size_bytes: Size in bytes according to the table.
+        rows: Number of rows.
+        offsets: Offsets of its rows, `[lowest, highest + 1)`; None if the table does not have them.
+        queue: Virtual host and name of the queue; None if the table does not have them, or the rows
+            are of several queues.
     """
 
     path: str | None
@@ -36,18 +37,18 @@ class FileInTable:
 
 @dataclass(frozen=True, slots=True)
 class CommitNote:
-    """What the table's history says of a commit of an export; see `commit_note`.
+    """Note of an export in the table's history; see `commit_note`.
 
     Attributes:
         vhost: Virtual host of the queue.
-        queue: The queue.
-        incarnation: Of it, as text.
-        ranges: Offsets that it added.
-        rows: That it added.
-        gaps: Offsets that the log did not have, the first of them.
-        corrupt: Offsets in damaged parts of the log, the first of them.
-        include: Which messages were asked for.
-        created: When, ISO 8601 in UTC.
+        queue: Name of the queue.
+        incarnation: Identity of the queue, as text.
+        ranges: Offsets that the export added.
+        rows: Number of rows that it added.
+        gaps: First ranges of offsets that the log did not have.
+        corrupt: First ranges of offsets in damaged parts of the log.
+        include: Messages that the user asked for: `all`, `acked` or `unacked`.
+        created: Time of the commit, ISO 8601 in UTC.
     """
 
     vhost: str
@@ -62,11 +63,11 @@ class CommitNote:
 
     @classmethod
     def of(cls, values: Mapping[str, Any], created_ms: int) -> Self:
-        """Return the note of plain values.
+        """Return the note from plain values.
 
         Args:
-            values: As `commit_note` gave them.
-            created_ms: Milliseconds since 1970 in UTC.
+            values: Values that `commit_note` returned.
+            created_ms: Time of the commit, milliseconds since 1970 in UTC.
         """
         ranges, gaps, corrupt = (
             tuple((start, end) for start, end in values[name])
@@ -88,15 +89,15 @@ class CommitNote:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """How far a queue is in a table.
+    """State of a queue in a table.
 
     Attributes:
         vhost: Virtual host of the queue.
-        queue: The queue.
-        incarnation: Of it, as text; None: only its notes said it, and they are gone.
-        end: End of its offsets; None likewise.
-        notes: Of its commits, the oldest first.
-        is_whole: Whether the notes are those of all commits.
+        queue: Name of the queue.
+        incarnation: Identity of the queue, as text; None if only expired notes had it.
+        end: End of its offsets, exclusive; None likewise.
+        notes: Notes of its commits, the oldest first.
+        is_whole: Whether there are notes of all commits.
     """
 
     vhost: str
@@ -108,11 +109,11 @@ class QueueState:
 
 
 class TableContents(Protocol):
-    """One version of a table, which others may add to meanwhile.
+    """One version of a table; other programs may add newer versions.
 
     Attributes:
-        url: Of the table.
-        cleaned_by: What removes files that no version needs, in the words of its users.
+        url: URL of the table.
+        cleaned_by: Name of the operation that removes files without a version, for messages.
     """
 
     url: str
@@ -135,13 +136,13 @@ class TableContents(Protocol):
         ...
 
     def rows(self, *, is_whole: bool) -> Iterator[pa.RecordBatch]:
-        """Read all rows, in any order; a few batches are in memory.
+        """Read all rows, in any order; a few batches are in memory at a time.
 
         Args:
             is_whole: Whether to read all columns, or only those of `ROW_IDENTITY`.
 
         Raises:
-            OutputError: They cannot be read.
+            OutputError: The rows cannot be read.
         """
         ...
 
@@ -152,7 +153,7 @@ def notes_of(
     """Return the notes of each queue's newest incarnation.
 
     Args:
-        notes: The oldest first.
+        notes: Notes of all queues, the oldest first.
     """
     found: dict[tuple[str, str], tuple[CommitNote, ...]] = {}
     for note in notes:
@@ -164,14 +165,14 @@ def notes_of(
 
 
 def offsets_between(low: tuple[Any, ...], high: tuple[Any, ...]) -> Range | None:
-    """Return the offsets of a file from the bounds of its `ROW_IDENTITY`, where there are any."""
+    """Return the offsets of a file from the bounds of its columns; None without bounds."""
     if low[2] is None or high[2] is None:
         return None
     return (low[2], high[2] + 1)
 
 
 def queue_between(low: tuple[Any, ...], high: tuple[Any, ...]) -> tuple[str, str] | None:
-    """Return virtual host and queue of a file from such bounds, if it is one and they are known."""
+    """Return virtual host and queue of a file from such bounds; None unless there is one queue."""
     if None in low[:2] or low[:2] != high[:2]:
         return None
     return (low[0], low[1])

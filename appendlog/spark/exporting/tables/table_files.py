@@ -1,4 +1,4 @@
-"""Files of an export as a table sees them: where they are, and what readers skip them by."""
+"""Describes exported files for a table: places, offsets and times."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -16,21 +16,21 @@ from appendlog.spark.schema.columns import SCHEMA_VERSION
 from metadata.name_texts import replaced_text
 
 DATA_FOLDER: Final = "exports"
-"""Below it each run has a folder; a table's files stay where they were written."""
+"""Folder with a folder for each run; a table's files stay where they were written."""
 RANGES_TOLD: Final = 100
-"""Gaps, and damaged ranges, that a table's history lists; more are only counted."""
+"""Most gaps, and most damaged ranges, that a table's history lists; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A Parquet file that is whole and durable, and that no table knows yet.
+    """A Parquet file, whole and durable, that is not in the table yet.
 
     Attributes:
-        path: In the store of the table.
-        partition: Text of each partition column, from the name of the file's place.
-        rows: In it, at least one.
-        size_bytes: Of it.
-        offsets: Of the first row, and one more than that of the last.
+        path: Path in the store of the table.
+        partition: Text of each partition column, from the file's folders.
+        rows: Number of rows, at least one.
+        size_bytes: Size of the file in bytes.
+        offsets: Offset of the first row, and the offset after the last one.
         timestamps_us: Lowest and highest append time of a row.
     """
 
@@ -43,11 +43,11 @@ class TableFile:
 
 
 def table_file(store: OutputStore, written: WrittenFile) -> TableFile:
-    """Return what a table has to know of a file.
+    """Return the description of a file.
 
     Args:
-        store: Where it is; its footer is read if it does not have all offsets of its range.
-        written: As its task reported it.
+        store: Store of the file; reads the footer if the file lacks offsets of its range.
+        written: Report of the task that wrote the file.
     """
     *folders, _ = written.target.split("/")
     offsets = (written.start_offset, written.end_offset)
@@ -70,7 +70,7 @@ def commit_note(
     gaps: Sequence[Range],
     corrupt: Sequence[CorruptRange],
 ) -> dict[str, Any]:
-    """Return what the history of a table says of a commit, as plain values."""
+    """Return the note about a commit for the table's history, as plain values."""
     rows = sum(file.rows for file in files)
     damaged = [(each.start, each.end) for each in corrupt]
     return {

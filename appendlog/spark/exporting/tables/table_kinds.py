@@ -1,4 +1,4 @@
-"""Which kind of table is in an output, if any."""
+"""Opens the table in an output, of either kind."""
 
 from appendlog.spark.errors import OutputError
 from appendlog.spark.exporting.stores.contents import Contents, contents_of
@@ -10,11 +10,11 @@ from metadata.name_texts import replaced_text
 
 
 def open_table(store: OutputStore) -> TableContents | None:
-    """Return the table in an output; None when there is none.
+    """Return the table in an output; None if there is none.
 
     Raises:
         LakeMissingError: The library for its kind is not installed.
-        OutputError: It cannot be read.
+        OutputError: The table cannot be read.
     """
     found = contents_of(store)
     if found is Contents.DELTA:
@@ -26,11 +26,11 @@ def queues_in(table: TableContents, queue: str | None) -> list[QueueState]:
     """Return the queues that exports have added to a table.
 
     Args:
-        table: The table.
-        queue: Only those of this name.
+        table: Table to read.
+        queue: Name of the queues to return; None for all.
 
     Raises:
-        OutputError: There is none.
+        OutputError: The table has no such queue.
     """
     found = [
         state for state in table.queues() if queue is None or state.queue == replaced_text(queue)

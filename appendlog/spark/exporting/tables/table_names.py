@@ -1,4 +1,4 @@
-"""Under which names a table knows a queue, and how the libraries of tables are reached."""
+"""Names of queues in tables, and imports of the libraries of tables."""
 
 import importlib
 from typing import Any
@@ -9,7 +9,7 @@ from metadata.name_texts import replaced_text
 
 
 class OtherIncarnationError(OutputError):
-    """The table has rows of a queue of the same name that was deleted since."""
+    """The table has rows of another queue of the same name, which was deleted."""
 
     def __init__(self, where: str, log: QueueLog) -> None:
         super().__init__(
@@ -19,30 +19,30 @@ class OtherIncarnationError(OutputError):
 
 
 def app_id(log: QueueLog) -> str:
-    """Return the name under which a table remembers how far a queue is in it."""
+    """Return the key under which a table has the end of a queue's offsets."""
     return f"{queue_id(log)}:{log.incarnation}"
 
 
 def queue_id(log: QueueLog) -> str:
-    """Return the name under which a table remembers which incarnation of a queue is in it."""
+    """Return the key under which a table has the incarnation of a queue."""
     return state_name(replaced_text(log.vhost), replaced_text(log.queue))
 
 
 def state_name(vhost: str, queue: str) -> str:
-    """Return the same of a queue by the names that the rows have."""
+    """Return the same key from the names that rows have."""
     return f"amqplog:{vhost}/{queue}"
 
 
 def sql_text(text: str) -> str:
-    """Return a text as a literal of SQL."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def lake_module(name: str) -> Any:  # noqa: ANN401 - a module
-    """Import a library of the extra `lake`, which most do not need.
+    """Import a library of the extra `lake`, which most installations lack.
 
     Raises:
-        LakeMissingError: It is not installed.
+        LakeMissingError: The library is not installed.
     """
     try:
         return importlib.import_module(name)
