@@ -178,16 +178,16 @@ def test_what_retention_took_is_told(reader: LogReader) -> None:
 
 def test_a_start_behind_the_durable_end_is_refused(reader: LogReader) -> None:
     with pytest.raises(
-        RangeError, match=r"offset 401 of queue 'orders' is behind the durable end 400"
+        RangeError, match=r"offset 401 of queue 'orders' is after the durable end 400"
     ):
         resolved(reader, Bound.at_offset(401))
 
 
 def test_a_reversed_range_is_refused(reader: LogReader) -> None:
-    with pytest.raises(RangeError, match="begins at 160, behind its end 150"):
+    with pytest.raises(RangeError, match="begins at 160, after its end 150"):
         resolved(reader, Bound.at_offset(160), Bound.at_offset(150))
     with pytest.raises(
-        RangeError, match=r"2023-11-14T22:13:20\+00:00, behind its end 2023-11-14T22:13:19"
+        RangeError, match=r"2023-11-14T22:13:20\+00:00, after its end 2023-11-14T22:13:19"
     ):
         resolved(reader, Bound.at_time(START_NS), Bound.at_time(START_NS - 10**9))
 

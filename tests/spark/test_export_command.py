@@ -237,7 +237,7 @@ def test_where_to_begin_can_be_said_in_many_ways(
         (("--pattern", ".*"), "one of --queue and --pattern"),
         (("--master", "spork://x"), "no master of Spark"),
         (("--out", "ftq://host/x"), "ftq"),
-        (("--since", "200", "--until", "100"), "behind --until 100"),
+        (("--since", "200", "--until", "100"), "after --until 100"),
     ],
 )
 def test_each_mistake_is_one_line(

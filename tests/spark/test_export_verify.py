@@ -171,7 +171,7 @@ def forge(store: LocalStore, change: Callable[[list[int]], list[int]]) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda offsets: [offsets[0], *offsets[:-1]], "behind a row that is not below it"),
+        (lambda offsets: [offsets[0], *offsets[:-1]], "follows a row that is not below it"),
         (lambda offsets: [*offsets[:-1], 5000], "offset 5000 is not of its range"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_log_that_ends_below_the_output_is_told(
     older.append(plain_messages(30))
     older.close()
     found = verify("--storage-path", str(tmp_path / "older"), code=5)
-    assert "behind the durable end 30" in found["faults"][0]["text"]
+    assert "after the durable end 30" in found["faults"][0]["text"]
 
 
 def test_what_was_not_exported_is_no_fault(
@@ -250,7 +250,7 @@ def test_lines_are_read_however_they_are_packed(
         to.commit(job, [written], (), ())
     verify()
     (fault,) = verify("--deep", code=5)["faults"]
-    assert "offset 1 behind a row that is not below it" in fault["text"]
+    assert "offset 1 follows a row that is not below it" in fault["text"]
 
 
 def test_a_commit_that_was_cut_short_is_completed(

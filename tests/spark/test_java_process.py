@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from pyspark import java_gateway
 
-from appendlog.spark.running.java_process import killed_when_given_up
+from appendlog.spark.running.java_process import killed_if_interrupted
 
 GATEWAY: Final[Any] = java_gateway
 ENDLESS = [sys.executable, "-c", "import sys; sys.stdin.read()"]
@@ -24,7 +24,7 @@ def test_what_was_started_is_killed_when_the_start_is_interrupted() -> None:
     processes: list[subprocess.Popen[bytes]] = []
 
     def interrupted() -> None:
-        with killed_when_given_up():
+        with killed_if_interrupted():
             processes.append(start())
             raise KeyboardInterrupt
 
@@ -39,7 +39,7 @@ def test_what_was_started_is_killed_when_the_start_is_interrupted() -> None:
 
 def test_what_has_started_stays() -> None:
     original = GATEWAY.Popen
-    with killed_when_given_up():
+    with killed_if_interrupted():
         process = start()
     assert process.poll() is None
     assert GATEWAY.Popen is original

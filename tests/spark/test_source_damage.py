@@ -120,7 +120,7 @@ def test_the_column_for_damage_is_text(queue: StoredQueue) -> None:
         StructField("_corrupt_record", IntegerType()),
         StructField("_corrupt_record", StringType(), False),
     ):
-        with pytest.raises(ColumnError, match="tells of damage: it is a STRING"):
+        with pytest.raises(ColumnError, match="describes damage: it must be a STRING"):
             read_rows(queue.storage_path, StructType([field]), mode="PERMISSIVE")
 
 

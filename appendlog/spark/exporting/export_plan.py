@@ -211,10 +211,10 @@ def _bounds(
     end = resolve_offset(reader, log.queue, request.until, IfNoneLater.LATEST, is_end=True)
     if end > durable_end:
         raise RangeError(
-            f"--until {end} is behind the durable end {durable_end} of queue {log.queue!r}"
+            f"--until {end} is after the durable end {durable_end} of queue {log.queue!r}"
         )
     if request.since is not None and start > end:
-        raise RangeError(f"--since is offset {start} of queue {log.queue!r}, behind --until {end}")
+        raise RangeError(f"--since is offset {start} of queue {log.queue!r}, after --until {end}")
     return start, end
 
 

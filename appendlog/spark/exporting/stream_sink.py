@@ -93,7 +93,7 @@ class StreamBatch:
             except FileNotFoundError as error:
                 raise OutputError(
                     f"{self.store.url}: batch {self.number} was committed with the file "
-                    f"{self._place(at)}, which somebody has removed"
+                    f"{self._place(at)}, which someone has removed"
                 ) from error
         return True
 
@@ -186,7 +186,7 @@ def query_id(rows: "DataFrame") -> str:
         found: Any = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_PROPERTY)
     except AttributeError as error:
         raise OutputError(
-            "Spark Connect does not tell of which query a batch is: give the sink query='a name'"
+            "Spark Connect does not say which query a batch is of: give the sink query='a name'"
         ) from error
     if not found:
         raise OutputError("these rows are not a batch of a query: use it with foreachBatch")
@@ -211,7 +211,7 @@ def write_batch(rows: "DataFrame", store: OutputStore, folder: str) -> list[Batc
 def write_rows(
     store: OutputStore, folder: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one Spark partition to one file, and return its name and size.
+    """Write the rows of one Spark partition to one file; yield a row with its path, rows and size.
 
     Args:
         store: Store to write to.

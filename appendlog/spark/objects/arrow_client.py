@@ -7,7 +7,7 @@ from pyarrow import fs
 
 from appendlog.spark.errors import StoreError
 from appendlog.spark.objects.client import COPY_BYTES, ObjectClient, ObjectFile, StoredObject
-from appendlog.spark.objects.faults import told_as_one_line
+from appendlog.spark.objects.faults import errors_as_one_line
 from appendlog.spark.objects.store_options import StoreOptions
 
 
@@ -41,12 +41,12 @@ class ArrowClient(ObjectClient):
 
     def open(self, key: str) -> ObjectFile:
         """Open an object; asks the store for its size."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             return _ArrowFile(self._filesystem.open_input_file(key), self._url(key), self._options)
 
     def exists(self, key: str) -> bool:
         """Return whether there is an object of that key, or one below it."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             found = self._filesystem.get_file_info(key)
         return bool(found.type != fs.FileType.NotFound)
 
@@ -67,7 +67,7 @@ class ArrowClient(ObjectClient):
 
     def put(self, key: str, content: BinaryIO) -> None:
         """Store the rest of a file as an object, whole."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             self._make_folder(key)
             stream = self._filesystem.open_output_stream(key)
             while data := content.read(COPY_BYTES):
@@ -77,18 +77,18 @@ class ArrowClient(ObjectClient):
 
     def create(self, key: str, data: bytes) -> None:
         """Store an object if there is none of that key."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             self._make_folder(key)
             self._creator.create(key, data)
 
     def check_creates(self, folder: str) -> None:
         """Check that `create` never replaces an object."""
-        with told_as_one_line(self._url(folder), self._options):
+        with errors_as_one_line(self._url(folder), self._options):
             self._creator.check(folder)
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store."""
-        with told_as_one_line(self._url(source), self._options):
+        with errors_as_one_line(self._url(source), self._options):
             self._make_folder(target)
             try:
                 self._filesystem.copy_file(source, target)
@@ -99,7 +99,7 @@ class ArrowClient(ObjectClient):
 
     def delete(self, key: str) -> None:
         """Remove an object; it need not be there."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             try:
                 self._filesystem.delete_file(key)
             except FileNotFoundError:
@@ -107,7 +107,7 @@ class ArrowClient(ObjectClient):
 
     def _list(self, key: str, *, recursive: bool) -> list[fs.FileInfo]:
         selector = fs.FileSelector(key, allow_not_found=True, recursive=recursive)
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             found = list(self._filesystem.get_file_info(selector))
         bucket = key.partition("/")[0]
         # The listing of a bucket that does not exist is empty too.
@@ -135,7 +135,7 @@ class _ArrowFile(ObjectFile):
         wanted = min(size, self.size_bytes - position)
         if wanted <= 0:
             return b""
-        with told_as_one_line(self._url, self._options):
+        with errors_as_one_line(self._url, self._options):
             data: bytes = self._file.read_at(wanted, position)
         return data
 

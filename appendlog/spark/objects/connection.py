@@ -11,7 +11,7 @@ from pyarrow import fs
 from appendlog.spark.errors import StoreError
 from appendlog.spark.objects.arrow_client import ArrowClient, NoCreator
 from appendlog.spark.objects.client import ObjectClient
-from appendlog.spark.objects.faults import told_as_one_line
+from appendlog.spark.objects.faults import errors_as_one_line
 from appendlog.spark.objects.fsspec_client import FsspecClient
 from appendlog.spark.objects.location import Location
 from appendlog.spark.objects.s3 import open_s3
@@ -81,7 +81,7 @@ def _refuse_unknown(scheme: str, options: StoreOptions, known: frozenset[str]) -
 
 def _open_hdfs(authority: str, options: StoreOptions) -> ObjectClient:
     host, _, port = authority.partition(":")
-    with told_as_one_line(f"hdfs://{authority}", options):
+    with errors_as_one_line(f"hdfs://{authority}", options):
         filesystem = fs.HadoopFileSystem(host, int(port or 8020), **options.as_dict())
     refuse = NoCreator("exports to hdfs:// are not there yet: mount it, or write to S3")
     return ArrowClient(filesystem, "hdfs", options, refuse)
@@ -94,7 +94,7 @@ def _open_fsspec(scheme: str, options: StoreOptions) -> ObjectClient:
         library = _LIBRARIES.get(scheme, "fsspec")
         raise StoreError(f"{scheme}:// needs {library}: pip install {library}") from None
     try:
-        with told_as_one_line(f"{scheme}://", options):
+        with errors_as_one_line(f"{scheme}://", options):
             arguments: dict[str, Any] = options.as_dict()
             return FsspecClient(fsspec.filesystem(scheme, **arguments), scheme, options)
     except TypeError as error:

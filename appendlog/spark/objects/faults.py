@@ -34,7 +34,7 @@ _WORDS: Final = {
 
 
 @contextmanager
-def told_as_one_line(place: str, options: StoreOptions) -> Iterator[None]:
+def errors_as_one_line(place: str, options: StoreOptions) -> Iterator[None]:
     """Turn errors of a store's library into a StoreError; leaves FileNotFoundError and the like.
 
     Args:

@@ -5,7 +5,7 @@ from typing import Any, BinaryIO, Final
 
 from appendlog.spark.errors import StoreError
 from appendlog.spark.objects.client import COPY_BYTES, ObjectClient, ObjectFile, StoredObject
-from appendlog.spark.objects.faults import told_as_one_line
+from appendlog.spark.objects.faults import errors_as_one_line
 from appendlog.spark.objects.store_options import StoreOptions
 
 _CREATE_IF_ABSENT: Final[dict[str, dict[str, Any]]] = {
@@ -39,21 +39,21 @@ class FsspecClient(ObjectClient):
 
     def open(self, key: str) -> ObjectFile:
         """Open an object; asks the store for its size."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             size: int | None = self._filesystem.info(key)["size"]
         if size is None:
-            raise StoreError(f"{self._url(key)}: the store does not tell the size of the object")
+            raise StoreError(f"{self._url(key)}: the store does not report the size of the object")
         return _FsspecFile(self, key, size)
 
     def read(self, key: str, position: int, end: int) -> bytes:
         """Return the bytes `[position, end)` of an object, in one request."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             data: bytes = self._filesystem.cat_file(key, start=position, end=end)
         return data
 
     def exists(self, key: str) -> bool:
         """Return whether there is an object of that key, or one below it."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             try:
                 self._filesystem.info(key)  # `exists` of fsspec returns false for every error
             except FileNotFoundError:
@@ -62,13 +62,13 @@ class FsspecClient(ObjectClient):
 
     def names(self, key: str) -> list[str]:
         """Return the names directly below a key."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             paths = self._filesystem.ls(key, detail=False, refresh=True)
         return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
     def objects(self, key: str) -> list[StoredObject]:
         """Return all objects below a key, sorted."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             self._filesystem.invalidate_cache()
             try:
                 found = self._filesystem.find(key, detail=True)
@@ -81,7 +81,7 @@ class FsspecClient(ObjectClient):
 
     def put(self, key: str, content: BinaryIO) -> None:
         """Store the rest of a file as an object, whole."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             # The object gets its name only if the file is closed without an error.
             file = self._filesystem.open(key, "wb", block_size=COPY_BYTES)
             try:
@@ -103,7 +103,7 @@ class FsspecClient(ObjectClient):
     def create(self, key: str, data: bytes) -> None:
         """Store an object if there is none of that key."""
         condition = _CREATE_IF_ABSENT[self._scheme]
-        with told_as_one_line(self._url(key), self._options), _MEMORY_LOCK:
+        with errors_as_one_line(self._url(key), self._options), _MEMORY_LOCK:
             try:
                 self._filesystem.pipe_file(key, data, **condition)
             except Exception as error:
@@ -113,12 +113,12 @@ class FsspecClient(ObjectClient):
 
     def copy(self, source: str, target: str) -> None:
         """Copy an object inside the store."""
-        with told_as_one_line(self._url(source), self._options):
+        with errors_as_one_line(self._url(source), self._options):
             self._filesystem.cp_file(source, target)
 
     def delete(self, key: str) -> None:
         """Remove an object; it need not be there."""
-        with told_as_one_line(self._url(key), self._options):
+        with errors_as_one_line(self._url(key), self._options):
             try:
                 self._filesystem.rm_file(key)
             except FileNotFoundError:

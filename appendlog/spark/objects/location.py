@@ -43,7 +43,7 @@ class Location:
         if "@" in authority:
             raise StoreError(
                 f"a URL of {scheme} with an account in it: give account and credentials as store "
-                "options or in the environment, where nobody else sees them"
+                "options or in the environment, where no other user sees them"
             )
         if "?" in rest or "#" in rest:
             raise StoreError(

@@ -13,7 +13,7 @@ from pyarrow import fs
 
 from appendlog.spark.errors import StoreError
 from appendlog.spark.objects.arrow_client import ArrowClient, Creator, NoCreator
-from appendlog.spark.objects.faults import told_as_one_line
+from appendlog.spark.objects.faults import errors_as_one_line
 from appendlog.spark.objects.store_options import StoreOptions
 
 CONNECT_SECONDS: Final = 10.0
@@ -49,9 +49,9 @@ def open_s3(bucket: str, options: StoreOptions) -> ArrowClient:
     if endpoint is not None:
         arguments |= {"scheme": endpoint.scheme, "endpoint_override": endpoint.netloc}
     elif "region" not in arguments:
-        with told_as_one_line(f"{place}: its region", options):
+        with errors_as_one_line(f"{place}: its region", options):
             arguments["region"] = fs.resolve_s3_region(bucket)
-    with told_as_one_line(place, options):
+    with errors_as_one_line(place, options):
         filesystem = fs.S3FileSystem(
             anonymous=values.get("anonymous", "false").lower() == "true",
             connect_timeout=_number(values, "connect_timeout", CONNECT_SECONDS),
@@ -76,7 +76,7 @@ def _creator(options: StoreOptions, filesystem: fs.FileSystem) -> Creator:
         read_timeout=_number(values, "timeout", REQUEST_SECONDS),
         retries={"total_max_attempts": _tries(values), "mode": "standard"},
     )
-    with told_as_one_line("s3", options):
+    with errors_as_one_line("s3", options):
         client = boto3.session.Session().client(
             "s3",
             endpoint_url=_with_scheme(values["endpoint"]) if "endpoint" in values else None,
@@ -107,8 +107,8 @@ class _S3Creator:
         is_there = not self._put_if_absent(probe, b"")
         if not is_there and self._put_if_absent(probe, b""):
             raise StoreError(
-                f"s3://{folder}: this server creates an object a second time although it is told "
-                "not to (If-None-Match); two exports could overwrite each other's manifests"
+                f"s3://{folder}: this server creates an object a second time although it must "
+                "not (If-None-Match); two exports could overwrite each other's manifests"
             )
 
     def _put_if_absent(self, key: str, data: bytes) -> bool:

@@ -188,12 +188,12 @@ def resolve_range(
     """
     if starting.place is ending.place and starting.value > ending.value:
         first, last = (_text(bound) for bound in (starting, ending))
-        raise RangeError(f"the range of queue {queue!r} begins at {first}, behind its end {last}")
+        raise RangeError(f"the range of queue {queue!r} begins at {first}, after its end {last}")
     low, high = reader.log_start_offset, reader.log_end_offset
     start = resolve_offset(reader, queue, starting, if_none_later)
     if start > high:
         raise RangeError(
-            f"offset {start} of queue {queue!r} is behind the durable end {high} of its log"
+            f"offset {start} of queue {queue!r} is after the durable end {high} of its log"
         )
     end = min(resolve_offset(reader, queue, ending, IfNoneLater.LATEST, is_end=True), high)
     if start >= end:

@@ -16,7 +16,7 @@ _GATEWAY: Final[Any] = java_gateway
 
 
 @contextmanager
-def killed_when_given_up() -> Iterator[None]:
+def killed_if_interrupted() -> Iterator[None]:
     """Kill the processes that PySpark has started in the block, if the block raises.
 
     PySpark does not give access to the process, so this replaces the class that starts it.

@@ -22,13 +22,13 @@ from appendlog.spark.running.configuration import (
     prepare_environment,
 )
 from appendlog.spark.running.java import check_java
-from appendlog.spark.running.java_process import killed_when_given_up
+from appendlog.spark.running.java_process import killed_if_interrupted
 from appendlog.spark.running.masters import STANDALONE, check_master
 from appendlog.spark.running.packaging import DEPRECATION, package_archive
 
 _NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _POLL_SECONDS: Final = 0.1
-_PATIENCE_SECONDS: Final = 20
+_SILENT_SECONDS: Final = 20
 _OUR_ERROR: Final = re.compile(r"\Aappendlog\.[\w.]+: ")
 
 
@@ -61,7 +61,7 @@ def spark_session(
     prepare_environment(master)
     builder = SparkSession.builder.config(conf=configuration(master, settings))
     try:
-        with _errors_into(log_path), killed_when_given_up():
+        with _errors_into(log_path), killed_if_interrupted():
             session = builder.getOrCreate()
     except (PySparkException, Py4JError) as error:
         raise SparkFailedError(f"Spark did not start: {reason(error)}") from error
@@ -82,14 +82,14 @@ def _wait_for_executor(context: SparkContext, master: str, say: Callable[[str], 
     """Wait for an executor, with a note to the user: Spark itself waits silently."""
     assert context._jsc is not None
     status = context._jsc.sc().statusTracker()
-    patience_ends = time.monotonic() + _PATIENCE_SECONDS
+    note_at = time.monotonic() + _SILENT_SECONDS
     while len(status.getExecutorInfos()) <= 1:  # the driver is one of them
-        if time.monotonic() > patience_ends:
+        if time.monotonic() > note_at:
             say(
                 f"note: waiting for {master}: no worker has cores and memory free; "
                 "--spark-conf spark.executor.memory=512m asks for less"
             )
-            patience_ends = float("inf")
+            note_at = float("inf")
         time.sleep(_POLL_SECONDS)
 
 

@@ -53,7 +53,7 @@ class LogEnds:
         self._known: dict[UUID, _Known] = {}
 
     def look(self, log: QueueLog) -> LogSpan:
-        """Return the span of a log; None if it has no directory.
+        """Return the span of a log; an empty span if it has no directory.
 
         Raises:
             LogError: The files are no log that this version can read.

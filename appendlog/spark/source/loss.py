@@ -56,7 +56,7 @@ class LossPolicy:
             StreamDataLossError: Losses are fatal.
         """
         reason = (
-            f"the stream has read up to offset {offset}, behind the durable end {end} of the "
+            f"the stream has read up to offset {offset}, after the durable end {end} of the "
             "log: start the server once to recover it after a power cut, or it was restored "
             "from an older copy"
         )

@@ -100,7 +100,7 @@ def read_options(given: GivenOptions) -> ReadOptions:
             "columnNameOfCorruptRecord", f"{corrupt_column!r} is the name of another column"
         )
     if not given.flag("verifyCrc", default=True):
-        raise OptionError("verifyCrc", "checksums are always verified: nothing else tells damage")
+        raise OptionError("verifyCrc", "checksums are always verified: nothing else shows damage")
     path = _storage_path(given)
     location = Location.of(path)
     store = StoreOptions.of(given.store)

@@ -76,10 +76,10 @@ class RowLayout:
             offset: Offset at which the damage begins.
             text: Description of the damage, as JSON.
         """
-        told = {"topic": topic, "offset": offset}
+        values = {"topic": topic, "offset": offset}
         if self.corrupt_column is not None:
-            told[self.corrupt_column] = text
-        arrays = [pa.array([told.get(field.name)], field.type) for field in self.arrow]
+            values[self.corrupt_column] = text
+        arrays = [pa.array([values.get(field.name)], field.type) for field in self.arrow]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
 
@@ -161,5 +161,7 @@ def _column_of(field: StructField) -> Column:
 
 def _corrupt_field(field: StructField) -> pa.Field:
     if not isinstance(field.dataType, StringType) or not field.nullable:
-        raise ColumnError(f"column {field.name} tells of damage: it is a STRING that can be null")
+        raise ColumnError(
+            f"column {field.name} describes damage: it must be a STRING that can be null"
+        )
     return pa.field(field.name, pa.string())

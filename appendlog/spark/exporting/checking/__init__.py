@@ -1,1 +1,1 @@
-"""What is in an output, and whether it is complete: nothing here changes one."""
+"""Reads what is in an output, and checks that it is complete; changes nothing."""

@@ -1,22 +1,22 @@
-"""What can be wrong with an output."""
+"""Faults of an output."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 FaultKind = Literal["loss", "corrupt"]
-"""Rows are gone; or something is there that is not what it should be."""
+"""Kind of a fault: rows are gone, or something is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong.
+    """One fault of an output.
 
     Attributes:
-        kind: Of the two.
-        text: What and where, one line.
-        path: Of the file in the store; None when it is not about one.
-        start: First offset that is concerned; None when that is not known.
-        end: End of these offsets, exclusive.
+        kind: Kind of the fault.
+        text: What is wrong and where, one line.
+        path: Path of the file in the store; None if the fault is in no file.
+        start: First offset that is affected; None if it is unknown.
+        end: End of these offsets, exclusive; None likewise.
     """
 
     kind: FaultKind

@@ -1,4 +1,4 @@
-"""Check one file of an output against what its manifest says of it."""
+"""Checks one file of an output against its manifest."""
 
 import hashlib
 import io
@@ -22,16 +22,16 @@ _PACKINGS: Final = {"zst": "zstd", "gz": "gzip"}
 
 
 class FileFaultError(Exception):
-    """A file is not what its manifest says; the message says how, without the path."""
+    """A file differs from its manifest; the message says how, without the path."""
 
 
 def check_file(store: OutputStore, listed: ListedFile, *, is_deep: bool) -> Fault | None:
-    """Return what is wrong with a file; None when nothing is.
+    """Return what is wrong with a file; None if nothing is.
 
     Args:
-        store: The output.
-        listed: The file, in its place.
-        is_deep: Whether every offset is read, too.
+        store: Store of the output.
+        listed: File as its manifest lists it.
+        is_deep: Whether to read every offset too.
 
     Raises:
         OSError: The store fails.
@@ -55,9 +55,9 @@ def check_file(store: OutputStore, listed: ListedFile, *, is_deep: bool) -> Faul
 
 
 def check_offsets(batches: Iterator[npt.NDArray[np.int64]], listed: ListedFile) -> None:
-    """Check that the offsets are as many as they should be, rising, and of the file's range.
+    """Check that offsets are as many as the manifest says, rising, and of the file's range.
 
-    So none is there twice; and all are there when none is said to be missing.
+    So no offset is there twice, and all are there if the manifest counts none as missing.
 
     Raises:
         FileFaultError: They are not.
@@ -66,7 +66,7 @@ def check_offsets(batches: Iterator[npt.NDArray[np.int64]], listed: ListedFile) 
     for offsets in batches:
         rising = np.diff(offsets, prepend=last) > 0
         if not rising.all():
-            raise FileFaultError(f"offset {offsets[~rising][0]} behind a row that is not below it")
+            raise FileFaultError(f"offset {offsets[~rising][0]} follows a row that is not below it")
         if len(offsets):
             last, rows = int(offsets[-1]), rows + len(offsets)
     if last >= listed.end:
@@ -91,9 +91,9 @@ def offsets_of(file: BinaryIO, listed: ListedFile) -> Iterator[npt.NDArray[np.in
 
 
 def lines_of(file: BinaryIO, listed: ListedFile) -> io.BufferedReader:
-    """Return the lines of a file of JSON lines, unpacked."""
+    """Return the lines of a file of JSON lines, decompressed."""
     packing = _PACKINGS.get(listed.path.rpartition(".")[2])
-    # Arrow's stream knows no lines; it would close the file, which is the caller's.
+    # Arrow's stream has no lines, and it would close the file, which is the caller's.
     return io.BufferedReader(pa.input_stream(pa.PythonFile(file, "r"), compression=packing))
 
 

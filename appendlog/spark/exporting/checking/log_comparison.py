@@ -1,7 +1,7 @@
-"""Compare an output with the log that it was made of, as far as the log still has it.
+"""Compares an output with the part of the log that still exists.
 
-The log may have let go of what was exported, by retention or compaction: that is what an export is
-for. What it still has must be in the output, byte for byte.
+Retention or compaction may have removed exported messages from the log. The output must have every
+message that the log still has, byte for byte.
 """
 
 import base64
@@ -32,19 +32,19 @@ _SPLIT_BYTES: Final = 64 << 20
 _BATCH_ROWS: Final = 8192
 
 _Sums = dict[int, int]
-"""CRC-32 of each body, by offset."""
+"""CRC-32 of bodies, by offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of it.
+    """Result of a comparison.
 
     Attributes:
         log_start: Lowest offset of the log.
-        durable_end: Of what is on the disk.
-        rows: Rows that are in both and were compared.
-        faults: What differs.
-        text: All this in a line.
+        durable_end: End of the offsets that are on the disk, exclusive.
+        rows: Number of rows that both have and that were compared.
+        faults: Differences.
+        text: Summary, one line.
     """
 
     log_start: int
@@ -55,16 +55,16 @@ class Comparison:
 
 
 def compare_with_log(store: OutputStore, proof: Proof, log: QueueLog) -> Comparison:
-    """Compare; row by row if the proof is deep.
+    """Compare an output with a log; row by row if the proof is deep.
 
     Args:
-        store: The output.
-        proof: Of the queue; files in which it found faults are passed over.
-        log: Of the queue that has its name now.
+        store: Store of the output.
+        proof: Proof of the queue; skips files in which it has found faults.
+        log: Log of the queue that has this name now.
 
     Raises:
         OSError: The log or a file cannot be read.
-        LogError: It is no log of this format.
+        LogError: The files are no log of this format.
     """
     if proof.incarnation not in ("", str(log.incarnation)):
         text = "the queue was deleted and declared again: its log is not that of the output"
@@ -81,7 +81,7 @@ def _compare(store: OutputStore, proof: Proof, log: QueueLog, reader: LogReader)
     faults: list[Fault] = []
     covered = proof.total.covered
     if covered and covered[-1][1] > end:
-        text = f"the output ends at {covered[-1][1]}, behind the durable end {end} of the log"
+        text = f"the output ends at {covered[-1][1]}, after the durable end {end} of the log"
         faults.append(Fault("corrupt", text, start=end, end=covered[-1][1]))
     behind = offsets_in(subtract_ranges([(start, max(start, end))], covered))
     text = f"the log has [{start}, {end}), {behind} offsets of it are not exported yet"
@@ -110,7 +110,7 @@ def _compare_file(
     for offset in sorted(offset for offset in both if here[offset] != there[offset])[:1]:
         text = f"{listed.path}: the body of offset {offset} is not that of the log"
         faults.append(Fault("corrupt", text, listed.path, offset, offset + 1))
-    # What was not asked for is in the log; what a chunk lost that is whole again, cannot be.
+    # The log has messages that were not asked for. It cannot have those of a lost chunk.
     lost = [] if listed.excluded else _runs(sorted(there.keys() - here.keys()))
     faults += (
         Fault("loss", f"{listed.path}: the log has [{low}, {high})", listed.path, low, high)

@@ -1,4 +1,4 @@
-"""Which offsets were met: exact, whatever their order, a bit for each where they are not dense."""
+"""Set of offsets that were seen, in any order; a bit for each where they are not dense."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,14 +13,14 @@ _SHIFT: Final = 16
 
 
 class OffsetSet:
-    """Offsets, and which of them came twice.
+    """Offsets, with a count of those that were added twice.
 
     A block of 65,536 offsets takes 8 KiB until all of them are there, and nothing afterwards.
 
     Attributes:
-        count: Different offsets.
-        doubled: How many came that were there already.
-        first_double: The lowest of them; None: there is none.
+        count: Number of different offsets.
+        doubled: Number of additions of an offset that was there already.
+        first_double: Lowest offset that was added twice; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -36,13 +36,13 @@ class OffsetSet:
             self._add_to(number, offsets[numbers == number] & (BLOCK_OFFSETS - 1))
 
     def count_in(self, start: int, end: int) -> int:
-        """Return how many offsets of `[start, end)` are there."""
+        """Return the number of offsets of `[start, end)` in the set."""
         return sum(
             int(self._bits(number)[low:high].sum()) for number, low, high in _blocks(start, end)
         )
 
     def missing_in(self, start: int, end: int) -> Iterator[Range]:
-        """Yield the offsets of `[start, end)` that are not there, in order, as ranges."""
+        """Yield the offsets of `[start, end)` that the set lacks, as ranges, in order."""
         since: int | None = None
         for number, low, high in _blocks(start, end):
             bits = self._bits(number)[low:high]
@@ -58,7 +58,7 @@ class OffsetSet:
             yield since, end
 
     def last(self) -> int | None:
-        """Return the highest offset; None when there is none."""
+        """Return the highest offset; None if the set is empty."""
         if not self._blocks:
             return None
         number = max(self._blocks)
@@ -87,7 +87,7 @@ class OffsetSet:
 
 
 def _blocks(start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (number, first place, end of places) of the blocks of a range."""
+    """Yield number, first place and end of the places of each block of a range."""
     at = start
     while at < end:
         number = at >> _SHIFT

@@ -1,4 +1,4 @@
-"""Which queues are in an output of files: found by their manifests, nothing else is asked."""
+"""Finds the queues of an output of files by their manifests."""
 
 import re
 from typing import Final
@@ -17,11 +17,11 @@ def exported_queues(store: OutputStore, queue: str | None = None) -> list[Manife
     """Return the manifests of the queues of an output, by the names of their folders.
 
     Args:
-        store: The output.
-        queue: Only this one.
+        store: Store of the output.
+        queue: Name of the only queue to return; None for all.
 
     Raises:
-        OutputError: There is none: nothing was exported here, or not by this kind of export.
+        OutputError: There is no queue: nothing was exported here, or to a table.
         OutputDamagedError: No manifest of a queue can be read.
     """
     if queue is not None:
@@ -39,7 +39,7 @@ def exported_queues(store: OutputStore, queue: str | None = None) -> list[Manife
 
 
 def _queue_of(store: OutputStore, paths: list[str]) -> str:
-    """Return the name that manifests give: no folder can be turned back into it."""
+    """Return the queue's name from its manifests: the folder's name is not reversible."""
     damage: OutputDamagedError | None = None
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""What an output has of a queue, from its last manifest and one listing."""
+"""Reads the state of a queue in an output from its last manifest and one listing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from appendlog.spark.planning.ranges import offsets_in, subtract_ranges
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What the log has that the output does not.
+    """Offsets of the log that the output lacks.
 
     Attributes:
         log_start: Lowest offset of the log.
-        durable_end: Everything below it is on the disk.
-        offsets: That an export would add now.
-        lost: Offsets that are in neither: the log has let them go before they were exported.
+        durable_end: End of the offsets that are on the disk, exclusive.
+        offsets: Number of offsets that an export would add now.
+        lost: Number of offsets that retention removed before they were exported.
     """
 
     log_start: int
@@ -31,16 +31,16 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class OutputStatus:
-    """What an output has of one queue.
+    """State of one queue in an output.
 
     Attributes:
-        vhost: Its virtual host.
-        queue: Its name.
-        incarnation: Of the queue, as text; empty where the output no longer knows it.
-        total: The sum of all exports.
-        manifests: How many there are; of a table, commits that its history has.
-        unfinished_files: Files of runs that are not committed: running, or killed.
-        unfinished_bytes: Their size.
+        vhost: Virtual host of the queue.
+        queue: Name of the queue.
+        incarnation: Identity of the queue, as text; empty if the output no longer has it.
+        total: Sum of all exports.
+        manifests: Number of manifests; for a table, of commits in its history.
+        unfinished_files: Number of files of runs that are not committed: running or killed.
+        unfinished_bytes: Size of these files in bytes.
     """
 
     vhost: str
@@ -53,7 +53,7 @@ class OutputStatus:
 
 
 def output_status(manifests: Manifests) -> OutputStatus:
-    """Return what there is of a queue; complete commits that were cut short.
+    """Return the state of a queue; completes commits that were interrupted.
 
     Raises:
         OutputError: The last manifest is missing or cannot be read.
@@ -80,10 +80,10 @@ def output_status(manifests: Manifests) -> OutputStatus:
 
 
 def table_status(table: TableContents, states: Sequence[QueueState]) -> list[OutputStatus]:
-    """Return what a table has of queues.
+    """Return the states of queues in a table.
 
-    Of the files that it does not have only older versions of it know whether they need them, so
-    none is told to be unfinished.
+    Older versions of the table may need files that the current one lacks, so no file counts as
+    unfinished.
 
     Raises:
         OutputError: The table cannot be read.
@@ -107,10 +107,10 @@ def lag_of(status: OutputStatus, log: QueueLog, log_start: int, durable_end: int
     """Return how far an output is behind the log.
 
     Args:
-        status: Of one queue in it.
-        log: Of the queue of the same name.
+        status: State of the queue in the output.
+        log: Log of the queue of the same name.
         log_start: Lowest offset of the log.
-        durable_end: End of what is on the disk.
+        durable_end: End of the offsets that are on the disk, exclusive.
 
     Raises:
         OutputError: The queue was deleted and declared again since.

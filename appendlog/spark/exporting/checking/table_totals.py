@@ -1,4 +1,4 @@
-"""What a table has of a queue, from its own state, its history and its list of files."""
+"""Computes the totals of a queue in a table from its state, history and list of files."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from appendlog.spark.planning.ranges import Range, join_ranges, offsets_in, subt
 def covered_by(state: QueueState) -> tuple[Range, ...]:
     """Return the offsets that are in the table or accounted for.
 
-    Where commits are no longer in its history, all below the end: a table only goes forward.
+    If the history lacks commits, these are all offsets below the end: a table only goes forward.
     """
     noted = join_ranges(each for note in state.notes for each in note.ranges)
     if state.is_whole or state.end is None:
@@ -19,11 +19,11 @@ def covered_by(state: QueueState) -> tuple[Range, ...]:
 
 
 def total_of(state: QueueState, files: Sequence[FileInTable]) -> Total:
-    """Return the sum of what exports have added of a queue.
+    """Return the sum of all exports of a queue.
 
     Args:
-        state: Of the queue.
-        files: Of the table, whatever queue they are of.
+        state: State of the queue.
+        files: Files of the table, of all queues.
     """
     covered = covered_by(state)
     own = [file for file in files if file.queue == (state.vhost, state.queue)]
@@ -50,7 +50,7 @@ def total_of(state: QueueState, files: Sequence[FileInTable]) -> Total:
 
 
 def known_gaps(state: QueueState) -> list[Range]:
-    """Return offsets that the history says have no row, the first of each commit."""
+    """Return offsets without a row, as the history has them: the first ones of each commit."""
     damaged = (each for note in state.notes for each in note.corrupt)
     return join_ranges((*_gaps(state), *damaged))
 

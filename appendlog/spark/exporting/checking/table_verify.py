@@ -1,7 +1,7 @@
-"""The proof that a table is complete: its rows are counted, and its files are there.
+"""Proves that a table is complete: counts its rows, and looks for its files.
 
-A table may have been compacted, clustered or added to by others since: so it is read as its users
-read it, and what was found is compared with what each export has noted in the table's history.
+Other programs may have compacted, clustered or extended the table. So this reads the table as its
+users do, and compares the rows with the notes of exports in the table's history.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ from appendlog.spark.exporting.tables.table_contents import (
 )
 from appendlog.spark.planning.ranges import Range, subtract_ranges
 
-LOST_TOLD: Final = 20
-"""Ranges of lost offsets that are named of a commit."""
+LOST_LISTED: Final = 20
+"""Most ranges of lost offsets that are listed for a commit."""
 _LOOKED_AT: Final = 10_000
 
 _Queue = tuple[str, str]
@@ -41,14 +41,14 @@ def verify_table(
     is_deep: bool = False,
     on_checked: OnChecked = lambda _, __: None,
 ) -> list[Proof]:
-    """Check what a table has of queues.
+    """Check the queues of a table.
 
     Args:
-        store: Of the table.
-        table: One version of it.
-        states: Queues in it.
-        is_deep: Whether to read every column, and not only which messages the rows are.
-        on_checked: Called now and then, with rows in place of bytes.
+        store: Store of the table.
+        table: Version of the table to check.
+        states: States of the queues to check.
+        is_deep: Whether to read all columns, instead of those that identify messages.
+        on_checked: Called now and then, with numbers of rows in place of bytes.
 
     Raises:
         OutputError: The table's own log cannot be read.
@@ -58,7 +58,7 @@ def verify_table(
     of_files = list(_file_faults(store, files))
     found: dict[_Queue, OffsetSet] = {(state.vhost, state.queue): OffsetSet() for state in states}
     unread: Fault | None = None
-    # A file that is gone ends every reading of the table: what is lost is known without it.
+    # No read of the table gets past a file that is gone; the notes say what is lost.
     if not of_files:
         try:
             _read(table, found, sum(file.rows for file in files), on_checked, is_deep=is_deep)
@@ -147,19 +147,19 @@ def _offset_faults(state: QueueState, found: OffsetSet) -> Iterator[Fault]:
 
 def _note_faults(note: CommitNote, found: OffsetSet, gaps: Sequence[Range]) -> Iterator[Fault]:
     rows = sum(found.count_in(*each) for each in note.ranges)
-    told = f"the export of {note.created} has added {note.rows} rows, {rows} are there"
+    text = f"the export of {note.created} has added {note.rows} rows, {rows} are there"
     if rows > note.rows:
-        yield Fault("corrupt", told, start=note.ranges[0][0], end=note.ranges[-1][1])
+        yield Fault("corrupt", text, start=note.ranges[0][0], end=note.ranges[-1][1])
     if rows >= note.rows:
         return
     missing = (each for wanted in note.ranges for each in found.missing_in(*wanted))
     lost = subtract_ranges(list(islice(missing, _LOOKED_AT)), gaps)
     if note.include != "all" or not lost:
-        # Which offsets were left out nobody has noted.
-        yield Fault("loss", told, start=note.ranges[0][0], end=note.ranges[-1][1])
+        # No note says which offsets were left out.
+        yield Fault("loss", text, start=note.ranges[0][0], end=note.ranges[-1][1])
         return
-    for start, end in lost[:LOST_TOLD]:
-        yield Fault("loss", f"{told}: offsets [{start}, {end}) are gone", start=start, end=end)
+    for start, end in lost[:LOST_LISTED]:
+        yield Fault("loss", f"{text}: offsets [{start}, {end}) are gone", start=start, end=end)
 
 
 def _proof(

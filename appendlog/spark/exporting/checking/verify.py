@@ -1,8 +1,8 @@
-"""The proof that an output is complete: rows = range - gaps - corrupt, and every file is whole.
+"""Proves that an output is complete: rows = range - gaps - corrupt, and every file is whole.
 
-Everything is checked against something else: each manifest against its checksum and against
-the sum of those before it, each file against what its task said of it, the folder against the
-list of files. Offsets are dense, so that counting them is a proof.
+It checks each manifest against its checksum and the sum of the earlier ones, each file against the
+report of its task, and the folder against the list of files. Offsets are dense, so that counting
+them is a proof.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,22 +25,22 @@ from appendlog.spark.planning.ranges import Range, first_overlap, offsets_in, su
 CHECKS_AT_ONCE: Final = 4
 
 OnChecked = Callable[[int, int], None]
-"""Called with (bytes of files checked, bytes in all)."""
+"""Called with bytes of files that were checked, and bytes in all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found out about one queue of an output.
+    """Result of the check of one queue of an output.
 
     Attributes:
-        queue: Its name.
-        vhost: Its virtual host.
-        incarnation: Of the queue, as text.
-        total: What the output says that it has.
-        manifests: How many there are.
-        files: That they name.
-        holes: Offsets between those that were exported: never asked for.
-        faults: What is wrong; empty: it is complete.
+        queue: Name of the queue.
+        vhost: Virtual host of the queue.
+        incarnation: Identity of the queue, as text.
+        total: Sum of all exports, according to the output.
+        manifests: Number of manifests.
+        files: Files that the manifests list.
+        holes: Offsets between exported ones that no export was asked for.
+        faults: Faults that were found; none if the output is complete.
         is_deep: Whether every offset was read.
     """
 
@@ -58,18 +58,18 @@ class Proof:
 def verify_queue(
     manifests: Manifests, *, is_deep: bool = False, on_checked: OnChecked = lambda _, __: None
 ) -> Proof:
-    """Check all that an output has of one queue; complete commits that were cut short.
+    """Check one queue of an output; completes commits that were interrupted.
 
-    Reads every byte of it once.
+    Reads every byte of the files once.
 
     Args:
-        manifests: Of the queue, at least one.
-        is_deep: Whether to read every offset, too.
+        manifests: Manifests of the queue, at least one.
+        is_deep: Whether to read every offset too.
         on_checked: Called now and then.
 
     Raises:
         OutputDamagedError: A manifest is missing, or none can be read.
-        OutputError: One is of a newer version.
+        OutputError: A manifest is of a newer version.
         OSError: The store fails.
     """
     survey = manifests.survey()
@@ -82,7 +82,7 @@ def verify_queue(
         )
     faults += _check_chain(read)
     files = tuple(listed_files(read))
-    # Listed after the manifests were read, a file of a commit since then would be unknown.
+    # Listed first: a file of a commit after the read of the manifests would be unknown.
     there = {f.path: f.size_bytes for f in manifests.store.list(manifests.folder)}
     later = range(survey.manifests, manifests.survey().manifests)
     known = {f.path for number in later for f in manifests.read(number).files}
@@ -114,7 +114,7 @@ def _read_all(manifests: Manifests, count: int, faults: list[Fault]) -> list[Man
 
 
 def _check_chain(read: Sequence[Manifest]) -> Iterator[Fault]:
-    """Check each manifest in itself, and against the one before it."""
+    """Check each manifest by itself, and against the one before it."""
     before: Manifest | None = None
     for manifest in read:
         for text in _contradictions(manifest, before):
@@ -134,7 +134,7 @@ def _contradictions(manifest: Manifest, before: Manifest | None) -> Iterator[str
     if twice := first_overlap((file.start, file.end) for file in manifest.files):
         yield f"offsets [{twice[0]}, {twice[1]}) are in two files"
     if manifest.number and (before is None or before.number != manifest.number - 1):
-        return  # what it builds on cannot be read, which is told already
+        return  # the manifest before it cannot be read, which is reported already
     total = before.total if before else Total()
     if twice := first_overlap((*total.covered, *manifest.ranges)):
         yield f"offsets [{twice[0]}, {twice[1]}) were there before"
@@ -152,7 +152,7 @@ def _strangers(paths: set[str]) -> Iterator[Fault]:
     for path in sorted(paths):
         yield Fault(
             "corrupt",
-            f"{path}: no manifest names it: whoever reads the folder reads its rows, too",
+            f"{path}: no manifest names it: readers of the folder read its rows too",
             path,
         )
 

@@ -1,1 +1,1 @@
-"""How files become part of an output, each once: manifests, and what is done after a crash."""
+"""Commits files to an output, each once, with manifests; and cleans up after crashes."""

@@ -1,8 +1,8 @@
-"""The account of a job: every offset that it was to write is a row, or it is said why not.
+"""Accounts for every offset of a job: it is a row, or the account says why not.
 
-This is what makes an output provably complete, so it is checked before the commit and not only
-when somebody asks: `rows + missing + corrupt + excluded` is the number of offsets, no offset is in
-two files, and no file holds one that is not the job's.
+The account makes an output provably complete, so it is checked before each commit:
+`rows + missing + corrupt + excluded` is the number of offsets, no offset is in two files, and no
+file has an offset of another job.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from appendlog.spark.planning.ranges import (
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Offsets of a job without a row.
+    """Numbers of offsets of a job without a row.
 
     Attributes:
-        missing: The log did not have them.
-        corrupt: They are in damaged parts of the log.
-        excluded: They were not asked for.
+        missing: Offsets that the log did not have.
+        corrupt: Offsets in damaged parts of the log.
+        excluded: Offsets that the user did not ask for.
     """
 
     missing: int
@@ -40,10 +40,10 @@ def settle_account(
     gaps: Sequence[Range],
     corrupt: Sequence[CorruptRange],
 ) -> Account:
-    """Return where the offsets of a job went that are no rows.
+    """Return the account of the offsets of a job that are no rows.
 
     Raises:
-        OutputError: The account does not add up: nothing may be committed. A fault of ours.
+        OutputError: The numbers contradict each other, which is a bug: nothing may be committed.
     """
     for file in files:
         known = file.rows + file.missing + file.corrupt + file.excluded

@@ -1,7 +1,7 @@
-"""Outputs without manifests: what earlier versions have written is taken over as it is.
+"""Adopts outputs without manifests, which earlier versions have written, unchanged.
 
-Their files carry all that matters: the range in the name, whose they are and how many offsets
-are missing in the metadata. So the next export only has to list them in a manifest.
+The names of their files have the ranges; the metadata has the queue and the number of missing
+offsets. So the next export only lists the files in a manifest.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ from appendlog.spark.planning.ranges import first_overlap
 
 
 def earlier_files(store: OutputStore, folder: str, log: QueueLog) -> list[ListedFile]:
-    """Return what is in the folder of a queue that has no manifest, in the order of offsets.
+    """Return the files of a queue that has no manifest, in the order of offsets.
 
-    Reads the end of each file, no rows.
+    Reads the footer of each file, but no rows.
 
     Raises:
-        OutputError: A file is not of an export, is another queue's or incarnation's, leaves out
-            what was not asked for, or cannot be read; or two of them have the same offsets.
+        OutputError: A file is not of an export, or of another queue or incarnation, or excludes
+            offsets, or cannot be read; or two files have the same offsets.
     """
     files = [
         _listed(store, file.path, file.size_bytes, log)
@@ -75,7 +75,7 @@ def _listed(store: OutputStore, path: str, size_bytes: int, log: QueueLog) -> Li
 
 
 def _count(found: dict[Any, Any], key: bytes) -> int:
-    """Return a number of a footer; files of the first versions have fewer of them."""
+    """Return a number from a footer, 0 if absent: files of the first versions have fewer."""
     text = found.get(key, b"0")
     return int(text) if text.isdigit() else 0
 

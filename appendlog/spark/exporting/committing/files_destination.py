@@ -1,10 +1,9 @@
-"""A queue's part of an output of plain files: Parquet, JSON lines.
+"""Commits files of a queue to an output of plain files: Parquet, JSON lines.
 
-The state is the highest manifest. A run takes the next number when it begins; whoever creates the
-manifest of that number first has won, and what others have written for it will never be seen.
-Files are moved to where readers look only after their manifest is there, and whoever comes next
-completes the moves. So at every moment a plain reader sees whole files, each of them of a commit,
-and no offset twice.
+The highest manifest is the state of the output. A run takes the next number when it begins. The run
+that creates the manifest of that number first wins; no reader ever sees the files of the others.
+Files move to their final places after the commit of their manifest, and the next run completes
+interrupted moves. So a plain reader always sees whole, committed files, and no offset twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,10 +43,10 @@ class _Begun:
     """A run between `begin` and its end.
 
     Attributes:
-        number: What it is to commit as.
-        folder: Of its files.
-        total: What the output has without it.
-        is_over: A commit was tried: what is in the folder is not ours to remove any more.
+        number: Number of the manifest that it will create.
+        folder: Folder of its files.
+        total: Sum of the output before this run.
+        is_over: Whether a commit was tried; then this run must not remove files any more.
     """
 
     number: int
@@ -57,14 +56,14 @@ class _Begun:
 
 
 class FilesDestination:
-    """See `Destination`. Not for two threads at once.
+    """Output of plain files for one queue; see `Destination`. Not thread-safe.
 
     Args:
-        store: The output.
-        log: Whose messages it is to hold.
-        extension: Of its files; None: of any kind. An output has files of one kind.
-        time_columns: That its folders stand for: none, `date`, or `date`, `hour`; None: any. An
-            output has folders of one kind: Spark and Arrow refuse to read two.
+        store: Store of the output.
+        log: Queue whose messages the files hold.
+        extension: Extension of all files of the output; None for any.
+        time_columns: Columns of the folders by time: none, `date`, or `date`, `hour`; None for any.
+            An output has folders of one kind, because Spark and Arrow refuse to read two.
     """
 
     def __init__(
@@ -88,13 +87,13 @@ class FilesDestination:
 
     @property
     def folder(self) -> str:
-        """Return the folder of the store with the files of the queue."""
+        """Return the folder of the queue's files in the store."""
         return self._manifests.folder
 
     def covered(self) -> list[Range]:
         """See `Destination.covered`; reads one manifest.
 
-        What it returns can be read by all: commits that were cut short are completed.
+        Completes interrupted commits first, so that readers can read all that it returns.
         """
         survey, earlier = self._look()
         if not survey.manifests:
@@ -143,14 +142,14 @@ class FilesDestination:
         account = settle_account(job, files, gaps, corrupt)
         self._check_files(begun, files)
         manifest = self._manifest(job, begun, files, gaps, corrupt, account)
-        # From here on the manifest may be there, even if we are told that it is not.
+        # From here on the manifest may exist, even if `create` raises.
         begun.is_over = True
         if not self._manifests.create(manifest):
             begun.is_over = False
             raise self._changed()
         try:
             self._manifests.move(self._manifests.moves(manifest))
-            # What is left are files of attempts that did not count, of us and of others.
+            # The other files are of failed tries, of this run and of other runs.
             self._manifests.roll_forward(self._manifests.survey())
         except OSError as error:
             text = f"{error.strerror or error}: all of it is exported, but not every file is in its"
@@ -159,7 +158,7 @@ class FilesDestination:
             ) from error
 
     def _prepare(self, job: ExportJob, *, is_alone: bool) -> _Begun:
-        """Complete what others have begun, and take the next number."""
+        """Complete interrupted commits, and take the next number."""
         survey, earlier = self._look()
         total = self._total(survey)
         number = survey.manifests
@@ -177,8 +176,8 @@ class FilesDestination:
         self._refuse_strangers(job, number)
         waiting = [each for each in survey.jobs if each.number >= number]
         if is_alone and waiting:
-            # Its process is gone, but a worker of it may not know that yet, and a lock may be
-            # wrong: with its number taken the job cannot be committed, and then its files can go.
+            # The process of the job is gone, but its workers may still write, and locks may fail.
+            # Once its number is taken, the job cannot be committed, and its files can go.
             total, number = self._add("fence", job, number, total), number + 1
             self._manifests.roll_forward(survey, number)
         return _Begun(number, self._manifests.job_path(number, job.job_id), total)
@@ -293,7 +292,7 @@ class FilesDestination:
         )
 
     def _check_files(self, begun: _Begun, files: Sequence[WrittenFile]) -> None:
-        """Compare what tasks have reported with what is there."""
+        """Compare the reports of tasks with the files in the store."""
         there = {file.path: file.size_bytes for file in self._store.list(begun.folder)}
         for file in files:
             found = there.get(file.path)
@@ -306,7 +305,11 @@ class FilesDestination:
                 )
 
     def _total(self, survey: Survey) -> Total:
-        """Return what the output has; refuse one of another queue."""
+        """Return the sum of the output.
+
+        Raises:
+            OutputError: The output is of another queue or incarnation.
+        """
         if not survey.manifests:
             return Total()
         number = survey.manifests - 1
@@ -325,7 +328,7 @@ class FilesDestination:
                 )
 
     def _check_kind(self, manifest: Manifest) -> None:
-        # A fence has no files, and an export of a gap has none either.
+        # A fence has no files, and neither has an export of a gap.
         while not manifest.files and manifest.total.files and manifest.number:
             manifest = self._manifests.read(manifest.number - 1)
         for file in manifest.files[:1]:
@@ -344,9 +347,9 @@ class FilesDestination:
                 )
 
     def _refuse_strangers(self, job: ExportJob, number: int) -> None:
-        """Refuse to add offsets that a file has which no manifest names: readers read that, too.
+        """Refuse to add offsets of a file that no manifest lists: readers would read both.
 
-        It is there when manifests were removed, or an older copy of them was put back.
+        Such a file is there if manifests were removed, or an older copy of them was put back.
         """
         for file in self._store.list(self.folder):
             found = part_range(file.path.rpartition("/")[2])
@@ -364,7 +367,7 @@ class FilesDestination:
         return earlier_files(self._store, self.folder, self._log)
 
     def _refuse_overtaken(self, begun: _Begun, error: Exception | None) -> None:
-        """Say that another export was first, if that is why ours has lost its files."""
+        """Raise OutputChangedError if a faster export has removed the files of this one."""
         if begun.is_over or isinstance(error, OutputChangedError):
             return
         if self._manifests.survey().manifests > begun.number:

@@ -1,10 +1,9 @@
-"""Take files that are damaged or gone out of what an output says that it has.
+"""Removes files that are damaged or gone from the list of an output.
 
-A file that was lost is covered all the same, so no export would ever write its rows again. A
-manifest of its own takes it out: its offsets are as if they had not been exported, and the next
-export writes them, as far as the log still has them. What is left of the file goes to `_corrupt/`
-first, out of the way of readers: a run that is killed in between leaves a file that is gone, which
-is what was to be forgotten anyway.
+The offsets of a lost file stay covered, so no export would write its rows again. A manifest takes
+the file out of the list. Then the next export writes its offsets, as far as the log still has them.
+Before that, the rest of the file moves to `_corrupt/`, where readers ignore it. A run that is
+killed between the two steps leaves a file that is gone, which can be forgotten again.
 """
 
 from collections.abc import Collection
@@ -22,15 +21,15 @@ from appendlog.spark.exporting.files.quarantine import CORRUPT_FOLDER
 def forget_files(
     manifests: Manifests, paths: Collection[str], now: datetime
 ) -> tuple[ListedFile, ...]:
-    """Take files out of an output; return those that were in it.
+    """Remove files from an output; return those that were in it.
 
     Args:
-        manifests: Of the queue, at least one.
-        paths: Of files in the store; what no manifest names is left alone.
-        now: With a time zone.
+        manifests: Manifests of the queue, at least one.
+        paths: Paths of files in the store; files that no manifest lists are left alone.
+        now: Present time, with a time zone.
 
     Raises:
-        OutputChangedError: An export has committed meanwhile.
+        OutputChangedError: An export has committed during this.
         OutputError: An export is running, or a manifest is missing or cannot be read.
         OSError: The store fails.
     """

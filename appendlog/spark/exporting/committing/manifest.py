@@ -1,9 +1,9 @@
-"""A manifest: what one commit added to an output, and what the output has with it.
+"""A manifest: what one commit added to an output, and the sum of the output with it.
 
-Manifests are numbered from 0 without holes and never change. Each carries the sum of all up to
-itself, so that the state of an output is one file to read, however many exports there were; what
-a sum is made of is in the manifests before it. Written as canonical JSON (keys in order, no
-spaces) with a checksum of itself: half a file, or a byte that rotted, is found.
+Manifests are numbered from 0 without holes and never change. Each has the sum of all manifests up
+to itself. So the state of an output is one file to read, however many exports there were; the
+earlier manifests have the parts of the sum. A manifest is canonical JSON (ordered keys, no spaces)
+with a checksum of itself, which detects half a file or a flipped bit.
 
 Format: docs/spark.md, "Layout of an output".
 """
@@ -24,13 +24,13 @@ MANIFEST_VERSION: Final = 1
 _CHECKSUM: Final = "checksum"
 
 Kind = Literal["export", "adopted", "fence", "forgotten"]
-"""What a manifest is for: an export; files that an earlier version has written; nothing but
-its number, so that a job that was killed can never commit under it; or files that are taken out
-again, because they are damaged or gone."""
+"""Purpose of a manifest: an export; the adoption of files of an earlier version; a fence, which
+only takes a number so that a killed job can never commit under it; or the removal of files that
+are damaged or gone."""
 
 
 class OutputDamagedError(OutputError):
-    """What an output says of itself cannot be read, or a part of it is gone."""
+    """A manifest of an output cannot be read, or is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,19 @@ class ListedFile:
     """A file that belongs to the output.
 
     Attributes:
-        path: In the store, for good.
-        source: Where its task left it, below the folder of the job; None: it was never there.
-        start: Of the offsets that it covers, inclusive.
-        end: Exclusive.
-        rows: Messages in it.
-        bytes: Its size.
-        min_ts: Lowest `timestamp` in it, nanoseconds since 1970 in UTC; None: not known.
-        max_ts: Highest.
-        sha256: Of its bytes; None: not known, as it was adopted.
+        path: Final path in the store.
+        source: Path below the folder of the job, where its task wrote it; None for adopted files.
+        start: First offset that the file covers.
+        end: End of the covered offsets, exclusive.
+        rows: Number of messages.
+        bytes: Size of the file in bytes.
+        min_ts: Lowest `timestamp`, nanoseconds since 1970 in UTC; None if unknown.
+        max_ts: Highest `timestamp`, likewise.
+        sha256: Digest of the file; None for adopted files.
         missing: Offsets of its range that the log did not have.
         corrupt: Offsets of its range in damaged parts of the log.
-        excluded: Offsets of its range that were not asked for.
-        metadata: What else its task said of it.
+        excluded: Offsets of its range that the user did not ask for.
+        metadata: Further attributes from its task.
     """
 
     path: str
@@ -70,19 +70,19 @@ class ListedFile:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The sum of the manifests up to one.
+    """Sum of the manifests up to one.
 
     Attributes:
         covered: Offsets that are in the output, or are accounted for.
-        exports: Commits that added something.
-        files: Files.
-        rows: Messages in them.
-        bytes: Their size.
+        exports: Number of commits that added something.
+        files: Number of files.
+        rows: Messages in the files.
+        bytes: Size of the files in bytes.
         missing: Offsets that the log did not have.
         corrupt: Offsets in damaged parts of the log.
-        excluded: Offsets that were not asked for.
-        last_export: When something was added last, ISO 8601 in UTC; None: never.
-        include: Which messages were asked for, every time; None while there is nothing.
+        excluded: Offsets that the user did not ask for.
+        last_export: Time of the last export that added something, ISO 8601 in UTC; None if never.
+        include: Messages that every export was asked for; None if there was no export.
     """
 
     covered: tuple[Range, ...] = ()
@@ -108,28 +108,28 @@ class Manifest:
     """One commit.
 
     Attributes:
-        number: From 0, without holes.
-        kind: What it is for.
+        number: Number, from 0 without holes.
+        kind: Purpose of the manifest.
         vhost: Virtual host of the queue.
-        queue: The queue.
-        incarnation: Of the queue: offsets of another one are others.
-        start: First offset that was asked for.
-        end: End of what was asked for, exclusive.
-        ranges: Offsets that it adds.
-        files: With these rows.
+        queue: Name of the queue.
+        incarnation: Identity of the queue: offsets of another incarnation are other offsets.
+        start: First offset that the user asked for.
+        end: End of the offsets that the user asked for, exclusive.
+        ranges: Offsets that the commit adds.
+        files: Files with these offsets.
         gaps: Offsets of `ranges` that the log did not have; those inside of files may be left out.
         corrupt: Damaged parts of the log, likewise.
-        missing: How many offsets the log did not have, in files and between them.
-        corrupt_offsets: How many are in damaged parts.
-        excluded: How many were not asked for.
-        include: Which messages were asked for: `all`, `acked`, `unacked`.
-        schema_version: Of the rows.
-        job: Of the run that wrote it.
-        created: When, ISO 8601 in UTC.
-        total: The sum up to and with this one.
-        forgotten: Files of earlier manifests that are not in the output any more; their offsets
-            are as if they had never been there.
-        version: Of this format.
+        missing: Number of offsets that the log did not have, in files and between them.
+        corrupt_offsets: Number of offsets in damaged parts of the log.
+        excluded: Number of offsets that the user did not ask for.
+        include: Messages that the user asked for: `all`, `acked`, `unacked`.
+        schema_version: Version of the rows' schema.
+        job: Id of the run that wrote the manifest.
+        created: Time of the commit, ISO 8601 in UTC.
+        total: Sum of all manifests up to and with this one.
+        forgotten: Files of earlier manifests that are no longer in the output; their offsets are
+            not covered any more.
+        version: Version of this format.
     """
 
     number: int
@@ -156,12 +156,12 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Return how many messages it adds."""
+        """Return the number of messages that the manifest adds."""
         return sum(file.rows for file in self.files)
 
 
 def add_to(total: Total, manifest: Manifest) -> Total:
-    """Return the sum with one more manifest, whose own `total` does not matter."""
+    """Return the sum with one more manifest; ignores the `total` of that manifest."""
     gone = manifest.forgotten
     left = subtract_ranges(total.covered, join_ranges((file.start, file.end) for file in gone))
     return Total(
@@ -179,7 +179,7 @@ def add_to(total: Total, manifest: Manifest) -> Total:
 
 
 def fence_after(last: Manifest, now: datetime) -> Manifest:
-    """Return a manifest that adds nothing to the last one but its number."""
+    """Return a manifest that only takes the number after the last one."""
     at = last.total.covered[-1][1] if last.total.covered else 0
     return replace(
         last,
@@ -201,7 +201,7 @@ def fence_after(last: Manifest, now: datetime) -> Manifest:
 
 
 def time_text(now: datetime) -> str:
-    """Return a time in UTC as a manifest has it: ISO 8601, microseconds, `Z`."""
+    """Return a time in UTC in the form of manifests: ISO 8601, microseconds, `Z`."""
     return now.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -215,12 +215,12 @@ def decode_manifest(data: bytes, where: str) -> Manifest:
     """Return the manifest in a file.
 
     Args:
-        data: The whole file.
-        where: What to call it in errors.
+        data: Content of the file.
+        where: Name of the file, for errors.
 
     Raises:
-        OutputDamagedError: It is no manifest, or not as it was written.
-        OutputError: It is of a newer version.
+        OutputDamagedError: The file is no manifest, or is damaged.
+        OutputError: The manifest is of a newer version.
     """
     try:
         document = json.loads(data)
@@ -253,7 +253,7 @@ def _manifest(document: dict[str, Any]) -> Manifest:
 
 
 def _known(kind: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what a later amqp-server has added without a new version."""
+    """Leave out keys that a later amqp-server has added without a new version."""
     names = {each.name for each in fields(kind)}
     return {name: value for name, value in document.items() if name in names}
 
@@ -271,6 +271,6 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
-    # ASCII: names that are no UTF-8 are kept as the escapes of their surrogates.
+    # ASCII keeps names that are not UTF-8 as the escapes of their surrogates.
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{text}\n".encode("ascii")

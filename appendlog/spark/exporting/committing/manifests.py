@@ -1,13 +1,13 @@
-"""The manifests of one queue in an output, and the files that wait for their place.
+"""Manages the manifests of one queue in an output, and the files before their moves.
 
     _amqplog/<queue>/manifest/<n>.json       20 digits, created if absent: the commit point
-    _amqplog/<queue>/job-<n>-<job>/...       files of a run that is to commit as number n
-    _amqplog/<queue>/lock                    held by the export that runs, where there are locks
+    _amqplog/<queue>/job-<n>-<job>/...       files of a run that will commit as number n
+    _amqplog/<queue>/lock                    held by the running export, if the store has locks
     queue=<queue>/...                        files of the manifests, and no others
 
-A folder of a job says under which number it would commit. Once there is a manifest of that
-number the fate of every file in it is known: named by the manifest, it belongs in its place;
-else it can go, whoever is still writing it.
+The folder of a job has the number under which the job would commit. Once there is a manifest of
+that number, each file in the folder is decided: a file that the manifest lists moves to its final
+place, and any other can be removed, even if a task is still writing it.
 """
 
 import json
@@ -33,18 +33,18 @@ from metadata.names import encode_name
 _MANIFEST: Final = re.compile(r"manifest/(\d{20})\.json\Z")
 _JOB_FILE: Final = re.compile(r"(job-(\d{20})-([0-9a-f]{32}))/")
 BEGUN: Final = "begun.json"
-"""In the folder of each job: when it began, for whoever wonders whether it is alive."""
+"""File in the folder of each job with the time at which it began; vacuum reads its age."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobFolder:
-    """Files of one run that are not in their place.
+    """Files of one run that are not in their final places.
 
     Attributes:
-        path: In the store.
-        number: What the run would commit as.
-        job: Its id.
-        files: What is in it.
+        path: Path of the folder in the store.
+        number: Number under which the run would commit.
+        job: Id of the run.
+        files: Files in the folder.
     """
 
     path: str
@@ -55,12 +55,12 @@ class JobFolder:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one listing of a queue's work folder shows.
+    """Content of a queue's work folder.
 
     Attributes:
-        manifests: How many there are: their numbers are all below.
-        jobs: Folders with files in them, in the order of their numbers.
-        strays: Files that are neither.
+        manifests: Number of manifests; they have all lower numbers.
+        jobs: Folders with files, in the order of their numbers.
+        strays: Files that are neither manifests nor of a run.
     """
 
     manifests: int
@@ -69,7 +69,7 @@ class Survey:
 
 
 def listed_files(manifests: Iterable[Manifest]) -> list[ListedFile]:
-    """Return the files that are in an output, by all of its manifests in their order."""
+    """Return the files of an output from all of its manifests, given in their order."""
     files: dict[str, ListedFile] = {}
     for manifest in manifests:
         for file in manifest.forgotten:
@@ -79,16 +79,16 @@ def listed_files(manifests: Iterable[Manifest]) -> list[ListedFile]:
 
 
 class Manifests:
-    """The manifests of one queue. Knows nothing but the store: any number may be at work.
+    """Manifests of one queue. Its only state is the store, so several processes may use it.
 
     Args:
-        store: The output.
+        store: Store of the output.
         queue: Name of the queue.
 
     Attributes:
-        store: The output.
+        store: Store of the output.
         work: Folder of manifests and unfinished files.
-        folder: Folder of the finished ones.
+        folder: Folder of finished files.
     """
 
     def __init__(self, store: OutputStore, queue: str) -> None:
@@ -97,18 +97,18 @@ class Manifests:
         self.folder: Final = folder_name(queue)
 
     def path(self, number: int) -> str:
-        """Return where a manifest is."""
+        """Return the path of a manifest."""
         return f"{self.work}/manifest/{number:020d}.json"
 
     def job_path(self, number: int, job: str) -> str:
-        """Return the folder of a run that is to commit as `number`."""
+        """Return the folder of a run that will commit as `number`."""
         return f"{self.work}/job-{number:020d}-{job}"
 
     def survey(self) -> Survey:
-        """List what is there.
+        """List the work folder.
 
         Raises:
-            OutputDamagedError: A manifest is missing: somebody has removed it.
+            OutputDamagedError: A manifest is missing: someone has removed it.
         """
         numbers: set[int] = set()
         jobs: dict[tuple[int, str], list[StoredFile]] = {}
@@ -147,9 +147,9 @@ class Manifests:
         """Return a manifest.
 
         Raises:
-            FileNotFoundError: There is none of that number.
-            OutputDamagedError: It is damaged.
-            OutputError: It is of a newer version.
+            FileNotFoundError: There is no manifest of that number.
+            OutputDamagedError: The manifest is damaged.
+            OutputError: The manifest is of a newer version.
         """
         path = self.path(number)
         manifest = decode_manifest(self.store.read(path), f"{self.store.url}/{path}")
@@ -160,32 +160,32 @@ class Manifests:
         return manifest
 
     def create(self, manifest: Manifest) -> bool:
-        """Commit; return whether it was us who did: another run may have taken the number.
+        """Commit a manifest; return false if another run has taken its number.
 
         Raises:
-            OSError: The store failed: whether it is committed is for the store to say.
+            OSError: The store failed; a listing says whether the manifest is committed.
         """
         try:
             self.store.create(self.path(manifest.number), encode_manifest(manifest))
         except FileExistsError:
-            # A store that tries again by itself meets its own first try.
+            # A store that retries by itself finds the manifest of its own first try.
             return self.read(manifest.number).job == manifest.job
         return True
 
     def roll_forward(self, survey: Survey, up_to: int | None = None) -> None:
-        """Put files of commits in their place, and remove what can never be committed.
+        """Move files of commits to their places, and remove files that can never be committed.
 
         Args:
-            survey: What there is.
-            up_to: Manifests there are by now; by default those of the survey.
+            survey: Content of the work folder.
+            up_to: Number of manifests that exist by now; by default that of the survey.
         """
         self.remove(self.complete(survey, up_to))
 
     def complete(self, survey: Survey, up_to: int | None = None) -> list[str]:
-        """Put files of commits in their place; return those that can never be committed.
+        """Move files of commits to their places; return files that can never be committed.
 
-        May be repeated, and done by several at once: what is named by a manifest is only ever
-        moved to the one place that the manifest says.
+        May be repeated, also by several processes at once: a manifest lists exactly one place for
+        each file.
         """
         committed = survey.manifests if up_to is None else up_to
         useless: list[str] = []
@@ -200,17 +200,17 @@ class Manifests:
         return useless
 
     def begin_job(self, folder: str, now: datetime) -> None:
-        """Make the folder of a run, see `job_path`."""
+        """Make the folder of a run; see `job_path`."""
         with self.store.open_new(f"{folder}/{BEGUN}") as file:
             file.write(json.dumps({"created": time_text(now)}).encode("ascii"))
 
     def moves(self, manifest: Manifest) -> dict[str, str]:
-        """Return where each file of a commit comes from and belongs."""
+        """Return source and final path of each file of a commit."""
         folder = self.job_path(manifest.number, manifest.job)
         return {f"{folder}/{file.source}": file.path for file in manifest.files if file.source}
 
     def move(self, moves: Mapping[str, str]) -> None:
-        """Move files, several at once where that pays; in their order where it does not."""
+        """Move files; several at once if the store is slow, otherwise in their order."""
         pairs = sorted(moves.items(), key=lambda pair: pair[1])
         if self.store.concurrency == 1:
             for source, target in pairs:

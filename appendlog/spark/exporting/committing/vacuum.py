@@ -1,9 +1,9 @@
-"""Remove what killed exports have left; never what a manifest names or a running job may need.
+"""Removes files of killed exports; never files that a manifest lists or a running job may need.
 
-Certain is the fate of files for a number that is taken: they are named by its manifest, or are
-of no use. A job whose number is free may be alive. If the lock says that none runs, or it began
-long enough ago, its number is taken first, by a manifest that adds nothing: should it be alive
-after all, it can only lose, whole.
+If the number of a job is taken, its files are listed in that manifest, or are useless. A job whose
+number is free may be running. If the lock says that no export runs, or the job began long enough
+ago, this first takes its number with a manifest that adds nothing. Should the job be running after
+all, its commit fails as a whole.
 """
 
 import json
@@ -38,9 +38,9 @@ class Orphan:
     """A file that belongs to no commit.
 
     Attributes:
-        path: In the store.
-        size_bytes: Of it.
-        reason: Why it goes, or why it stays.
+        path: Path in the store.
+        size_bytes: Size of the file in bytes.
+        reason: Why it is removed, or why it is kept.
     """
 
     path: str
@@ -50,11 +50,11 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """What was removed, or would be.
+    """Files that were removed, or would be.
 
     Attributes:
-        removed: Files that went.
-        spared: Files that stay, though no manifest names them.
+        removed: Files that were removed.
+        spared: Files that were kept although no manifest lists them.
     """
 
     removed: tuple[Orphan, ...]
@@ -67,18 +67,18 @@ def vacuum_queue(
     """Remove the files of one queue that no commit needs.
 
     Args:
-        manifests: Of the queue, at least one.
-        older_than_seconds: Age at which a run counts as dead, where no lock can tell.
-        now: With a time zone.
+        manifests: Manifests of the queue, at least one.
+        older_than_seconds: Age at which a run counts as killed, if the store has no locks.
+        now: Present time, with a time zone.
         is_dry_run: Whether to change nothing.
 
     Raises:
-        OutputChangedError: An export has committed meanwhile; what was removed was right.
+        OutputChangedError: An export has committed during this; all removals were right.
         OutputError: A manifest is missing or cannot be read.
         OSError: The store fails.
     """
     with _lock(manifests) as (is_alone, is_running):
-        # Before the manifests: a file that moves in later is then not taken for a stranger.
+        # Before the manifests are read: a file that is moved in later is no stranger then.
         in_place = manifests.store.list(manifests.folder)
         survey = manifests.survey()
         removed, spared = _in_place(manifests, survey, in_place)
@@ -100,7 +100,7 @@ def vacuum_queue(
 
 @contextmanager
 def _lock(manifests: Manifests) -> Iterator[tuple[bool, bool]]:
-    """Give (nobody else can be at work, somebody is)."""
+    """Yield two flags: no other export can be running; another export is running."""
     with ExitStack() as stack:
         is_running = is_alone = False
         try:
@@ -134,7 +134,7 @@ def _useless(manifests: Manifests, survey: Survey, job: JobFolder) -> list[Store
 
 
 def _age_seconds(manifests: Manifests, job: JobFolder, now: datetime) -> float:
-    """Return how long ago a run began; for ever, if nothing is left that says so."""
+    """Return the age of a run in seconds; infinite if nothing says when it began."""
     try:
         begun = json.loads(manifests.store.read(f"{job.path}/{BEGUN}"))["created"]
         return (now - datetime.fromisoformat(begun)).total_seconds()
@@ -143,7 +143,7 @@ def _age_seconds(manifests: Manifests, job: JobFolder, now: datetime) -> float:
 
 
 def _fence(manifests: Manifests, survey: Survey, removed: set[str], now: datetime) -> None:
-    """Take the number of jobs whose files are to go, so that they can never be committed."""
+    """Take the numbers of jobs whose files will be removed, so that they can never commit."""
     is_needed = any(
         job.number >= survey.manifests and any(file.path in removed for file in job.files)
         for job in survey.jobs

@@ -1,1 +1,1 @@
-"""The files of an export: what a task writes, in which format, and what it says of them."""
+"""Writes the files of an export, in each format, and reports about them."""

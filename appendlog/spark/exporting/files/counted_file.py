@@ -1,4 +1,4 @@
-"""A file that knows how much was written to it, and the digest of that, when it is done."""
+"""Counts the bytes that are written to a file, and computes their digest."""
 
 import hashlib
 import io
@@ -6,10 +6,10 @@ from typing import BinaryIO
 
 
 class CountedFile(io.RawIOBase):
-    """Passes what is written on to another file.
+    """Writes to another file, and counts the bytes.
 
     Args:
-        file: To write to; borrowed, closing this one does not close it.
+        file: File to write to; borrowed: closing this one does not close it.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -20,7 +20,7 @@ class CountedFile(io.RawIOBase):
 
     @property
     def sha256(self) -> str:
-        """Return the digest of all that was written, 64 hexadecimal digits."""
+        """Return the SHA-256 digest of all written bytes, 64 hexadecimal digits."""
         return self._digest.hexdigest()
 
     def writable(self) -> bool:
@@ -28,7 +28,7 @@ class CountedFile(io.RawIOBase):
         return True
 
     def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
-        """Write all of it; return how much that is."""
+        """Write all of the data; return its size."""
         view = memoryview(data)
         self._digest.update(view)
         self._file.write(view)

@@ -1,8 +1,7 @@
-"""What an exported file is made by: one small protocol, one class for each kind of file.
+"""Interface of file formats; each format has a class.
 
-A format knows nothing of logs, offsets or outputs. It gets rows in groups and puts them into
-a binary file that somebody else opened and will close; where a file ends is decided between
-two groups, by whoever writes it.
+A format depends on nothing of logs, offsets or outputs. It writes groups of rows to a binary file
+that the caller opens and closes. Between two groups, the caller decides whether the file ends.
 """
 
 from collections.abc import Mapping
@@ -15,36 +14,36 @@ class FileWriter(Protocol):
     """One file that is being written."""
 
     def write(self, rows: pa.Table) -> None:
-        """Append a group of rows; what was written before is in the file when this returns.
+        """Append a group of rows; earlier groups are in the file when this returns.
 
         The same groups make the same bytes.
 
         Args:
-            rows: Of the schema that the file was opened with; at least one.
+            rows: At least one row, with the schema that the file was opened with.
         """
 
     def close(self, metadata: Mapping[str, str]) -> None:
-        """Write what stands at the end of a file; the file itself stays open.
+        """Write the end of the file; the file itself stays open.
 
         Args:
-            metadata: What the file is to say of itself, in a format that has a place for it.
+            metadata: Attributes of the file, for formats that have a place for them.
         """
 
     def discard(self) -> None:
-        """Let go of what it holds, in place of `close`: nobody will read the file."""
+        """Release all resources, instead of `close`: the file will not be used."""
 
 
 class FileFormat(Protocol):
-    """A kind of file; picklable, since tasks carry it."""
+    """Format of files; picklable, because tasks have it."""
 
     @property
     def extension(self) -> str:
-        """Return the end of a file's name, without its dot."""
+        """Return the extension of file names, without the dot."""
 
     def open(self, file: BinaryIO, schema: pa.Schema) -> FileWriter:
         """Begin a file.
 
         Args:
-            file: To write to; only `write` is called. Borrowed.
-            schema: Of the rows that will come.
+            file: File to write to; borrowed, and only its `write` is called.
+            schema: Schema of the rows that will be written.
         """

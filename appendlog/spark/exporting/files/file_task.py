@@ -1,12 +1,11 @@
-"""One task: read consecutive splits of a log, write them as one or several files of an output.
+"""Task of an export: reads consecutive splits of a log, and writes one or several files.
 
-Runs in the executor's Python. Everything that it gets and gives back is plain data. What the
-user must decide about (damage, a segment that retention has removed) comes back as a value,
-because trying again would not help; anything else is raised, and Spark tries again where it
-is told to.
+It runs in the executor's Python; its arguments and results are plain data. If the user must decide
+(damage, a segment that retention has removed), the result says so, because a retry would not help.
+Any other failure is raised, and Spark retries the task if it is configured to.
 
-A file ends at the end of a group of rows, once it has the size that was asked for; so the same
-task makes the same files. Memory: one group and one batch, whatever the size of log and files.
+A file ends at the end of a group of rows, once it has the target size; so the same task makes the
+same files. Memory: one group and one batch, whatever the size of log and files.
 """
 
 import json
@@ -42,18 +41,18 @@ _NS_PER_US: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class FileTask:
-    """What a task is told; plain data, picklable.
+    """Arguments of a task; plain data, picklable.
 
     Attributes:
-        log: Where to read.
-        splits: What to read, at least one; in order. What lies between two was not asked for.
-        store: Where to write.
-        folder: Of the store, for unfinished files.
-        file_format: What kind of files.
-        subfolder: Of the queue's folder, where the files belong: `date=2026-11-21/`, or empty.
-        target_bytes: A file ends once it has this size.
-        choice: Which offsets are asked for; None: all.
-        skips_damage: Whether damaged parts of the log are left out and put into quarantine.
+        log: Log to read.
+        splits: Splits to read, at least one, in order; the user did not ask for offsets between.
+        store: Store to write to.
+        folder: Folder of the store for unfinished files.
+        file_format: Format of the files.
+        subfolder: Final folder of the files, below that of the queue: `date=2026-11-21/`, or empty.
+        target_bytes: Size in bytes at which a file ends.
+        choice: Offsets that become rows; None for all.
+        skips_damage: Whether to leave out damaged parts of the log, and quarantine them.
     """
 
     log: QueueLog
@@ -78,21 +77,21 @@ class FileTask:
 
     @property
     def size_bytes(self) -> int:
-        """Return how much of the log it reads, as far as the index tells."""
+        """Return the bytes of log that the task reads, estimated from the index."""
         return sum(max(split.end_position - split.start_position, 0) for split in self.splits)
 
 
 @dataclass(slots=True)
 class TaskResult:
-    """What a task reports.
+    """Result of a task.
 
     Attributes:
-        account: Of all its offsets.
-        files: What it wrote, in the order of offsets; they tile the range of the task, and
-            there is none if it has no rows.
-        corrupt: Damaged parts that were left out.
-        damage: What is damaged and where, when that ended the task; None when nothing did.
-        is_removed: Retention removed a segment before it was read.
+        account: Account of all its offsets.
+        files: Files that it wrote, in the order of offsets. Together they cover the range of the
+            task; there is no file if there are no rows.
+        corrupt: Damaged parts of the log that were left out.
+        damage: Damage that ended the task, with its place; None if there was none.
+        is_removed: Whether retention removed a segment before it was read.
     """
 
     account: OffsetAccount
@@ -106,7 +105,7 @@ def write_files(task: FileTask) -> TaskResult:
     """Export the splits of a task.
 
     Raises:
-        TaskFailedError: The log cannot be read or a file cannot be written; says of which queue
+        TaskFailedError: The log cannot be read or a file cannot be written; the message has queue
             and offsets.
     """
     result = TaskResult(OffsetAccount(task.start_offset, task.start_offset))
@@ -141,7 +140,7 @@ def _describe(task: FileTask) -> str:
 
 
 class _TaskRun:
-    """A task that is being carried out: the groups of its rows, one at a time, into files."""
+    """A running task: writes the groups of its rows, one at a time, to files."""
 
     def __init__(self, task: FileTask, reader: SplitReader, result: TaskResult) -> None:
         self._task = task
@@ -152,7 +151,7 @@ class _TaskRun:
         self._group: RowGroup | None = None
 
     def run(self) -> None:
-        """Write file after file until there is no group any more."""
+        """Write one file after another, until there is no group left."""
         self._advance()
         while (group := self._group) is not None:
             if group.account.rows:
@@ -164,7 +163,7 @@ class _TaskRun:
         self._result.corrupt += self._quarantine.ranges
 
     def _advance(self) -> None:
-        # Let go of the old one first: one group in memory, not two.
+        # Release the old group first: one group in memory, not two.
         self._group = None
         self._group = next(self._groups, None)
 
@@ -186,7 +185,7 @@ class _TaskRun:
     def _write_groups(
         self, writer: FileWriter, file: CountedFile
     ) -> tuple[OffsetAccount, tuple[int, int]]:
-        """Write groups until the file is large enough, and what has no rows behind them."""
+        """Write groups until the file is large enough; account for later groups without rows."""
         assert self._group is not None
         account = self._group.account
         times: list[int] = []

@@ -1,7 +1,7 @@
-"""JSON lines, as exports write them: an object for each message, with every column.
+"""Writes JSON lines: an object for each message, with every column.
 
-Rows never become Python objects: each column is turned into JSON text by Arrow, and the texts
-are joined. Only what is base64, and text with rare control characters, goes through Python.
+Arrow turns each column into JSON text and joins the texts, so rows never become Python objects.
+Only base64, and text with rare control characters, goes through Python.
 
     string       as JSON text          timestamp    "2026-11-21T17:00:00.123456Z"
     integer      as digits             map          an object
@@ -30,7 +30,7 @@ VALUE: Final = "value"
 VALUE_BASE64: Final = "value_base64"
 _GZIP_LEVEL: Final = 4
 _TEXT: Final = pa.large_string()
-# In this order: what is put in must not be found by a later one.
+# In this order: a later replacement must not find text of an earlier one.
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 _CONTROL: Final = "[\x00-\x1f]"
 _YEAR_9999_US: Final = 253_402_300_799_999_999
@@ -62,7 +62,7 @@ class JsonLinesFormat:
         return f"jsonl.{self.compression}" if self.compression else "jsonl"
 
     def open(self, file: BinaryIO, schema: pa.Schema) -> "JsonLinesFile":
-        """See `FileFormat.open`; the schema is that of the rows anyway."""
+        """See `FileFormat.open`; the schema is not needed."""
         return JsonLinesFile(file, self.compression)
 
 
@@ -78,7 +78,7 @@ class JsonLinesFile:
         for batch in rows.to_batches():
             data = json_lines(batch)
             if self._compression == "gz":
-                # No time in its header: the same rows make the same bytes.
+                # No time in the header of gzip: the same rows make the same bytes.
                 self._file.write(gzip.compress(data, _GZIP_LEVEL, mtime=0))
             elif self._compression == "zst":
                 self._file.write(pa.Codec("zstd").compress(data, asbytes=True))
@@ -86,17 +86,17 @@ class JsonLinesFile:
                 self._file.write(data)
 
     def close(self, metadata: Mapping[str, str]) -> None:
-        """Do nothing: a file of lines has no place for metadata."""
+        """Do nothing: a file of JSON lines has no place for metadata."""
 
     def discard(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources."""
 
 
 def json_lines(rows: pa.RecordBatch) -> memoryview:
-    """Return rows as lines of JSON, each with its line feed; UTF-8.
+    """Return rows as lines of JSON in UTF-8, each with a line feed.
 
     Args:
-        rows: At least one; no more than a few hundred MiB.
+        rows: At least one row; at most a few hundred MiB.
     """
     pieces: list[pa.Array | pa.Scalar] = []
     before = "{"
@@ -123,7 +123,7 @@ def _columns(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.Array | pa.Scalar]]
 
 
 def _json(column: pa.Array) -> pa.Array | pa.Scalar:
-    """Return the JSON text of a column, large strings without a null; one for all if it can."""
+    """Return the JSON of a column as large strings without nulls; a scalar if all are equal."""
     kind = column.type
     if column.null_count == len(column):
         return pa.scalar("null", _TEXT)
@@ -139,7 +139,7 @@ def _json(column: pa.Array) -> pa.Array | pa.Scalar:
 
 
 def _split_text(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return what is UTF-8 as text, and what is not as it is; each null where the other is not."""
+    """Return bodies that are UTF-8 as text, and the others as octets; in each row one is null."""
     try:
         return values.cast(pa.string()), pa.nulls(len(values), values.type)
     except pa.ArrowInvalid:
@@ -169,13 +169,13 @@ def _text(column: pa.Array) -> pa.Array:
 
 
 def _times(column: pa.TimestampArray) -> pa.Array:
-    # strftime takes longer than all the rest together.
+    # Arrow's strftime takes longer than everything else together.
     texts = pc.replace_substring(column.cast(pa.string()), " ", "T")
     times_us = column.cast(pa.int64())
     is_late = pc.fill_null(pc.greater(times_us, _YEAR_9999_US), False)
     if not pc.any(is_late).as_py():
         return texts
-    # A year of Arrow's has 16 bits.
+    # Arrow's year has 16 bits.
     late = [f"{np.datetime64(time, 'us')}Z" for time in times_us.filter(is_late).to_pylist()]
     return pc.replace_with_mask(texts, is_late, pa.array(late, texts.type))
 

@@ -1,12 +1,12 @@
-"""Parquet, as exports write it: a row group for each group of rows, nothing that costs for nothing.
+"""Writes Parquet: a row group for each group of rows.
 
-The writer is most of an export's cost, so what it does for each column is chosen:
+The writer is most of an export's cost, so each column only gets what it needs:
 
-- a dictionary only where values repeat: elsewhere it is filled, given up and written again;
-- numbers that mostly grow as differences;
-- statistics only where a reader can skip row groups by them: comparing bodies, headers and
-  identifiers byte by byte costs more than it could ever spare;
-- zstd at level 1, which halves what snappy leaves and costs about the same.
+- a dictionary only if values repeat: otherwise the writer fills it, drops it and writes again;
+- differences for numbers that mostly grow;
+- statistics only if readers can skip row groups by them: comparing bodies, headers and identifiers
+  byte by byte costs more than it can save;
+- zstd at level 1, which makes half the size of snappy at about the same cost.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from appendlog.spark.schema.columns import COLUMNS
 
 _REPETITIVE: Final = [column.name for column in COLUMNS if column.is_repetitive]
-# Names of headers repeat; what they are set to often does not, and zstd finds it when it does.
+# Names of headers repeat. Their values often do not; zstd finds those that do.
 _DICTIONARIES: Final = [*_REPETITIVE, "headers.key_value.key"]
 _GROWING: Final = ("offset", "timestamp", "message_timestamp")
 _WRITE_BATCH_ROWS: Final = 8192
@@ -62,6 +62,6 @@ class ParquetFile:
         self._writer.close()
 
     def discard(self) -> None:
-        """Release the writer; it cannot be left open, so it writes a footer."""
+        """Release the writer; it cannot be dropped without writing a footer."""
         with suppress(OSError, pa.ArrowException):
             self._writer.close()

@@ -1,10 +1,10 @@
-"""Damaged parts of a log, put where somebody can look at them: `_corrupt/` of the output.
+"""Keeps damaged parts of a log in `_corrupt/` of the output, for people to look at.
 
     _corrupt/queue=<queue>/<segment>-<start>-<end>.json      positions, 20 digits each
 
-One JSON object a file: `vhost, queue, incarnation, segment, start_position, end_position, reason,
-start_offset, end_offset, bytes`, the last in base64. What is written says what is in the log, so
-it is true whether the export is committed or not, and a second export writes the same again.
+Each file is one JSON object: `vhost, queue, incarnation, segment, start_position, end_position,
+reason, start_offset, end_offset, bytes`, the last in base64. The files describe the log, so they
+are right whether the export is committed or not. A second export writes the same files again.
 """
 
 from typing import Final
@@ -19,23 +19,23 @@ from appendlog.split_reader import SplitReader
 
 CORRUPT_FOLDER: Final = "_corrupt"
 KEPT_BYTES_MAX: Final = 16 << 20
-"""Of one damaged part; of what is longer the beginning is kept, and its positions tell."""
+"""Most bytes that are kept of a damaged part: its beginning; the positions have its size."""
 
 
 def quarantine_folder(log: QueueLog) -> str:
-    """Return where the damaged parts of a log are put, in the output."""
+    """Return the folder of the output for damaged parts of a log."""
     return f"{CORRUPT_FOLDER}/{folder_name(log.queue)}"
 
 
 class Quarantine:
-    """What one task has to leave out.
+    """Damaged parts of the log that one task leaves out.
 
     Args:
-        store: The output.
-        log: That is damaged.
+        store: Store of the output.
+        log: Damaged log.
 
     Attributes:
-        ranges: What was left out so far.
+        ranges: Parts that were left out so far.
     """
 
     def __init__(self, store: OutputStore, log: QueueLog) -> None:
@@ -47,7 +47,7 @@ class Quarantine:
         """Keep the bytes of a damaged part.
 
         Raises:
-            OSError: They cannot be written.
+            OSError: The bytes cannot be written.
         """
         path = (
             f"{quarantine_folder(self._log)}/{damage.segment.partition('.')[0]}"

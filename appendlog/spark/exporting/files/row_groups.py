@@ -1,7 +1,7 @@
-"""Batches of a log joined to groups of rows, with an account of every offset.
+"""Joins batches of a log to groups of rows, with an account of every offset.
 
-A group is what a Parquet file has as a row group: the unit in which files grow, and at whose
-end one may end. The same log and range make the same groups each time.
+A group becomes a row group of a Parquet file: files grow by groups and end after one. The same log
+and range always make the same groups.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,22 +17,22 @@ from appendlog.spark.planning.settlement import OffsetChoice
 GROUP_ROWS: Final = 131_072
 GROUP_BYTES: Final = 32 << 20
 GAPS_MAX: Final = 100
-"""Gaps that are listed; more are only counted."""
+"""Most gaps that are listed; more are only counted."""
 
 
 @dataclass(slots=True)
 class OffsetAccount:
-    """What became of the offsets `[start_offset, end_offset)`: each is in one of four counts.
+    """Account of the offsets `[start_offset, end_offset)`: each is in one of four counts.
 
     Attributes:
-        start_offset: Inclusive.
-        end_offset: Exclusive.
-        rows: Messages.
+        start_offset: First offset.
+        end_offset: End of the offsets, exclusive.
+        rows: Offsets that are rows.
         missing: Offsets that the log does not have.
         corrupt: Offsets in damaged parts of the log.
-        excluded: Offsets that were not asked for, whether the log has them or not.
-        undecodable: Rows with null headers or properties, because these do not add up.
-        gaps: What is missing, the first `GAPS_MAX` ranges.
+        excluded: Offsets that the user did not ask for, whether the log has them or not.
+        undecodable: Rows with null headers or properties, because these are malformed.
+        gaps: First `GAPS_MAX` ranges of missing offsets.
     """
 
     start_offset: int
@@ -45,7 +45,7 @@ class OffsetAccount:
     gaps: list[Range] = field(default_factory=list)
 
     def add(self, other: "OffsetAccount") -> None:
-        """Add the account of the offsets behind; those in between were not asked for."""
+        """Add the account of later offsets; the user did not ask for offsets in between."""
         assert other.start_offset >= self.end_offset
         self.excluded += other.excluded + other.start_offset - self.end_offset
         self.end_offset = other.end_offset
@@ -68,11 +68,11 @@ class OffsetAccount:
 
 @dataclass(slots=True)
 class RowGroup:
-    """Rows, and the account of the offsets that they come from.
+    """Rows, and the account of their offsets.
 
     Attributes:
-        account: Of the group; a last group may have no rows.
-        rows: In the order of offsets.
+        account: Account of the group; the last group may have no rows.
+        rows: Rows in the order of offsets.
     """
 
     account: OffsetAccount
@@ -87,10 +87,10 @@ def join_batches(
     Memory: one group.
 
     Args:
-        batches: In order; each begins where the one before ends, or behind it when what is
-            between was not asked for.
-        schema: Of their rows.
-        choice: Which offsets are asked for; all by default.
+        batches: Batches in order; each begins where the last one ends, or later if the user did
+            not ask for the offsets between.
+        schema: Schema of their rows.
+        choice: Offsets that become rows; all by default.
     """
     waiting: list[pa.RecordBatch] = []
     size = 0

@@ -17,7 +17,7 @@ from metadata.name_texts import replaced_text
 
 DATA_FOLDER: Final = "exports"
 """Folder with a folder for each run; a table's files stay where they were written."""
-RANGES_TOLD: Final = 100
+RANGES_LISTED: Final = 100
 """Most gaps, and most damaged ranges, that a table's history lists; more are only counted."""
 
 
@@ -82,8 +82,8 @@ def commit_note(
         "ranges": [list(each) for each in job.ranges],
         "rows": rows,
         "without_row": offsets_in(job.ranges) - rows,
-        "gaps": [list(each) for each in gaps[:RANGES_TOLD]],
-        "corrupt": [list(each) for each in damaged[:RANGES_TOLD]],
+        "gaps": [list(each) for each in gaps[:RANGES_LISTED]],
+        "corrupt": [list(each) for each in damaged[:RANGES_LISTED]],
         "include": job.include,
         "schema_version": SCHEMA_VERSION,
         "job": job.job_id,
