@@ -1,4 +1,4 @@
-"""Checkpoints in the background: what is settled goes to disk, and freed segments go away."""
+"""Background checkpoints: write what is settled to the disk, then free segments."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ logger = logging.getLogger(__name__)
 
 
 class CheckpointReport(NamedTuple):
-    """One round that was asked for, and that is on the disk.
+    """Result of a checkpoint round that is on the disk.
 
     Attributes:
-        queues: How many had something to write.
-        written_bytes: 0 when there was nothing to write.
-        generation: Of the checkpoint file.
-        seconds: How long it took, from its beginning.
+        queues: Number of queues whose state was written.
+        written_bytes: Bytes written; 0 when there was nothing to write.
+        generation: Generation of the checkpoint file.
+        seconds: Duration of the round.
     """
 
     queues: int
@@ -51,25 +51,24 @@ class CheckpointReport(NamedTuple):
 class Checkpointer:
     """Writes the settlement of dirty queues, one round at a time.
 
-    A checkpoint may lag behind what is settled, never lead what is durable: it holds at most
-    the recovery point (invariant I4), or acks could outlive their messages and hide new ones.
-    A round is spread over as many turns of the loop as it needs: each queue's state is of the
-    moment at which it was looked at, and no queue's has to agree with another's.
+    A checkpoint may lag behind what is settled, but never lead what is durable: it ends at the
+    recovery point (invariant I4). Otherwise acks could outlive their messages and hide new ones.
+    A round spreads over as many turns of the event loop as it needs. Each queue's state is taken at
+    its own moment; the states of two queues need not agree.
 
     Args:
-        broker: Whose queues.
-        store: Where to; written in a worker, one round at a time.
-        reserve: Gives room for it on a full disk.
-        reclaimer: Gives back disk space, behind each round.
-        committer: Is told what reached the disk, and says which segments it needs.
-        keep_lock: Called in a worker before each round; raises an OffsetsError if nothing may
-            be written.
-        interval_seconds: Time from the beginning of a round to that of the next; 0 means only
-            when asked for.
+        broker: Broker whose queues are written.
+        store: Checkpoint files; a worker thread writes them, one round at a time.
+        reserve: Disk reserve that makes room for a checkpoint on a full disk.
+        reclaimer: Frees disk space after each round.
+        committer: Names the redo files that a round makes obsolete, and removes them after it.
+        keep_lock: Called in a worker before each round; raises an OffsetsError if the directory
+            lock is lost and nothing may be written.
+        interval_seconds: Seconds from the start of a round to the start of the next; 0 writes
+            rounds only on request.
 
     Attributes:
-        last_round_seconds: When the last round began, of those that were written or had nothing
-            to write, on the clock `time.monotonic`.
+        last_round_seconds: Start of the last round that succeeded, on the clock `time.monotonic`.
     """
 
     def __init__(
@@ -92,26 +91,26 @@ class Checkpointer:
         self._interval_seconds = interval_seconds
         self._round = asyncio.Lock()
         self._next: asyncio.Task[CheckpointReport] | None = None
-        # The start writes one itself.
+        # The start itself has written a round.
         self.last_round_seconds = time.monotonic()
 
     def take_over(self, incarnations: Container[UUID]) -> None:
-        """Take note of what start-up brought back; the first round looks at every queue.
+        """Register the recovered queues; the first round looks at all of them.
 
         Args:
-            incarnations: Those that the checkpoint knows.
+            incarnations: Incarnations that the checkpoint on the disk names.
         """
         for queue in self._broker.queues():
             queue.is_checkpointed = queue.incarnation in incarnations
-            # The start's own round has named all that were other ones.
+            # The start's own round has written every recovery point that had changed.
             queue.checkpointed_recovery_point = queue.store.recovery_point
             self._to_checkpoint.add(queue)
 
     async def run(self) -> None:
-        """Write a round every interval, for ever; none if the interval is 0.
+        """Write a round every interval, until cancelled; return at once if the interval is 0.
 
-        Rounds begin at whole intervals from the first: one that takes longer than that costs
-        those that it overlaps, and delays none.
+        Rounds start at whole intervals after the first. A round that takes longer than an interval
+        skips the starts that it overlaps, and delays none.
         """
         interval = self._interval_seconds
         if not interval:
@@ -129,22 +128,25 @@ class Checkpointer:
             due += interval * max(math.ceil((loop.time() - due) / interval), 1)
 
     async def write_round(self) -> CheckpointReport:
-        """Return when all that is settled and durable now is in a checkpoint on the disk.
+        """Return when everything that is settled and durable now is in a checkpoint on the disk.
 
-        Whoever asks before a round has begun shares it. It goes on though nobody waits any more.
+        Callers that ask before a round has begun share it. The round continues if they are
+        cancelled.
 
         Raises:
-            CheckpointFailedError: The disk refused; the next round writes all of it.
+            CheckpointFailedError: The disk refused the write; the next round repeats it.
         """
         if self._next is None:
             self._next = asyncio.create_task(self._begin_round(), name="checkpoint round")
         return await asyncio.shield(self._next)
 
     async def write_now(self) -> CheckpointReport:
-        """Return when all that is settled now is in a checkpoint: somebody has asked for one.
+        """Make everything that is settled now durable, then write a checkpoint of it.
+
+        Runs when an operator or a client asks for a checkpoint.
 
         Raises:
-            CheckpointFailedError: The disk refused; the next round writes all of it.
+            CheckpointFailedError: The disk refused the write; the next round repeats it.
         """
         time_slice = TimeSlice()
         behind = [
@@ -158,13 +160,13 @@ class Checkpointer:
         return await self.write_round()
 
     async def write_last(self) -> None:
-        """Write every queue's state: the server stops, and nothing happens after it.
+        """Write every queue's final state; the server has stopped, so nothing changes after it.
 
         Raises:
-            CheckpointFailedError: The disk refused; the stop is not a clean one.
+            CheckpointFailedError: The disk refused the write; the stop is not a clean one.
         """
         while self._next is not None:
-            # Begun behind this one, it would revoke the clean stop.
+            # A round that is written after the last one would revoke the clean stop.
             await asyncio.wait([self._next])
         async with self._round:
             await asyncio.to_thread(self._keep_lock)
@@ -179,8 +181,8 @@ class Checkpointer:
     async def _write(self, queues: list[Queue], *, is_last: bool) -> CheckpointReport:
         started_seconds = time.monotonic()
         removed = list(self._broker.removed_incarnations)
-        # Before any state is taken: a file of the journal may go when all that it names is in
-        # the states, which only grow.
+        # Ask before any state is taken: a redo file may be removed when the states contain all that
+        # it names, and states only grow.
         committed = self._committer.begin_round()
         time_slice = TimeSlice()
         dirty: list[tuple[Queue, QueueSnapshot]] = []
@@ -193,7 +195,7 @@ class Checkpointer:
                 if queue.is_deleted:
                     continue
                 queue.store.request_sync()
-                # The last word names every queue: it also tells what was delivered.
+                # The last round writes every queue: it also records what was delivered.
                 if queue.is_journaled and (_is_due(queue) or is_last):
                     dirty.append((queue, checkpoint_of(queue, is_last=is_last)))
                     if queue.is_checkpoint_due:
@@ -238,13 +240,13 @@ class Checkpointer:
         return CheckpointReport(len(dirty), written.written_bytes, written.generation, seconds)
 
     async def _write_points(self, write: Callable[[], WrittenRound]) -> WrittenRound | None:
-        """Write a round that names recovery points only; None: there is no room for it.
+        """Write a round that contains only recovery points; return None if the disk has no room.
 
-        It lets no segment go, so it must not use up the reserve, which is for what makes room:
-        appends would fill that too. Nor does it keep from what makes room behind the round.
+        Such a round frees no segment, so it must not use the reserve: appends would fill that room
+        as well. If it fails for want of room, the round continues with what frees space.
 
         Raises:
-            CheckpointFailedError: The disk refused for another reason.
+            CheckpointFailedError: The disk refused the write for another reason.
         """
         try:
             return await asyncio.to_thread(write)
@@ -256,7 +258,7 @@ class Checkpointer:
 
     def _note_taken(self, queue: Queue) -> None:
         queue.is_checkpointed = True
-        # What is settled but not yet durable had to be left out: it is due again.
+        # The checkpoint leaves out what is settled but not yet durable: the queue is due again.
         is_behind = not (queue.is_durable or queue.store.is_failed)
         queue.is_checkpoint_due = queue.is_checkpoint_due and is_behind
         if queue.is_checkpoint_due:
@@ -264,21 +266,21 @@ class Checkpointer:
 
 
 def _is_due(queue: Queue) -> bool:
-    """Tell whether a round has something to say of a queue.
+    """Return whether a round has something to write for a queue.
 
-    Of one in which nothing was settled too, once more of it is on the disk: a log that vanishes
-    would be missed by nobody otherwise.
+    That includes a queue in which nothing was settled but whose recovery point moved. Otherwise
+    nothing would show at a start that its log has vanished.
     """
     moved_on = queue.store.recovery_point != queue.checkpointed_recovery_point
     return queue.is_checkpoint_due or moved_on
 
 
 def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
-    """Return what a checkpoint may say of a queue now.
+    """Return the state of a queue that a checkpoint may contain now.
 
     Args:
-        queue: The queue.
-        is_last: Nothing will happen to it any more, so that redelivered flags can be exact.
+        queue: Queue whose state is taken; not changed.
+        is_last: Whether the server has stopped, so that redelivered flags can be exact.
     """
     durable_end = queue.store.recovery_point
     settled = queue.settlement.snapshot(durable_end)
@@ -296,14 +298,14 @@ def checkpoint_of(queue: Queue, *, is_last: bool = False) -> QueueSnapshot:
 
 
 def _marked(queue: Queue) -> list[tuple[int, int]]:
-    """Return what else was delivered before, above the watermark: the server has stopped."""
+    """Return the delivered ranges above the watermark; the server has stopped."""
     marked = (queue.loading if queue.loading.is_loading else queue.ready).redelivered_ranges()
     if queue.forwarder is not None:
-        # Rejected, but not safe elsewhere yet.
+        # These messages were rejected, but their dead letters are not durable yet.
         marked += queue.forwarder.in_transit({REJECTED, DELIVERY_LIMIT})
     return marked
 
 
 def all_delivered(checkpoint: QueueCheckpoint) -> QueueCheckpoint:
-    """Return a checkpoint that says that all there is may have been delivered before."""
+    """Return a checkpoint in which every message counts as delivered before."""
     return replace(checkpoint, delivered_watermark=OFFSET_MAX)

@@ -1,7 +1,7 @@
 """One client's connection: the socket, its buffers and its timers.
 
-The thin shell around the sans-IO parts. Octets go to the session and come from it; this
-knows when to read, when not to, and when to give up.
+A thin shell around the parts that do no I/O. It passes octets to the session and sends the
+session's octets. It decides when to read, when to pause reading, and when to close the socket.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
 _OLD_PROTOCOL_HEADER = b"AMQP\x01\x01\x00\x09"
 _HEARTBEAT_FRAME = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 CLOSE_SECONDS_MAX = 2.0
-"""How long a peer may take to answer connection.close before its socket is closed."""
+"""Seconds that a peer may take to answer connection.close before its socket is closed."""
 DRAIN_SECONDS_MAX = 10.0
-"""How long a peer may take to read what is unsent when its socket is closed."""
+"""Seconds that a peer may take to read its unsent octets while its socket is closing."""
 WRITE_BUFFER_HIGH_BYTES = 1024 * 1024
-"""Unsent bytes above which a client gets no more deliveries."""
+"""Unsent bytes above which the broker sends a client no more deliveries."""
 _REFUSED = "refused"
-"""Reason not to read: the login was refused, and the peer cannot be told."""
+"""Reason not to read: the login was refused, and the client understands no close with a reason."""
 _UNSENT = "unsent"
-"""Reason not to read: answers pile up at a client that asks and does not read."""
+"""Reason not to read: the client does not read the replies to its own requests."""
 _SERVED = "served"
-"""Reason not to read: the client had its share of this turn of the loop."""
+"""Reason not to read: the client used its share of this turn of the event loop."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """The protocol of one accepted socket."""
+    """The asyncio protocol of one accepted socket."""
 
     def __init__(self, server: Server) -> None:
         self.name = "?"
@@ -58,7 +58,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport; the client speaks first."""
+        """Store the transport and wait for the client, which sends first (AMQP, section 4.2.2)."""
         # uvloop's transports have the interface, not the base class.
         self._transport = transport = cast("asyncio.Transport", transport)
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -74,32 +74,32 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Lend the loop's read buffer, after the rest of what came before."""
+        """Return the part of the shared read buffer behind what the last read left over."""
         buffer = self._server.read_buffer
         rest = len(self._rest)
         buffer[:rest] = self._rest
         return self._server.read_view[rest : rest + self._limits.read_buffer_bytes]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read; everything of it is handled or copied before this returns."""
+        """Handle the octets that were read; copy those that must wait for the next read."""
         self._has_received = True
         end = len(self._rest) + nbytes
         at = end if self._is_ending else self._receive(end)
-        # What it was may have ended the connection, and nobody takes the rest.
+        # Handling the octets may have ended the connection: then nothing handles the rest.
         is_rest = at < end and not self._is_ending
         self._rest = bytes(self._server.read_view[at:end]) if is_rest else b""
         if nbytes == self._limits.read_buffer_bytes:
-            # libuv would read on, 32 times over, before anybody else is served: no consumer
-            # would get what this client publishes, and their queues would be full meanwhile.
+            # libuv would read up to 32 times in a row before it serves another connection.
+            # Consumers would not get what this client publishes, and their queues would fill up.
             self.pause_reading(_SERVED)
             self._server.note_more_input(self)
 
     def eof_received(self) -> bool:
-        """Let the transport close when the peer has no more to say."""
+        """Return False: asyncio closes the transport when the peer has closed its side."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give back everything that the client held."""
+        """Release everything that the client owned."""
         self._is_lost = True
         self._cancel_timer()
         self._server.heartbeats.remove(self)
@@ -112,11 +112,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._server.forget(self)
 
     def pause_writing(self) -> None:
-        """Stop deliveries: the client does not read fast enough, or has to go."""
+        """Stop deliveries: the client reads too slowly, or the connection is ending."""
         self.is_writable = False
 
     def resume_writing(self) -> None:
-        """Go on with deliveries, and with what the client asked for meanwhile."""
+        """Resume deliveries, and handle the requests that waited for room in the write buffer."""
         if self._is_ending:
             self._linger()
             return
@@ -130,7 +130,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_clogged(self) -> bool:
-        """Whether so much is unsent that nothing more should be answered."""
+        """Whether so much is unsent that the session should send no more replies."""
         return _UNSENT in self._pauses
 
     @property
@@ -139,20 +139,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def handshake_done(self) -> None:
-        """Stop waiting for the end of the handshake."""
+        """Cancel the timeout of the handshake."""
         self._cancel_timer()
 
     def begin_heartbeats(self, interval_seconds: int) -> None:
-        """Watch the peer from now on; an interval of 0 watches nothing."""
+        """Send heartbeats and watch the peer for silence; an interval of 0 does neither."""
         self.heartbeat_seconds = interval_seconds
         if interval_seconds:
             self._server.heartbeats.add(self)
 
     def close(self) -> None:
-        """Say no more: the socket is closed when the peer closes its side, or after a while.
+        """Send nothing more; close the socket when the peer closes its side, or after a timeout.
 
-        What still comes is dropped. A socket that is closed before it is read to the end answers
-        with a reset, which may take from the peer what it was sent last and why it has to go.
+        The server reads and drops what still arrives. A socket that is closed with unread octets
+        answers with a reset: the peer could lose what was sent last, such as the reason of the
+        close.
         """
         if self._transport is None or self._is_lost or self._is_ending:
             return
@@ -167,22 +168,22 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._pauses.clear()
             self._transport.resume_reading()
         self._limit_draining()
-        # With this limit `resume_writing` says that everything is sent.
+        # With a limit of 0, `resume_writing` is called when everything is sent.
         self._transport.set_write_buffer_limits(high=0)
         self._transport.write_eof()
         if self._transport.get_write_buffer_size() == 0:
             self._linger()
 
     def close_later(self) -> None:
-        """Give the peer some time to answer our connection.close, then close the socket.
+        """Wait `CLOSE_SECONDS_MAX` for the peer's connection.close-ok, then close the socket.
 
-        It has been read and dropped for as long as `close` would do it again.
+        The session reads and drops frames during that time, so `close` need not linger after it.
         """
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS_MAX, self._close_at_once)
 
     def close_in_silence(self) -> None:
-        """Close the socket after a while, unread: whoever guesses a password is slowed down."""
+        """Close the socket after a delay, without a reply: this slows down password guessing."""
         self.pause_reading(_REFUSED)
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(
@@ -190,7 +191,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
 
     def write(self, octets: bytes | bytearray) -> None:
-        """Send frames; the caller does not change them afterwards."""
+        """Send frames; the caller must not change `octets` afterwards."""
         if self._transport is None or self._is_lost or self._is_ending:
             return
         self._has_sent = True
@@ -215,7 +216,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def pause_reading(self, reason: object) -> None:
         """Stop reading the socket until every reason is lifted.
 
-        What is read to be dropped is read until the peer is done, with a pause after each share.
+        An ending connection pauses only after its share of a turn: the server must read to its end.
         """
         if self._is_ending and reason is not _SERVED:
             return
@@ -234,16 +235,17 @@ class ClientConnection(asyncio.BufferedProtocol):
     # amqp_server.heartbeats.Beating
 
     def beat(self) -> None:
-        """Send a heartbeat if nothing else was sent since the last time."""
+        """Send a heartbeat if nothing else was sent since the last call."""
         if not self._has_sent:
             self.write(_HEARTBEAT_FRAME)
         self._has_sent = False
 
     def take_silence(self) -> bool:
-        """Return whether nothing arrived though it was listened to.
+        """Return whether the peer sent nothing since the last call while the server could read.
 
-        A client that is not read because it does not read shows by reading that it lives. One
-        that an alarm blocks may be stuck in a write: it is not watched, as in RabbitMQ.
+        While we pause reads because the client's send buffer is full, draining that buffer counts
+        as a sign of life. A client that an alarm blocks may be stuck in a write: it is not watched,
+        as in RabbitMQ.
         """
         unsent_bytes = self.unsent_bytes
         is_stuck = self._pauses == {_UNSENT} and unsent_bytes >= self._unsent_bytes
@@ -254,47 +256,47 @@ class ClientConnection(asyncio.BufferedProtocol):
         return silent
 
     def abandon(self, reason: str) -> None:
-        """Drop the connection without a word to the peer."""
+        """Close the socket at once, without a message to the peer."""
         logger.warning("closing connection peer=%s reason=%s", self.name, reason)
         self._abort()
 
     # For the server
 
     def read_on(self) -> None:
-        """Read again: everybody had a turn since the last full read."""
+        """Resume reading: every connection had a turn since the last full read."""
         self.resume_reading(_SERVED)
 
     def on_alarms_changed(self) -> None:
-        """Tell the session of alarms that have begun or ended."""
+        """Pass on to the session that an alarm has begun or ended."""
         if self._session is not None:
             self._session.on_alarms_changed()
 
     @property
     def vhost(self) -> str:
-        """The virtual host that is open; empty before and after."""
+        """Name of the open virtual host; empty before it is opened and after the close."""
         return "" if self._session is None else self._session.vhost
 
     @property
     def channel_count(self) -> int:
-        """Channels that are open."""
+        """Number of open channels."""
         return 0 if self._session is None else len(self._session.channels)
 
     def force_close(self, explanation: str) -> None:
-        """Tell the client why it has to go, and close when it has answered."""
+        """Send the client a connection.close with this explanation; close when it has answered."""
         if self._session is not None:
             self._session.force_close(explanation)
         else:
             self.close()
 
     def _linger(self) -> None:
-        """Wait for the peer to close its side: everything is sent."""
+        """Wait for the peer to close its side; everything is sent."""
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(
             self._limits.linger_seconds_max, self._abort
         )
 
     def _close_at_once(self) -> None:
-        """Close the socket when everything is sent, or when the peer has read too slowly."""
+        """Close the socket when everything is sent, or after `DRAIN_SECONDS_MAX`."""
         if self._transport is not None and not self._is_lost:
             self._limit_draining()
             self._transport.close()
@@ -310,7 +312,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _receive(self, end: int) -> int:
-        """Handle what was read; return the position of what must come again."""
+        """Handle what was read; return the position of the octets that must come again."""
         at = 0
         if self._session is None:
             at = self._receive_protocol_header(end)
@@ -319,7 +321,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return at
 
     def _receive_protocol_header(self, end: int) -> int:
-        """Answer the protocol header; return the position after it."""
+        """Check the protocol header, start the handshake; return the position after the header."""
         received = bytes(self._server.read_view[: min(end, 8)])
         if len(received) < 8 and PROTOCOL_HEADER.startswith(received):
             return 0
@@ -340,7 +342,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
 
 def _host(name: object) -> str:
-    """Return the address of a socket name; a Unix socket's peer is this machine."""
+    """Return the IP address of a socket name; the peer of a Unix socket is this machine."""
     return str(name[0]) if isinstance(name, tuple) and name else "127.0.0.1"
 
 
@@ -351,7 +353,7 @@ def _address(name: object) -> str:
 
 
 def _hint(received: bytes) -> str:
-    """Return what a peer that does not speak AMQP probably is."""
+    """Return a guess at the protocol of a peer that does not send the AMQP header."""
     if received[:4] in (b"GET ", b"POST", b"HEAD", b"PUT "):
         return "an HTTP client; this port speaks AMQP 0-9-1"
     if received[:2] == b"\x16\x03":

@@ -1,8 +1,8 @@
-"""One client's session: from frames to channels, and from errors to closes.
+"""One client's session: dispatches frames to channels, and turns errors into closes.
 
-Events are handled in the order of arrival. Where a handler must wait for the disk, only what may
-wait with it is handled until it is done (`reply_queue`), and then the socket is not read.
-Soft errors end a channel, hard ones the connection, as the specification asks.
+The session handles events in the order of arrival. While a handler waits for the disk, the session
+handles only events that may overlap with it (`reply_queue`), and then pauses reading.
+Soft errors close a channel, hard errors close the connection, as AMQP requires.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _CHANNEL_CLOSE_OK_ID = b"\x00\x14\x00\x29"
 
 
 class ClientSession:
-    """What one greeted client has open; implements the broker's `Client`.
+    """The state of one client after its protocol header; implements the broker's `Client`.
 
     Args:
-        server: Whose broker is used.
-        connection: The socket below.
-        machine: A handshake that is about to send its greeting.
+        server: Server whose broker the client uses.
+        connection: Connection that sends and receives the session's octets.
+        machine: Handshake whose greeting (connection.start) this session sends.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class ClientSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is over and nobody has begun to close."""
+        """Whether the handshake is done and neither side has begun to close."""
         return self._machine.state is ConnectionState.OPEN
 
     @property
     def vhost(self) -> str:
-        """The virtual host that is open; empty before and after."""
+        """Name of the open virtual host; empty before it is opened and after the close."""
         return self._machine.vhost if self.is_open else ""
 
     # amqp_server.broker.client.Client
@@ -124,7 +124,7 @@ class ClientSession:
         self._connection.write_pieces(pieces)
 
     def reply_in_order(self, send: Callable[[], None]) -> None:
-        """Answer a method when all methods before it are answered."""
+        """Send a method's reply after the replies to all methods before it."""
         self._replies.put(send)
 
     def pause_reading(self, reason: object) -> None:
@@ -138,9 +138,9 @@ class ClientSession:
     # For the connection
 
     def receive(self, buffer: bytearray, at: int, end: int) -> int:
-        """Take what was read; return the position of the rest, which must come again.
+        """Handle what was read; return the position of the octets that must come again.
 
-        Nothing of the buffer is kept.
+        The session keeps no reference to the buffer.
         """
         events: list[tuple[Any, ...]] = []
         at = self._scanner.scan(buffer, at, end, events)
@@ -156,32 +156,32 @@ class ClientSession:
     # amqp_server.parked_publishes.Publisher
 
     def capability(self, name: str) -> bool:
-        """Return whether the client said that it has a capability."""
+        """Return whether the client has declared a capability."""
         return self._machine.capability(name)
 
     def handle_again(self, events: Iterable[tuple[Any, ...]]) -> None:
-        """Handle events, in this order, before all others that wait."""
+        """Handle events, in this order, before all other waiting ones."""
         self._events.extendleft(reversed(tuple(events)))
         if not self._is_handling:
             self._handle_events()
 
     def resume_handling(self) -> None:
-        """Go on with events: there is room for replies again."""
+        """Handle more events: the write buffer has room for replies again."""
         self._handle_events()
 
     def wake_consumers(self) -> None:
-        """Go on with deliveries: the write buffer has room again."""
+        """Resume deliveries: the write buffer has room again."""
         for channel in self.channels.values():
             channel.wake_consumers()
 
     def end(self) -> None:
-        """Give back everything that the client held; its connection is gone."""
+        """Release everything that the client owned; its connection is gone."""
         self.parked.end()
         self._events.clear()
         self._release_everything()
 
     def on_alarms_changed(self) -> None:
-        """Park publishes, or go on with them, as the alarms are now."""
+        """Park publishes if an alarm is on; handle the parked ones if none is."""
         alarms = self._server.alarms
         if alarms.reason:
             self.parked.raise_alarm(alarms.reason, refuses_confirmed=alarms.is_disk_low)
@@ -189,7 +189,7 @@ class ClientSession:
             self.parked.lift_alarm()
 
     def force_close(self, explanation: str) -> None:
-        """Tell the client why it has to go; the connection closes when it has answered."""
+        """Send connection.close with this explanation; the socket closes after the reply."""
         if not self.is_open:
             self._connection.close()
             return
@@ -199,7 +199,7 @@ class ClientSession:
     # Closing
 
     def _send_close(self, error: AmqpError) -> None:
-        # What waits already is not dropped: the client's own close may be in it.
+        # Waiting events stay: the client's own close may be among them.
         self._release_everything()
         self.write(method_frame(0, connection_close(error)))
         self._machine.close()
@@ -212,15 +212,16 @@ class ClientSession:
         self._server.broker.delete_queues_of(self)
 
     def _fail(self, error: AmqpError) -> None:
-        """Close the connection with an error, or silently while the peer is unknown."""
+        """Close the connection with an error; without a reply if the peer is not logged in."""
         if self._machine.state in (ConnectionState.CLOSING, ConnectionState.CLOSED):
             return
         logger.warning("connection error peer=%s user=%s error=%s", self.name, self.user, error)
         state = self._machine.state
-        told = state is not ConnectionState.AWAITING_START_OK or self._machine.capability(
-            "authentication_failure_close"
+        understands_close = (
+            state is not ConnectionState.AWAITING_START_OK
+            or self._machine.capability("authentication_failure_close")
         )
-        if not told:
+        if not understands_close:
             self._release_everything()
             self._events.clear()
             self._machine.close()
@@ -231,10 +232,10 @@ class ClientSession:
     # Events
 
     def _handle_events(self) -> None:
-        """Handle events in order: until one has to wait, nobody reads the replies, or time is up.
+        """Handle events in order until one has to wait, the peer stops reading, or time is up.
 
-        What is left when the time is up comes in the next turn of the loop, behind what other
-        clients want; until then this client is not read.
+        When the time slice is over, the rest is handled in the next turn of the event loop, after
+        the events of other clients. Until then the server does not read this client.
         """
         self._is_handling = True
         replies, events = self._replies, self._events
@@ -354,7 +355,8 @@ class ClientSession:
     def _handle_without_channel(self, event: tuple[Any, ...]) -> None:
         kind, number = event[0], event[1]
         if number in self._closing_channels:
-            # Everything is ignored until close-ok, undecoded; a crossing close is answered.
+            # As AMQP requires: ignore everything until close-ok, without decoding it, but answer
+            # a crossing close.
             identity = event[2][:4] if kind == framing.METHOD else b""
             if identity == _CHANNEL_CLOSE_OK_ID:
                 self._closing_channels.discard(number)
@@ -363,7 +365,7 @@ class ClientSession:
             return
         check_opens_channel(event, self._machine)
         if len(self.channels) >= self._machine.channel_max:
-            # As in RabbitMQ the channels are counted; their numbers may be any.
+            # As in RabbitMQ, the limit counts channels; it does not limit their numbers.
             raise NotAllowed(
                 f"number of channels opened ({len(self.channels)}) has reached the negotiated "
                 f"channel_max ({self._machine.channel_max})"
@@ -371,7 +373,7 @@ class ClientSession:
         broker = self._server.broker
         vhost = broker.vhosts.get(self._machine.vhost)
         if vhost is None:
-            # Deleted at this moment: connection.close comes next.
+            # The virtual host was deleted a moment ago: connection.close comes next.
             return
         channel = self.channels[number] = Channel(number, self, vhost, broker)
         channel.send(ChannelOpenOk())
@@ -395,14 +397,14 @@ class ClientSession:
     def _call_handler(self, channel: Channel, method: Method) -> Awaitable[Method | None] | None:
         handler = HANDLERS.get(type(method))
         if handler is None:
-            # A method that only a server sends, or one that belongs on channel 0.
+            # The client sent a method that only a server sends, or one that belongs on channel 0.
             raise CommandInvalid("unimplemented method")
         return handler(channel, method)
 
     def _finish(
         self, channel: Channel, method: Method, done: asyncio.Future[Method | None]
     ) -> None:
-        """Answer a method that has waited, or tell what became of it."""
+        """Send the reply of a method that waited for the disk, or its error."""
         if done.cancelled():
             return
         error = as_refusal(done.exception())
@@ -417,7 +419,7 @@ class ClientSession:
             self._fail(InternalError(_SEE_LOG))
 
     def close_channel(self, number: int, error: SoftError) -> None:
-        """End a channel with an error; its frames are ignored until close-ok."""
+        """Close a channel with an error; ignore its frames until close-ok."""
         channel = self.channels.pop(number, None)
         if channel is None:
             return

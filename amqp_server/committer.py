@@ -1,8 +1,8 @@
-"""Commits in the background: written down together, carried out one after the other.
+"""Commits of transactions: written to the redo journal together, carried out one by one.
 
-Everything that asks to be committed while the disk is busy shares the next round of the redo
-journal, and its one sync. A file of the journal is kept until what it names is in all the logs
-and in a checkpoint: the checkpointer says when it begins and ends a round.
+Commits that arrive while the disk is busy share the next round of the redo journal, and its one
+sync. A journal file is kept until the messages that it names are in their logs and its settlements
+are in a checkpoint. The checkpointer calls at the start and at the end of its rounds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILE_BYTES_MAX = 64 * 1024 * 1024
-"""Size at which a file of the journal gets a successor, and a checkpoint is asked for."""
+"""Size in bytes at which a journal file is closed and a checkpoint is requested."""
 
 
 class _Waiting(NamedTuple):
@@ -36,7 +36,7 @@ class _Waiting(NamedTuple):
 
 
 class _RedoFile:
-    """What has to be reached before one file can go, and what its logs must keep till then."""
+    """One journal file: offsets that the logs must reach before it can be removed."""
 
     def __init__(self) -> None:
         self.hints: dict[Queue, int] = {}
@@ -65,9 +65,10 @@ class Committer:
     """Makes commits durable, then carries them out. The event loop owns it.
 
     Args:
-        broker: Whose queues.
-        journal: Opened; written in a worker, one round at a time.
-        reserve: Given up when a round finds no room, so that the next one does.
+        broker: Broker whose queues the commits change.
+        journal: Opened journal; a worker thread writes it, one round at a time.
+        reserve: Disk reserve that is released when a round finds no room, so that the next one
+            does.
         spawn: Runs a coroutine in the background.
     """
 
@@ -96,8 +97,8 @@ class Committer:
         """Return when a transaction is durable and has been carried out.
 
         Raises:
-            RedoUnknownError: The disk refused; the next start may do it, or not.
-            RedoFailedError: The disk refused; nothing of it was done.
+                RedoUnknownError: The disk refused; the next start may carry out the transaction.
+                RedoFailedError: The disk refused; no part of the transaction was carried out.
         """
         self._under_way += 1
         self._all_done.clear()
@@ -115,13 +116,13 @@ class Committer:
                 self._all_done.set()
 
     async def drain(self) -> None:
-        """Return when every commit that was begun is done."""
+        """Return when every commit that has begun is finished."""
         await self._all_done.wait()
 
     # For the checkpointer
 
     def begin_round(self) -> list[int]:
-        """Return the files that are needed no more once a checkpoint of this moment is written."""
+        """Return the files that a checkpoint of this moment makes obsolete."""
         self._is_file_open = False
         return [
             number
@@ -130,20 +131,20 @@ class Committer:
         ]
 
     async def end_round(self, numbers: Sequence[int]) -> None:
-        """Remove files: the checkpoint of the moment that they were asked for is written."""
+        """Remove files that `begin_round` returned; the checkpoint of that moment is written."""
         if not numbers:
             return
         try:
             await asyncio.to_thread(self._journal.remove, numbers)
         except RedoFailedError as error:
-            # They are kept, and so is what they need; the next round tries again.
+            # The files stay, and so do the segments that they need; the next round tries again.
             logger.warning("redo files not removed error=%s", error)
             return
         for number in numbers:
             del self._files[number]
 
     def kept_from(self) -> dict[Queue, int]:
-        """Return the offsets from which on logs must keep their segments, settled or not."""
+        """Return, by queue, the lowest offset that the journal needs, settled or not."""
         kept: dict[Queue, int] = {}
         for file in self._files.values():
             for queue, hint in file.hints.items():
@@ -178,12 +179,13 @@ class Committer:
         self._is_writing = False
 
     async def _make_room(self) -> None:
-        """Let the logs and a checkpoint reach what the journal holds.
+        """Make the logs durable and write a checkpoint, so that a full journal file can go.
 
-        Also where checkpoints are only written on demand: the journal would grow for ever.
+        Runs also where checkpoints are written only on request: the journal would grow without
+        limit.
         """
         logger.info("redo journal full, a checkpoint is written file_bytes=%d", FILE_BYTES_MAX)
-        # Else the file would stay until the next one is full.
+        # Without this the file would stay until the next one is full.
         for queue in {queue for file in self._files.values() for queue in file.targets}:
             await queue.store.make_durable()
         try:
@@ -192,7 +194,7 @@ class Committer:
             logger.warning("checkpoint failed error=%s", error)
 
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> None:
-        # The next round needs a new file, whatever became of this one.
+        # The state of this file is unknown, so the next round begins a new one.
         self._is_file_open = False
         for waiting in batch:
             waiting.commit.abort()
@@ -201,7 +203,8 @@ class Committer:
     def _file_number(self) -> int:
         if not self._is_file_open:
             self._is_file_open = True
-            # Not counted here: what a start could not carry out has a new file as well.
+            # Ask the journal: recovery may have begun a file for transactions that it could not
+            # complete.
             self._number = self._journal.last_number + 1
         return self._number
 
@@ -210,7 +213,7 @@ def _carry_out(waiting: _Waiting, file: _RedoFile) -> None:
     try:
         file.note(waiting.hints, waiting.commit.carry_out())
     except Exception as error:
-        # A mistake of ours: the record is there, and the next start makes good for it.
+        # A programming error: the record is on the disk, and the next start carries it out.
         logger.exception("commit not carried out")
         file.is_kept = True
         waiting.done.set_exception(error)

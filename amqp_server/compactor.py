@@ -1,9 +1,9 @@
-"""Compaction in the background: segments that a few old messages pin are written anew.
+"""Background compaction: rewrites segments that a few old messages keep on the disk.
 
-After each round of checkpoints the queues in which something moved are looked at, in a worker:
-which of their sealed segments are mostly settled, as the checkpoint says it? At most one of each
-queue, and about `ROUND_BYTES` in all, are then handed to the flusher's maintenance, one at a
-time: what appends and deletes other logs has a thread to itself meanwhile.
+After each round of checkpoints a worker looks at the queues that changed. It chooses sealed
+segments that are mostly settled according to the checkpoint: at most one a queue, about
+`ROUND_BYTES` in total. The flusher's maintenance thread rewrites them one at a time; another thread
+keeps appending to the logs and deleting segments.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROUND_BYTES = 256 * 1024 * 1024
-"""Segments that are begun after one round of checkpoints hold together about this much at most."""
+"""Upper limit, roughly, for the bytes of the segments that one round rewrites."""
 FREED_BYTES_MIN = 32 * 1024
-"""Less than this is not worth the syncs."""
+"""Bytes that a rewrite must free; below this it is not worth its syncs."""
 LIVE_RANGES_MAX = 100_000
-"""A segment with more pieces that are live waits until they are fewer."""
+"""Live ranges in a segment above which its rewrite is postponed."""
 LIVE_RECORDS_SHARE = 0.5
-"""A segment is looked at closely when at most this share of its records is live."""
+"""Share of live records up to which a segment's live ranges are computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What the disk knows of one queue.
+    """Settlement of one queue, as far as it is safe to rely on.
 
     Attributes:
-        snapshot: What is settled.
-        end: Segments that reach past this offset are left alone.
+        snapshot: Settled offsets.
+        end: Upper bound, exclusive: compaction skips segments that end above this offset.
     """
 
     snapshot: SettlementSnapshot
@@ -51,7 +51,7 @@ class Settled:
 
 
 class Candidate(NamedTuple):
-    """A segment that is mostly settled, as far as its records can tell."""
+    """A segment that is mostly settled, estimated from its record count."""
 
     segment: Segment
     live_count: int
@@ -59,12 +59,12 @@ class Candidate(NamedTuple):
 
 
 class Compactor:
-    """Chooses what is compacted. The event loop owns it.
+    """Chooses the segments that are rewritten. The event loop owns it.
 
     Args:
-        flusher: Does it.
-        compact_below: Share of a segment's bytes below which it is written anew; 0 = never.
-        free_bytes: Room on the disk that may be used; asked in a worker.
+        flusher: Rewrites the segments that are submitted to it.
+        compact_below: Share of live bytes below which a segment is rewritten, 0 to 1; 0 = never.
+        free_bytes: Returns the disk space in bytes that may be used; called in a worker thread.
     """
 
     def __init__(
@@ -76,26 +76,26 @@ class Compactor:
         self._offered: dict[Queue, Settled] = {}
         self._waiting: deque[tuple[Queue, CompactRequest]] = deque()
         self._under_way: CompactRequest | None = None
-        # By queue and base offset: how many records were live when it was not worth it.
+        # By queue and base offset: live records at the last attempt, which did not pay off.
         self._tried: WeakKeyDictionary[Queue, dict[int, int]] = WeakKeyDictionary()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being compacted, or waits for its turn in this round."""
+        """Whether no segment is being rewritten, and none waits for its turn in this round."""
         return self._under_way is None and not self._waiting
 
     def offer(self, queue: Queue, settled: Settled) -> None:
-        """Take note of what is settled in a queue; for the next round.
+        """Propose a queue, with its settlement, for the next round.
 
         Args:
-            queue: One that keeps nothing of what is settled.
-            settled: As it is on the disk, if the queue is to survive the machine.
+            queue: Queue that keeps no settled messages.
+            settled: Its settlement; for a durable queue, what is on the disk of it.
         """
         if self._compact_below and len(queue.store.log.segments) > 1:
             self._offered[queue] = settled
 
     async def run_round(self) -> None:
-        """Choose among the queues that were offered, unless earlier choices still wait."""
+        """Choose among the proposed queues, unless a rewrite of an earlier round still runs."""
         if not self._offered or self._under_way is not None:
             return
         offered, self._offered = self._offered, {}
@@ -107,24 +107,24 @@ class Compactor:
         try:
             chosen = await asyncio.to_thread(self._choose, looks)
         except OSError as error:
-            # Whoever asked for the round has a checkpoint all the same.
+            # The caller's checkpoint succeeded: a failed compaction must not fail it.
             logger.warning("nothing compacted error=%s", error)
             return
         for queue, request in chosen:
-            # There may be more to do in a later round, though nothing moves till then.
+            # Propose the queue again: later rounds may find more, even if nothing changes in it.
             self._offered.setdefault(queue, offered[queue])
             if request is not None:
                 self._waiting.append((queue, request))
         self._begin_next()
 
     def compacted(self, result: FlushResult) -> None:
-        """Take the flusher's answer, and go on with the next segment."""
+        """Take the flusher's result and start the next rewrite."""
         assert result.request is self._under_way, "an answer to another request"
         self._under_way = None
         self._begin_next()
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start no more rewrites."""
         self._offered.clear()
         self._waiting.clear()
         self._compact_below = 0
@@ -147,7 +147,7 @@ class Compactor:
         self,
         looks: Sequence[tuple[Queue, Settled, Sequence[Segment], Mapping[int, int]]],
     ) -> list[tuple[Queue, CompactRequest | None]]:
-        """Return a request for each queue that is to have one now, None where it has to wait."""
+        """Return a request for each chosen queue; None if it must wait for a later round."""
         best = []
         for queue, settled, segments, tried in looks:
             candidate = best_candidate(segments, settled, tried)
@@ -173,13 +173,13 @@ class Compactor:
 def best_candidate(
     segments: Sequence[Segment], settled: Settled, tried: Mapping[int, int]
 ) -> Candidate | None:
-    """Return the segment from which most can be had, None if there is none worth it.
+    """Return the segment whose rewrite frees most bytes; None if none is worth it.
 
     Args:
-        segments: Sealed ones of one log.
-        settled: Of the queue.
-        tried: How many records were live when a segment was last tried, by base offset: it is
-            tried again when half of them are.
+        segments: Sealed segments of one log.
+        settled: Settlement of the log's queue.
+        tried: Live records of each segment at its last attempt, by base offset. A segment is tried
+            again when at most half of them are still live.
     """
     best = None
     for segment in segments:

@@ -1,20 +1,20 @@
-"""Publishes that wait while an alarm is on, and what must stay behind them.
+"""Publishes that wait while an alarm is on, and the methods that must stay behind them.
 
-While memory or disk is low, what a connection publishes is *parked*: kept as it came until the
-alarm ends, or the connection does. The rules:
+While memory or disk is low, the broker *parks* what a connection publishes: it keeps the events
+until the alarm or the connection ends. The rules:
 
 * A channel keeps the order of its frames: all methods that follow a parked publish wait behind
   it. Only what consuming needs passes (basic.ack, nack, reject, recover, qos, consume, cancel,
-  get, channel.flow), for that is what relieves an alarm. When other methods wait as well only
-  answers to deliveries do: a basic.consume may need the queue.declare before it. On a
-  transactional channel nothing does, for its acknowledgements belong to the commit.
-* connection.close waits behind everything that is parked. A close, of a channel as well, waits
-  `CLOSE_WAIT_SECONDS` at most; what is parked before it is then taken in despite the alarm.
-  Nothing is lost by closing, and who opens a connection for each message is slowed down.
-* At most `bytes_max` is parked for a connection (and what was read with it), and as much as
-  `ParkedBudget` says for all together. Past that its socket is not read; but when the disk is
-  low, channels with confirms are not stopped: until the alarm ends their publishes are answered
-  with basic.nack.
+  get, channel.flow), because consuming ends an alarm. If another method waits too, only basic.ack,
+  nack and reject pass: a basic.consume may need the queue.declare before it. On a transactional
+  channel nothing passes, because its acknowledgements belong to the commit.
+* connection.close waits behind everything that is parked. A close of a connection or a channel
+  waits at most `CLOSE_WAIT_SECONDS`. The broker then handles what is parked before it despite the
+  alarm. So closing loses nothing, and a client that opens a connection a message is slowed down.
+* A connection may park `bytes_max` (plus the rest of the same read), and all connections together
+  as much as `ParkedBudget` allows. Above that the broker stops reading the socket. When the disk
+  is low, it keeps reading channels with confirms instead, and answers their publishes with
+  basic.nack until the alarm ends.
 
 Source: RabbitMQ, rabbit_reader (publish_received, maybe_block), which stops reading at once.
 """
@@ -59,12 +59,12 @@ logger = logging.getLogger(__name__)
 Event = tuple[Any, ...]
 
 CLOSE_WAIT_SECONDS = 2.0
-"""How long a close waits for the end of an alarm."""
+"""Seconds that a close waits for the end of an alarm."""
 _EVENT_BYTES = 128
-"""Counted for each message and method beside its octets: none is free."""
+"""Bytes counted for each message and method beside its octets: Python objects cost memory."""
 _TAG_BYTES = 40
 _FULL = "parked"
-"""Reason not to read: no room for more publishes."""
+"""Reason not to read: the budget for parked publishes is used up."""
 
 
 def _identity(method: type[Method]) -> bytes:
@@ -97,8 +97,8 @@ class Publisher(Protocol):
     """The session whose publishes are parked.
 
     Attributes:
-        name: For logs.
-        channels: Its open channels.
+        name: Name of the connection in log lines.
+        channels: Its open channels, by number.
     """
 
     name: str
@@ -111,20 +111,20 @@ class Publisher(Protocol):
         """Stop reading until every reason is lifted."""
 
     def resume_reading(self, reason: object) -> None:
-        """Lift one reason."""
+        """Lift one reason for not reading."""
 
     def capability(self, name: str) -> bool:
-        """Return whether the client said that it has a capability."""
+        """Return whether the client has declared a capability."""
 
     def handle_again(self, events: Iterable[Event]) -> None:
-        """Handle events, in this order, before all others that wait."""
+        """Handle events, in this order, before all other waiting ones."""
 
 
 class ParkedBudget:
-    """Bytes that are parked, of all connections together.
+    """Bytes that all connections together have parked.
 
     Args:
-        bytes_max: How many there may be.
+        bytes_max: Upper limit in bytes.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -133,17 +133,17 @@ class ParkedBudget:
 
 
 class ParkedPublishes:
-    """What one connection has parked.
+    """Parked events of one connection.
 
     Args:
         publisher: The connection's session.
-        bytes_max: How much may be parked.
-        budget: What all connections share.
+        bytes_max: Bytes that this connection may park.
+        budget: Bytes that all connections have parked; shared with them.
 
     Attributes:
-        is_watching: Whether an alarm is on: `holds` must be asked about each event.
+        is_watching: Whether an alarm is on: the session must call `holds` for each event.
         is_blocked: Whether the connection has published since the alarm began.
-        held_bytes: How much is parked.
+        held_bytes: Bytes parked now.
     """
 
     def __init__(self, publisher: Publisher, bytes_max: int, budget: ParkedBudget) -> None:
@@ -157,7 +157,7 @@ class ParkedPublishes:
         self._refuses = False
         self._is_leaving = False
         self._events: dict[int, list[Event]] = {}
-        # Which methods wait on a channel beside publishes: they may matter to what follows.
+        # Methods that wait on a channel beside publishes: later methods may depend on them.
         self._methods: defaultdict[int, set[bytes]] = defaultdict(set)
         self._leaving: WeakSet[Channel] = WeakSet()
         self._timers: dict[int, asyncio.TimerHandle] = {}
@@ -168,9 +168,9 @@ class ParkedPublishes:
         """Park publishes from now on.
 
         Args:
-            reason: What the client is told, if it publishes.
-            refuses_confirmed: Whether channels with confirms are answered with basic.nack when
-                there is no room to park more.
+            reason: Text of the connection.blocked that the client gets when it publishes.
+            refuses_confirmed: Whether publishes on channels with confirms are answered with
+                basic.nack when there is no room to park more.
         """
         if self._is_leaving:
             return
@@ -183,7 +183,7 @@ class ParkedPublishes:
             self._make_room()
 
     def lift_alarm(self) -> None:
-        """Handle what is parked, in its order, before anything that comes now."""
+        """Handle the parked events, in their order, before any event that arrives now."""
         self.is_watching = False
         self._leaving.clear()
         self._stop_refusing()
@@ -201,7 +201,7 @@ class ParkedPublishes:
     # Events
 
     def holds(self, event: Event) -> bool:
-        """Return whether an event has to wait; if so, it is kept."""
+        """Park an event if it has to wait; return whether it has to."""
         kind, number = event[0], event[1]
         channel = self._publisher.channels.get(number)
         if number in self._events:
@@ -213,13 +213,13 @@ class ParkedPublishes:
         return True
 
     def _begins_to_wait(self, channel: Channel | None, event: Event) -> bool:
-        """Return whether the first event is to be parked on a channel, or on channel 0."""
+        """Return whether this event is the first to be parked on its channel, or on channel 0."""
         if event[1] == 0:
             return bool(self._events) and _is_method(event, _CONNECTION_CLOSE_ID)
         if channel is None or channel in self._leaving or channel.publishing.is_refusing:
             return False
         if channel.publishing.is_unfinished:
-            # Begun before the alarm: its content must not be torn by what may pass.
+            # The message began before the alarm: methods that pass must not split its content.
             return False
         if event[0] not in _PUBLISHES and not _is_method(event, _PUBLISH_ID):
             return False
@@ -279,7 +279,7 @@ class ParkedPublishes:
     # The end of waiting
 
     def _leave(self, number: int) -> None:
-        """Take in what is parked before a close that has waited long enough."""
+        """Handle what is parked before a close that has waited long enough."""
         if number == 0:
             self.take_in()
             return
@@ -289,13 +289,13 @@ class ParkedPublishes:
         self._release([number])
 
     def take_in(self) -> None:
-        """Handle everything that is parked: the connection is about to end."""
+        """Handle everything that is parked: the connection is about to close."""
         self._is_leaving = True
         self.is_watching = False
         self._release(list(self._events))
 
     def _release(self, numbers: list[int]) -> None:
-        """Have the parked events of some channels handled; those of channel 0 come last."""
+        """Handle the parked events of some channels; those of channel 0 come last."""
         events: list[Event] = []
         for number in sorted(numbers, key=lambda number: number == 0):
             events += self._take(number)
@@ -305,12 +305,12 @@ class ParkedPublishes:
             self._publisher.handle_again(events)
 
     def forget(self, number: int) -> None:
-        """Drop what is parked for a channel that was closed with an error."""
+        """Drop the parked events of a channel that was closed with an error."""
         if self._take(number) and not self._is_full:
             self._publisher.resume_reading(_FULL)
 
     def end(self) -> None:
-        """Drop everything: the client is gone."""
+        """Drop all parked events: the client is gone."""
         dropped = sum(map(_message_count, [e for each in self._events.values() for e in each]))
         if dropped:
             logger.warning(

@@ -1,4 +1,4 @@
-"""Disk space is given back behind each round of checkpoints: what is settled there may go."""
+"""Frees disk space after each round of checkpoints: removes and seals segments."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from offsets.settlement_snapshot import SettlementSnapshot
 
 SWEPT_QUEUES = 256
-"""Queues whose old segments a round looks for, though nothing has moved in them."""
+"""Queues a round that are checked for segments to remove although nothing changed in them."""
 
 
 class Reclaimer:
-    """Asks for the removal, the sealing and the rewriting of segments. The event loop owns it.
+    """Requests the removal, sealing and rewriting of segments. The event loop owns it.
 
     Args:
-        broker: Whose queues.
-        flusher: Carries it out.
-        committer: Says from where on logs must stay as they are.
-        compactor: Is told what is settled.
-        leases: Say which segments are read in other processes.
-        reserve: Gives room for the sealing of what is to be removed, on a full disk.
+        broker: Broker whose queues are checked.
+        flusher: Carries out the requests.
+        committer: Names the offsets that the redo journal still needs.
+        compactor: Gets the settlement of each queue and chooses what to rewrite.
+        leases: Name the segments that other processes read.
+        reserve: Disk reserve that makes room for sealing segments on a full disk.
     """
 
     def __init__(
@@ -65,7 +65,8 @@ class Reclaimer:
         self._reserve = reserve
         self._total_bytes = broker.config.retain_bytes_total
         self._unswept: list[Queue] = []
-        # What nothing moves in, perhaps, when it may be compacted at last.
+        # Queues whose segments were pinned: compaction may become possible without any change in
+        # them.
         self._held_back: dict[Queue, SettlementSnapshot] = {}
 
     async def run_round(
@@ -74,12 +75,13 @@ class Reclaimer:
         settled: Mapping[Queue, SettlementSnapshot],
         time_slice: TimeSlice,
     ) -> None:
-        """Look for what is no longer needed in these queues, and in some of the others.
+        """Remove what is no longer needed in the queues that changed and in some of the others.
 
         Args:
-            moved: Queues in which something has moved.
-            settled: Of the journaled ones among them: what is in a checkpoint on the disk.
-            time_slice: The slice of the event loop that this work has begun.
+            moved: Queues that have changed since the last round.
+            settled: Settlement that is in a checkpoint on the disk, for the journaled ones among
+                them.
+            time_slice: Time slice of this round on the event loop.
         """
         now_ns = time.time_ns()
         kept_from = await self._kept_from()
@@ -99,7 +101,7 @@ class Reclaimer:
         await self._compactor.run_round()
 
     async def _kept_from(self) -> dict[Queue, int]:
-        """Return from which offset on a queue's segments stay as they are, whatever is settled."""
+        """Return, by queue, the lowest offset that leases and the redo journal need."""
         leased = await asyncio.to_thread(self._leases.low_offsets)
         kept = dict(self._committer.kept_from())
         if leased:
@@ -110,17 +112,17 @@ class Reclaimer:
         return kept
 
     def _remove(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> None:
-        """Ask for the removal of what goes by the queue's own bounds, and for the sealing of it."""
+        """Request the removal and the sealing of segments by the queue's own retention rules."""
         log, policy = queue.store.log, queue.storage_settings.retention
         if queue.is_stream:
             shorten(queue, now_ns)
         floor = self._floor(queue, kept_from)
         end = self._forced_end(queue, now_ns, kept_from)
-        # A log that has failed is not written to, but it may be what has filled the disk.
+        # Nothing is appended to a failed log, but its segments may be what filled the disk.
         if not queue.store.is_failed and log.is_roll_due(
             now_ns, floor, policy.keep_since_ns(now_ns)
         ):
-            # Appends go first, so the removal finds it sealed.
+            # The flusher runs appends first, so the removal finds the segment sealed.
             queue.store.request_roll()
             if not policy.keeps_settled:
                 end = max(end, floor)
@@ -132,7 +134,7 @@ class Reclaimer:
     def _is_emptied_and_failed(
         self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]
     ) -> bool:
-        """Tell whether the log's last segment only has to be sealed to go, and cannot be."""
+        """Return whether only a failed seal keeps the last, settled segment of a log."""
         log, floor = queue.store.log, self._floor(queue, kept_from)
         keep_since_ns = queue.storage_settings.retention.keep_since_ns(now_ns)
         return (
@@ -142,9 +144,9 @@ class Reclaimer:
         )
 
     async def _revive(self, queue: Queue) -> None:
-        """Take a failed log into use again, though there is no room yet, so that it makes some.
+        """Reopen a failed log although the disk has no room yet, so that it can free some.
 
-        All in it is settled, so it does not write much before a later round seals it.
+        Everything in the log is settled, so it writes little before a later round seals it.
         """
         failure = queue.store.failure
         if failure is not None and is_disk_full(failure.cause):
@@ -152,7 +154,7 @@ class Reclaimer:
             queue.store.reopen()
 
     def _forced_end(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> int:
-        """Drop what is unsettled in segments that go anyway; return below which they may go now."""
+        """Drop unsettled messages of segments that retention removes; return the removal's end."""
         log, policy = queue.store.log, queue.storage_settings.retention
         if not policy.may_force or queue.name == DELAY_QUEUE_NAME:
             return 0
@@ -165,7 +167,7 @@ class Reclaimer:
     async def _keep_within_total(
         self, now_ns: int, kept_from: Mapping[Queue, int], time_slice: TimeSlice
     ) -> None:
-        """Ask for the removal of what all queues together keep too much of."""
+        """Request removals until all queues together keep no more than the configured total."""
         kept: dict[Queue, tuple[Sequence[Segment], int]] = {}
         for queue in tuple(self._broker.queues()):
             await time_slice.yield_if_due()
@@ -179,15 +181,15 @@ class Reclaimer:
                 self._flusher.submit(RemoveSettledRequest(queue.store.log, end))
 
     def _floor(self, queue: Queue, kept_from: Mapping[Queue, int]) -> int:
-        """Return the offset below which the disk knows all as settled, and nobody needs it."""
+        """Return the offset below which all is settled on the disk and no reader needs it."""
         floor = queue.checkpointed_floor if queue.is_journaled else queue.settlement.ack_floor
         kept = self._kept(queue, kept_from)
         return floor if kept is None else min(floor, kept)
 
     def _kept(self, queue: Queue, kept_from: Mapping[Queue, int]) -> int | None:
-        """Return from which offset on a log stays as it is, if from any.
+        """Return the lowest offset of a log that must stay, or None if nothing pins it.
 
-        Pins are asked at the last moment: one may have come since the round began.
+        Read the pins as late as possible: one may have been set since the round began.
         """
         known = (kept_from.get(queue), self._broker.retention_pins.low_offset(queue))
         return min((low for low in known if low is not None), default=None)
@@ -195,29 +197,30 @@ class Reclaimer:
     def _offer(
         self, queue: Queue, snapshot: SettlementSnapshot | None, kept_from: Mapping[Queue, int]
     ) -> None:
-        """Let the compactor look at a queue, as far as the disk knows what is settled in it."""
+        """Propose a queue to the compactor, with what the disk has as settled."""
         if queue.storage_settings.retention.keeps_settled or queue.store.is_failed:
             return
         if queue.is_stream:
-            # What is settled of it is at its beginning, and goes by whole segments.
+            # Retention settles a stream from its beginning and removes whole segments.
             return
         if queue.is_journaled:
             end = queue.store.recovery_point
         else:
-            # Its log need not outlive the process, so what is settled now is enough.
+            # The log of a transient queue need not survive a crash, so its current settlement
+            # counts.
             end = queue.store.written_end
             snapshot = queue.settlement.snapshot(end)
         if snapshot is not None:
             kept = self._kept(queue, kept_from)
             if kept is not None:
                 self._held_back[queue] = snapshot
-            # Not the segment that ends there: `end` on the disk may still speak of it.
+            # Leave out the segment that ends there: `end` on the disk may still refer to it.
             end = end - 1 if queue.is_journaled else end
             end = end if kept is None else min(end, kept)
             self._compactor.offer(queue, Settled(snapshot, end))
 
     def _next_unswept(self) -> list[Queue]:
-        """Return the next few of all queues: time alone may be what lets their segments go."""
+        """Return the next few of all queues: time alone may make their segments removable."""
         if not self._unswept:
             self._unswept = list(self._broker.queues())
         swept = self._unswept[-SWEPT_QUEUES:]

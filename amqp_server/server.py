@@ -1,7 +1,9 @@
-"""The server: starts the parts in their order, stops them in the reverse one.
+"""The server: starts the broker's parts in order and stops them in the reverse order.
 
-lock the data directory > read checkpoint and metadata > recover the logs > flusher
-> listen > ... > stop listening > tell clients > drain the flusher > last checkpoint > unlock
+Start: bind the address > lock the data directory > read definitions, checkpoint and redo journal >
+recover the logs > start the flusher > listen.
+Stop: close the listener > close the connections > drain the flusher > write the last checkpoint >
+release the lock.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS_MAX = 8.0
-"""How long stopping may take before what is left is cut off."""
+"""Seconds that a stop may take; the server then closes what is still open without waiting."""
 
 
 class Server:
@@ -81,9 +83,9 @@ class Server:
 
     Args:
         config: Settings; not changed.
-        filesystem: For definitions, logs and checkpoints; tests hand in a faulty one, a dry run one
-            that changes nothing.
-        sensor: Looks at memory and disk; tests hand in one that they set.
+        filesystem: File operations for definitions, logs and checkpoints. Tests pass one that
+            fails, a dry run passes one that changes nothing.
+        sensor: Measures memory and disk; tests pass one whose readings they set.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Server:
         filesystem: FileSystem | None = None,
         sensor: Sensor | None = None,
     ) -> None:
-        """Prepare; nothing is opened before `start`."""
+        """Create the parts that need no file and no socket; `start` opens the others."""
         self.config = config
         memory_bytes_max = watermark_bytes(config.memory_watermark)
         self.alarms = Alarms(
@@ -108,7 +110,7 @@ class Server:
         self.watch = TurnWatch()
         self.heartbeats = HeartbeatWheel()
         self.lingering = Lingering(config.limits.lingering_connections_max)
-        # Room for one whole publish as large as two frames, after the rest of a read.
+        # Bytes left over from one read, then one whole publish as large as two frames.
         self.read_buffer = bytearray(
             config.limits.read_buffer_bytes + 3 * config.limits.frame_bytes_max
         )
@@ -139,12 +141,12 @@ class Server:
     # Start and stop
 
     async def start(self) -> None:
-        """Bind, recover and listen; until then clients are refused, as nobody listens.
+        """Bind, recover and listen. The system refuses clients until the server listens.
 
         Raises:
             StartupError: The data directory or the address cannot be used.
         """
-        # First: whoever cannot have the address must not touch what is on the disk.
+        # Bind first: a server that cannot have its address must not touch the data directory.
         self._listener = await bind(self.config, partial(ClientConnection, self))
         try:
             await self._lock_and_recover()
@@ -157,7 +159,7 @@ class Server:
             self.address = await listen(self.config, self._listener)
             await self._control.start()
         except BaseException:
-            # What was clean is so no more on the disk: it has to be left as it was found.
+            # Recovery has revoked the clean stop on the disk: stop cleanly to record it again.
             await self.stop()
             raise
         self.started_seconds = time.monotonic()
@@ -172,10 +174,10 @@ class Server:
         ]
 
     async def recover_and_stop(self, accepted: Collection[Part] = ()) -> StartReport:
-        """Do what a start does with the data directory, and leave it as a clean stop does.
+        """Recover the data directory as a start does, then stop cleanly without listening.
 
         Args:
-            accepted: Parts of the directory that are given up if they are missing.
+            accepted: Parts of the directory whose loss the operator accepts if they are missing.
 
         Raises:
             StartupError: The data directory cannot be used.
@@ -186,10 +188,10 @@ class Server:
         return report
 
     async def try_recovery(self, accepted: Collection[Part] = ()) -> StartReport:
-        """Find out what a start would do, with file operations that change nothing; no lock.
+        """Return what a start would do; takes no lock, and its file operations change nothing.
 
         Args:
-            accepted: As for `recover_and_stop`.
+            accepted: Parts of the directory whose loss the operator accepts if they are missing.
 
         Raises:
             StartupError: The data directory cannot be used.
@@ -220,11 +222,11 @@ class Server:
         return report
 
     async def stop(self) -> bool:
-        """Stop cleanly: after it no settled message returns and redelivered flags are exact.
+        """Stop cleanly: afterwards no settled message returns and redelivered flags are exact.
 
         Returns:
-            Whether that is so; False when the disk refused the last checkpoint, and the next
-            start will be as after a crash.
+            Whether the stop was clean. False means that the disk refused the last checkpoint: the
+            next start recovers as after a crash.
         """
         self.is_stopping = True
         self.watch.stop()
@@ -282,7 +284,8 @@ class Server:
             has_checkpoints=self._checkpoints.generation > 0,
         )
         if self._upgrade is not None:
-            # Before anything is removed, which must not be written anew.
+            # Sign the documents before the cleaning removes any: it must not be written again after
+            # that.
             await self._upgrade.write_documents(self._metadata, report)
         cleaning = await asyncio.to_thread(
             begin_cleaning,
@@ -336,7 +339,7 @@ class Server:
         )
 
     async def _read_directory(self) -> tuple[LoadReport, Mapping[UUID, QueueCheckpoint], bool]:
-        """Read definitions, checkpoint and journal; tell whether the last stop was clean."""
+        """Read definitions, checkpoint and journal; return also whether the last stop was clean."""
         path = self.config.storage_path
         files = ReservedDocumentFiles(self._filesystem, self._reserve)
         self._metadata = MetadataStore(path / "metadata", files)
@@ -354,7 +357,7 @@ class Server:
         return report, checkpoints, was_clean
 
     def _assemble(self) -> None:
-        """Make the parts, and tell each of those that it needs."""
+        """Create the parts of the running server and connect each with those that it needs."""
         loop = asyncio.get_running_loop()
         turn = Turn(loop.call_soon, loop.call_later, self.watch)
         self._flusher = ThreadFlusher(partial(self._results_from_worker, loop))
@@ -384,10 +387,10 @@ class Server:
         self.vhost_changes = VhostChanges(self.broker, self.spawn, self.disconnect)
 
     async def _revoke_clean_stop(self, first: FirstRound, left: list[RedoTransaction]) -> None:
-        """Write the first checkpoint round, and what is still to be done of transactions."""
+        """Write the first checkpoint round, and what recovery could not complete of commits."""
         try:
             await asyncio.to_thread(self._reserve.run, first.write, self._checkpoints)
-            # All else that was committed is in the logs and in a checkpoint now.
+            # Every other committed transaction is in the logs and in a checkpoint now.
             await asyncio.to_thread(self.journal.finish_recovery, left)
         except OffsetsError as error:
             path = self.config.storage_path
@@ -402,14 +405,14 @@ class Server:
             await asyncio.to_thread(self._reserve.restore)
 
     def _spare_bytes(self) -> int:
-        """Return the room on the disk that is left above the limit."""
+        """Return the bytes free on the disk above the limit of the disk alarm."""
         free_bytes = self._filesystem.free_bytes(self.config.storage_path)
         return free_bytes - self.config.disk_free_limit_bytes
 
     # For connections
 
     def admit(self, connection: ClientConnection) -> bool:
-        """Take in a connection, unless there are too many or the server is stopping."""
+        """Register a connection; return False if there are too many or the server is stopping."""
         if self.is_stopping or len(self.connections) >= self.config.limits.connections_max:
             return False
         self.connections.add(connection)
@@ -422,7 +425,7 @@ class Server:
                 connection.force_close(f"vhost '{vhost}' is deleted")
 
     def forget(self, connection: ClientConnection) -> None:
-        """Let go of a connection that is lost."""
+        """Remove a connection that is lost."""
         self.connections.discard(connection)
         if self.is_stopping and not self.connections:
             self._all_gone.set()
@@ -432,7 +435,7 @@ class Server:
             connection.on_alarms_changed()
 
     def note_more_input(self, connection: ClientConnection) -> None:
-        """Read a client on behind the turn that its input asked for, and remember until then."""
+        """Resume reading a client after the turn that handles what it has sent so far."""
         self._storage.more_input = True
         asyncio.get_running_loop().call_soon(self._read_on, connection)
 
@@ -456,6 +459,6 @@ class Server:
     def _results_from_worker(
         self, loop: asyncio.AbstractEventLoop, results: Sequence[FlushResult]
     ) -> None:
-        # A loop that is closed has nobody left to tell.
+        # The loop may be closed already: then no code is left to take the results.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(self._storage.take_results, results)

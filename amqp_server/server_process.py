@@ -1,4 +1,4 @@
-"""The server as a process: signals, exit code, the interpreter's settings."""
+"""The server as an operating system process: signals, exit code, interpreter settings."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ announcements = logging.getLogger(f"{__name__}.announcements")
 announcements.setLevel(logging.INFO)
 
 SWITCH_INTERVAL_SECONDS = 0.0005
-"""How long the flusher's thread may wait for the interpreter after each system call.
+"""Seconds that the flusher's thread may wait for the interpreter after each system call.
 
-The default of 5 ms would be added to every confirm while the loop is busy.
+Python's default of 5 ms would delay every confirm while the event loop is busy.
 """
 
 YOUNG_OBJECTS = 5_000
-"""Objects made between two looks for garbage among the young ones (Python's own default is 700).
+"""New objects after which the garbage collector scans the youngest ones (Python's default: 700).
 
-Each look walks what was made since, and every hundredth walks everything: thousands of queues.
-A client that declared them had a quarter of the server's time spent on that. What closed
-connections leave behind stays up to 500,000 objects longer: some thousand connections' worth.
+Each scan walks the new objects, and every hundredth walks all objects: thousands of queues. A
+client that declared these queues cost the server a quarter of its time in scans. The price: garbage
+of closed connections stays up to 500,000 objects longer, that is some thousand connections.
 """
 
 
@@ -46,7 +46,7 @@ async def serve(config: ServerConfig) -> bool:
         Whether it stopped cleanly.
 
     Raises:
-        StartupError: It cannot start.
+            StartupError: The server cannot start.
     """
     server = Server(config)
     stopping = asyncio.Event()
@@ -87,11 +87,11 @@ def run(config: ServerConfig) -> int:
     """Run a server on uvloop and return the process's exit code.
 
     Raises:
-        StartupError: It cannot start.
+            StartupError: The server cannot start.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    # What imports have made stays. To look for garbage among it would hold the loop for 10 to 20 ms
-    # each time that the collector comes to its oldest generation.
+    # Objects that imports have made stay for ever. Scanning them for garbage would hold the event
+    # loop for 10 to 20 ms at each collection of the oldest generation.
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS)
     ignore_checkpoint_signal()
