@@ -1,4 +1,4 @@
-"""Start-up: a part of the data directory that is missing is refused, or given up for good."""
+"""Start-up: refuses a start without a part of the directory, unless its loss is accepted."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AcceptedLoss:
-    """What was missing, and is given up.
+    """Missing parts of a data directory whose loss the operator has accepted.
 
     Attributes:
-        parts: The parts of the directory.
-        logs: What was in each log that was set aside, because nothing says whose it is.
+        parts: The missing parts.
+        logs: A report for each log that was moved to quarantine because no definition names it.
     """
 
     parts: list[MissingPart] = field(default_factory=list)
@@ -40,7 +40,7 @@ class AcceptedLoss:
 
     @property
     def has_definitions(self) -> bool:
-        """Whether the definitions are among it: no log is in its place then."""
+        """Whether the definitions are lost, so that every log was moved to quarantine."""
         return any(each.part is Part.DEFINITIONS for each in self.parts)
 
 
@@ -54,22 +54,22 @@ def accept_loss(
     *,
     has_checkpoints: bool,
 ) -> AcceptedLoss:
-    """Look for parts that are missing, and go on without those that are accepted. Blocks.
+    """Find missing parts and continue without those whose loss is accepted. Blocks.
 
-    What recovery itself writes makes it final: the logs go on behind what is lost, `/` has its
-    definition again, and a round of checkpoints is there.
+    Recovery then makes the loss final: logs continue above the lost offsets, `/` gets a definition
+    again, and a round of checkpoints is written.
 
     Args:
-        storage_path: The data directory; nothing in it was changed by this start.
-        filesystem: For what is moved.
-        accepted: Parts that may be given up.
-        report: What was found of the definitions.
-        checkpoints: The last settlement known of each queue.
-        groups: The same of consumer groups.
+        storage_path: The data directory; this start has not changed it yet.
+        filesystem: File operations for what is moved.
+        accepted: Parts whose loss is accepted.
+        report: Result of loading the definitions.
+        checkpoints: The last known settlement of each queue, by incarnation.
+        groups: The last known state of each consumer group.
         has_checkpoints: Whether there is a checkpoint file, readable or not.
 
     Raises:
-        StartupError: A part is missing that is not accepted, or the disk refused.
+        StartupError: A missing part is not accepted as lost, or the disk refused a move.
     """
     ends = known_ends([*checkpoints.values(), *groups])
     missing = missing_parts(storage_path, report, ends, has_checkpoints=has_checkpoints)
@@ -77,7 +77,7 @@ def accept_loss(
     if refused:
         raise StartupError(refusal(storage_path, refused))
     for each in missing:
-        logger.error("given up part=%s: %s", each.part, each.text)
+        logger.error("loss accepted part=%s: %s", each.part, each.text)
     accepted_loss = AcceptedLoss(missing)
     if accepted_loss.has_definitions:
         try:

@@ -1,9 +1,10 @@
-"""Alarms: memory is above its watermark, or the disk of the data directory is nearly full.
+"""Alarms for low memory and low disk space.
 
     Sensor (worker thread) --Reading--> Alarms --reason--> connections that publish
 
-While one is on, publishes are parked (`amqp_server.parked_publishes`); all else goes on, for
-acknowledging and consuming is what relieves it.
+The memory alarm is on while memory is above its watermark, the disk alarm while the disk of the
+data directory is nearly full. While an alarm is on, publishes are parked
+(`amqp_server.parked_publishes`). Consuming and acknowledging continue, because they end the alarm.
 
 Source: RabbitMQ, rabbit_alarm (sources memory and disk) and rabbit_reader (reason texts).
 """
@@ -21,17 +22,17 @@ logger = logging.getLogger(__name__)
 
 
 EMPTY_SHARE = 0.5
-"""Share of the watermark; while less is in use the memory alarm is off, whatever is held."""
+"""Share of the watermark: while less memory is in use, the memory alarm is off."""
 
 
 class Reading(NamedTuple):
-    """What a sensor saw.
+    """One measurement of memory and disk.
 
     Attributes:
         memory_bytes: Memory of this process alone, without mapped files.
-        disk_free_bytes: Room that is left for the data directory.
-        used_bytes: What of the memory is in use, by an estimate; the rest is kept by the allocator,
-            whose free places are too scattered to be given back. None: it is not known.
+        disk_free_bytes: Bytes free on the disk of the data directory.
+        used_bytes: Estimate of the memory in use; the allocator keeps the rest, because its free
+            blocks are too scattered to be returned to the system. None: unknown.
     """
 
     memory_bytes: int
@@ -40,31 +41,31 @@ class Reading(NamedTuple):
 
 
 class Sensor(Protocol):
-    """Looks at memory and disk."""
+    """Measures memory and disk."""
 
     def read(self) -> Reading:
-        """Look; called in a worker thread, for a disk may let it wait.
+        """Measure; called in a worker thread, because a slow disk may block it.
 
         Raises:
-            OSError: It cannot be seen now.
+            OSError: The values cannot be read now.
         """
 
 
 class Alarms:
-    """Which resources are low.
+    """State of the memory alarm and the disk alarm.
 
     Args:
-        sensor: Looks.
-        memory_bytes_max: The memory alarm is on above this.
-        disk_free_bytes_min: The disk alarm is on below this.
+        sensor: Measures memory and disk.
+        memory_bytes_max: Bytes of memory above which the memory alarm is on.
+        disk_free_bytes_min: Free bytes on the disk below which the disk alarm is on.
         changed: Called when an alarm begins or ends.
-        relieve_memory: Called after each look that finds memory low.
-        use_disk: Called after each look that finds room on the disk.
+        relieve_memory: Called after each check that finds memory low.
+        use_disk: Called after each check that finds enough space on the disk.
 
     Attributes:
         is_memory_low: Whether the memory alarm is on.
         is_disk_low: Whether the disk alarm is on.
-        last: What was seen last.
+        last: The last measurement; None before the first.
     """
 
     def __init__(
@@ -89,16 +90,16 @@ class Alarms:
 
     @property
     def low(self) -> list[str]:
-        """Names of what is low."""
+        """Names of the resources that are low."""
         return ["memory"] * self.is_memory_low + ["disk"] * self.is_disk_low
 
     @property
     def reason(self) -> str:
-        """What `connection.blocked` says; empty when no alarm is on."""
+        """Reason in `connection.blocked`; empty when no alarm is on."""
         return f"low on {' & '.join(self.low)}" if self.low else ""
 
     async def look(self) -> None:
-        """Look once. What cannot be seen changes nothing."""
+        """Check once. If the sensor fails, the alarms stay unchanged."""
         try:
             reading = await asyncio.to_thread(self._sensor.read)
         except OSError as error:
@@ -107,17 +108,17 @@ class Alarms:
         self.take(reading)
 
     async def run(self, interval_seconds: float) -> None:
-        """Look for ever."""
+        """Check every interval until cancelled."""
         while True:
             await asyncio.sleep(interval_seconds)
             await self.look()
 
     def take(self, reading: Reading) -> None:
-        """Judge what was seen, and tell of an alarm that begins or ends."""
+        """Evaluate a measurement, and call `changed` if an alarm begins or ends."""
         self.last = reading
         used_bytes = reading.memory_bytes if reading.used_bytes is None else reading.used_bytes
-        # Messages that come now find room in what the allocator keeps: a broker that is nearly
-        # empty must not be blocked by it for ever.
+        # New messages fit into the memory that the allocator keeps: it must not block a nearly
+        # empty broker for ever.
         is_memory_low = (
             reading.memory_bytes > self.memory_bytes_max
             and used_bytes > self.memory_bytes_max * EMPTY_SHARE

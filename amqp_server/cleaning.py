@@ -1,7 +1,7 @@
-"""Start-up: finish what deletions have begun, and say what lies there that is not ours.
+"""Start-up: completes deletions that a crash interrupted, and reports foreign files.
 
-Only what is marked as deleted is removed. The documents go before anything is brought back, the
-logs when it is known that the start succeeds.
+It removes only what is marked as deleted. Documents are removed before anything is recovered, logs
+when the start is known to succeed.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TOGETHER: Final = 1024
-"""Documents whose removal is asked for at a time."""
+"""Documents that are removed at the same time."""
 STRANGERS_LOGGED_MAX: Final = 100
-"""How many things that are not ours get a line of their own in the log."""
+"""Foreign files that get a log line each; the others are counted in one line."""
 
 
 @dataclass(slots=True)
 class Cleaning:
-    """What one start removes, and what it leaves alone.
+    """What one start removes, and what it leaves unchanged.
 
     Attributes:
-        evidence: What was found.
-        removed_logs: Logs of deleted queues that were removed.
-        quarantined: What an upgrade has set aside: new paths.
-        strangers: What lies among the logs and is none.
+        evidence: Result of the search for deleted, missing and foreign files.
+        removed_logs: Number of logs of deleted queues that were removed.
+        quarantined: New paths of what an upgrade moved to quarantine.
+        strangers: Paths among the logs that are no logs of this server.
     """
 
     evidence: Evidence
@@ -54,10 +54,10 @@ class Cleaning:
     strangers: list[Path] = field(default_factory=list)
 
     async def remove_documents(self, definitions: Definitions) -> None:
-        """Remove the documents of what is deleted, and bring back those of virtual hosts.
+        """Remove the documents of deleted things, and restore lost ones of virtual hosts.
 
         Raises:
-            StartupError: The disk refused.
+            StartupError: The disk refused a change.
         """
         evidence = self.evidence
         try:
@@ -66,7 +66,7 @@ class Cleaning:
             await _remove_all(definitions, evidence.dependents)
             await _remove_all(definitions, evidence.deleted)
             for name in evidence.missing_vhosts:
-                # There is nothing in it that could be lost: whatever speaks of it is the rest.
+                # Safe: the document of a virtual host contains nothing but the name.
                 await definitions.save_vhost(name)
         except MetadataError as error:
             raise StartupError(f"cannot write the data directory: {error}") from error
@@ -74,9 +74,9 @@ class Cleaning:
     async def remove_files(
         self, storage_path: Path, filesystem: FileSystem, definitions: Definitions
     ) -> None:
-        """Remove the logs of what is deleted, and of queues that no restart survives.
+        """Remove the logs of deleted and of transient queues.
 
-        What cannot be removed is told, and tried again by the next start.
+        What cannot be removed is logged; the next start tries again.
         """
         kept = await asyncio.to_thread(self._remove_files, storage_path, filesystem)
         for note in self.evidence.deleted_vhosts:
@@ -85,11 +85,11 @@ class Cleaning:
                     await definitions.forget_vhost(note.name)
 
     def _remove_files(self, storage_path: Path, filesystem: FileSystem) -> set[str]:
-        """Do it; return the encoded names of virtual hosts whose logs cannot be removed."""
+        """Remove files in a worker; return the encoded virtual hosts whose logs are still there."""
         kept: set[str] = set()
         for log in self.evidence.deleted_logs:
             if _is_removed(log.path, filesystem):
-                # An empty directory is what a crash left of a removal: it holds nothing to count.
+                # A removal that a crash interrupted left an empty directory: it does not count.
                 self.removed_logs += not log.is_empty
             else:
                 kept.add(log.encoded_vhost)
@@ -101,9 +101,9 @@ class Cleaning:
             _remove_empty_directories(storage_path / name, filesystem)
         self.strangers = [*self.evidence.strangers, *spilled.strangers]
         for path in self.strangers[:STRANGERS_LOGGED_MAX]:
-            logger.warning("not a log of this server, left alone path=%s", path)
+            logger.warning("not a log of this server, left unchanged path=%s", path)
         if len(self.strangers) > STRANGERS_LOGGED_MAX:
-            logger.warning("not logs of this server, left alone count=%d", len(self.strangers))
+            logger.warning("not logs of this server, left unchanged count=%d", len(self.strangers))
         return kept
 
     def _set_orphans_aside(self, storage_path: Path, filesystem: FileSystem) -> None:
@@ -114,25 +114,28 @@ class Cleaning:
             try:
                 quarantine.take(path)
             except OSError as error:
-                logger.warning("belongs to no queue, not set aside path=%s error=%s", path, error)
+                logger.warning(
+                    "file of no queue not moved to quarantine path=%s error=%s", path, error
+                )
         self.quarantined = quarantine.moved
         logger.warning(
-            "set aside what belongs to no queue or virtual host: count=%d path=%s: remove it when "
-            "you do not miss anything",
-            *(len(quarantine.moved), quarantine.path),
+            "files of no queue or virtual host moved to quarantine count=%d path=%s: "
+            "delete them if nothing is missing",
+            len(quarantine.moved),
+            quarantine.path,
         )
 
 
 def begin_cleaning(
     storage_path: Path, report: LoadReport, filesystem: FileSystem, *, is_earlier_format: bool
 ) -> Cleaning:
-    """Find out what there is to be removed, and leave the rest in what was loaded; blocks.
+    """Find what is to be removed, and reduce the load report to the rest; blocks.
 
     Args:
         storage_path: The data directory.
-        report: Its documents. What is deleted is taken out, what is missing is added to what
-            cannot be read.
-        filesystem: All file calls go through it; nothing is changed.
+        report: Its documents. Deleted ones are removed from it, missing ones are added to the
+            unreadable ones.
+        filesystem: All file operations; they change nothing.
         is_earlier_format: Whether deletions left no marks when the directory was written.
     """
     evidence = find_evidence(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
@@ -155,7 +158,7 @@ def _is_removed(path: Path, filesystem: FileSystem) -> bool:
 
 
 def _remove_empty_directories(logs: Path, filesystem: FileSystem) -> None:
-    """Remove the directories of queues, then those of virtual hosts, in which nothing is left."""
+    """Remove empty directories of queues, then empty ones of virtual hosts."""
     for vhost in _named_directories(logs, filesystem):
         for queue in _named_directories(vhost, filesystem):
             _remove_empty(queue, filesystem)

@@ -1,10 +1,10 @@
-"""Room that is set aside on the disk, for what a server has to write to make room.
+"""Reserved disk space for the writes that free disk space.
 
-Segments go only when a checkpoint on the disk says that all in them is settled. On a disk without
-a free byte that checkpoint cannot be written, so nothing would ever go: consumers acknowledge all
-there is, and the disk stays full. A file of the data directory, `reserve`, ends this: it is
-removed when a checkpoint, a commit or a definition finds no room, and made again when there is.
-Appends to the logs never have it: they are what fills the disk.
+The broker removes a segment only after a checkpoint on the disk says that all its messages are
+settled. On a full disk no checkpoint can be written, so nothing would ever be removed: consumers
+acknowledge everything, and the disk stays full. The file `reserve` in the data directory prevents
+this. The broker removes it when a checkpoint, a commit or a definition finds no room, and creates
+it again when there is room. Appends to the logs never use it: they are what fills the disk.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESERVE_NAME: Final = "reserve"
-"""Of the file in the data directory."""
+"""Name of the file in the data directory."""
 RESERVE_BYTES: Final = 1 << 20
-"""Size of the reserve: the checkpoint of 18,000 queues, and the footers of their last segments."""
+"""Size of the reserve: a checkpoint of 18,000 queues, and the footers of their last segments."""
 
 
 class DiskReserve:
-    """The reserve of one data directory. Thread-safe; but for `is_due` all methods may block.
+    """The reserve of one data directory. Thread-safe; all methods except `is_due` may block.
 
     Args:
         storage_path: The data directory.
-        filesystem: All file calls go through it.
-        free_bytes_min: Room that the disk should have left; the reserve is made again only when
-            there is twice its size beyond that, or it would take what it has just given.
+        filesystem: File operations for the reserve.
+        free_bytes_min: Free bytes of the disk alarm. The reserve is created again only when twice
+            its size is free above that, so that it does not take the space that it has just freed.
     """
 
     def __init__(self, storage_path: Path, filesystem: FileSystem, free_bytes_min: int) -> None:
@@ -54,12 +54,12 @@ class DiskReserve:
         self._lock = threading.Lock()
 
     def open(self) -> None:
-        """Find out whether the file is there; give it up if a start has no room without it.
+        """Check whether the file exists; remove it if a start has no room without it.
 
-        Recovery writes too: a queue whose log it cannot write would be left out.
+        Recovery writes as well: without room it would have to leave out queues.
 
         Raises:
-            OSError: The data directory cannot be looked at.
+            OSError: The data directory cannot be read.
         """
         if self._filesystem.exists(self._path):
             self._is_there = self._filesystem.file_size(self._path) >= RESERVE_BYTES
@@ -67,11 +67,12 @@ class DiskReserve:
             self.release("no room to recover in")
 
     def run(self, write: Callable[..., ResultT], *arguments: object) -> ResultT:
-        """Write something, once more with the room of the reserve if there was none.
+        """Run a write; if the disk is full, remove the reserve and run it again.
 
         Args:
-            write: May be called twice; raises an OSError, or something with one as its `cause`.
-            arguments: Of `write`.
+            write: Write operation that may run twice; raises an OSError, or an error with one as
+                its `cause`.
+            arguments: Arguments of `write`.
         """
         try:
             return write(*arguments)
@@ -81,10 +82,10 @@ class DiskReserve:
         return write(*arguments)
 
     def release_for(self, error: Exception) -> bool:
-        """Give the reserve up if a write failed for want of room; return whether that made some.
+        """Remove the reserve if a write failed for want of room; return whether that made some.
 
         Args:
-            error: An OSError, or something with one as its `cause`.
+            error: An OSError, or an error with one as its `cause`.
         """
         return is_disk_full(getattr(error, "cause", error)) and self.release(error)
 
@@ -96,39 +97,41 @@ class DiskReserve:
             try:
                 self._filesystem.unlink(self._path)
             except OSError as error:
-                logger.warning("disk reserve not given up path=%s error=%s", self._path, error)
+                logger.warning("disk reserve not released path=%s error=%s", self._path, error)
                 return False
             self._is_there, self._is_missed = False, True
-            # Most file systems give the blocks to others only when their journal says so.
+            # Most file systems release the blocks only when their own journal is written.
             with suppress(OSError):
                 self._filesystem.sync_directory(self._path.parent)
         logger.error(
-            "disk full, reserve given up path=%s bytes=%d reason=%s",
-            *(self._path, RESERVE_BYTES, reason),
+            "disk full, reserve released path=%s bytes=%d reason=%s",
+            self._path,
+            RESERVE_BYTES,
+            reason,
         )
         return True
 
     def is_due(self, free_bytes: int) -> bool:
-        """Tell, once for each look at the disk, whether to call `restore`."""
+        """Return whether to call `restore`; call this once for each disk check."""
         if self._is_there or free_bytes < self._free_bytes_min:
             return False
         self._looks_left -= 1
         return self._looks_left <= 0
 
     def restore(self) -> None:
-        """Make the file again. What fails is left for later, at growing intervals."""
+        """Create the file again. After a failure it is due later, at growing intervals."""
         with self._lock:
             if self._is_there:
                 return
             try:
-                # Not zeros: some file systems keep no blocks for them.
+                # Random bytes, not zeros: some file systems store no blocks for zeros.
                 self._filesystem.write_file(self._path, os.urandom(RESERVE_BYTES))
                 self._filesystem.sync_directory(self._path.parent)
             except OSError as error:
                 self._looks_left = self._pause = min(2 * self._pause, PAUSE_MAX)
                 with suppress(OSError):
                     self._filesystem.unlink(self._path)
-                logger.warning("disk reserve not made path=%s error=%s", self._path, error)
+                logger.warning("disk reserve not created path=%s error=%s", self._path, error)
                 return
             self._looks_left = self._pause = 1
             self._is_there = True
@@ -137,11 +140,11 @@ class DiskReserve:
 
 
 class ReservedDocumentFiles(DocumentFiles):
-    """The files of the definitions, written with the room of the reserve if there is no other.
+    """Files of the definitions, written with the help of the reserve if the disk is full.
 
     Args:
-        filesystem: Does it.
-        reserve: Gives room.
+        filesystem: File operations.
+        reserve: Reserve that makes room.
     """
 
     def __init__(self, filesystem: FileSystem, reserve: DiskReserve) -> None:
@@ -149,7 +152,7 @@ class ReservedDocumentFiles(DocumentFiles):
         self._reserve = reserve
 
     def write(self, path: Path, content: bytes) -> None:
-        """Create or overwrite a file, and return when its content is on the disk."""
+        """Create or overwrite a file; return when its content is on the disk."""
         self._reserve.run(super().write, path, content)
 
     def make_directory(self, path: Path) -> None:
@@ -157,5 +160,5 @@ class ReservedDocumentFiles(DocumentFiles):
         self._reserve.run(super().make_directory, path)
 
     def with_room(self, write: Callable[[], None]) -> None:
-        """Write something that is no document but belongs to one."""
+        """Run a write that belongs to a document but is not one itself."""
         self._reserve.run(write)

@@ -1,9 +1,10 @@
-"""What the files of a data directory prove: what was deleted, what was lost, what is not ours.
+"""What the files of a data directory prove: what was deleted, lost, or never the broker's.
 
-A deletion says so on the disk before it removes anything: a log has a mark, a virtual host,
-an exchange or a queue a note in place of its document. So what is only absent was not deleted. If
-another file speaks of it, it was lost: a log and a binding prove their queue, a binding proves its
-exchanges, whatever is in a virtual host proves that. Described in docs/architecture.md, section 5.
+A deletion is recorded on the disk before anything is removed: a log gets a mark, and a virtual
+host, exchange or queue gets a note in place of its document. So something that is merely absent was
+not deleted. If another file refers to it, it was lost. A log and a binding prove their queue, a
+binding proves its exchanges, and anything in a virtual host proves that host. See
+docs/architecture.md, section 5.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ if TYPE_CHECKING:
     from metadata.log_directories import LogDirectory
 
 DESCRIPTORS_MAX = 8
-"""Files of orphans that are open at a time."""
+"""Files of orphaned logs that are open at the same time."""
 LOGS = LOGS_NAME
-"""Kind of what is missing when a log proves something that has no name."""
+"""Kind of a missing part when a log proves something whose name is unknown."""
 
 _Place = tuple[str, str]
-"""Virtual host and name, both as `encode_name` gives them."""
+"""Virtual host and name, both encoded by `encode_name`."""
 _DEFAULT = encode_name(DEFAULT_VHOST)
 _OF_NO_VHOST = encode_name("")
 _DELAY_QUEUE = encode_name(DELAY_QUEUE_NAME)
@@ -59,21 +60,21 @@ _PREDECLARED = frozenset(name for name, _, _ in PREDECLARED_EXCHANGES)
 
 @dataclass(slots=True)
 class Evidence:
-    """What was found; finding it changes nothing.
+    """Result of a search, which changes nothing.
 
     Attributes:
         deleted_vhosts: Notes of deleted virtual hosts.
-        dependents: Documents of bindings of which an end is deleted.
+        dependents: Documents of bindings whose source or destination is deleted.
         deleted: Documents of deleted queues and exchanges, or the notes in their place.
-        deleted_logs: Logs of what is deleted, and directories that crashes have left empty.
-        kept_logs: Logs that a definition may name which cannot be read.
-        missing: What was lost: where its document should be, and what proves it.
-        missing_vhosts: Names of virtual hosts without a document, as far as they are known.
+        deleted_logs: Logs of deleted queues, and empty directories that crashes left.
+        kept_logs: Logs that an unreadable definition may name.
+        missing: Lost definitions: where the document should be, and what proves it.
+        missing_vhosts: Names, where known, of virtual hosts without a document.
         orphan_vhosts: Encoded names of virtual hosts without a document, in a directory of an
             earlier format.
-        orphan_documents: Documents that belong to nothing there.
-        orphans: Paths of these documents, and of logs that belong to nothing there.
-        strangers: What lies among the logs and is none.
+        orphan_documents: Documents of no existing virtual host or queue.
+        orphans: Paths of these documents, and of logs of no existing virtual host or queue.
+        strangers: Paths among the logs that are no logs of this server.
     """
 
     deleted_vhosts: list[Document] = field(default_factory=list)
@@ -89,7 +90,7 @@ class Evidence:
     strangers: list[Path] = field(default_factory=list)
 
     def take_out(self, report: LoadReport) -> None:
-        """Leave only what is to be brought back in what was loaded, and add what is missing."""
+        """Remove from the load report what is not to be recovered; add to it what is missing."""
         vhosts = {encode_name(each.name) for each in self.deleted_vhosts} | {*self.orphan_vhosts}
         gone = {
             id(each)
@@ -101,7 +102,7 @@ class Evidence:
             for each in report.documents
             if id(each) not in gone and not (vhosts and encode_name(each.vhost) in vhosts)
         ]
-        # Nothing else is in such a document.
+        # The document of a virtual host contains nothing else, so it can be rebuilt from the name.
         report.documents += [Document(VHOSTS, "", name, {}) for name in self.missing_vhosts]
         report.unreadable = [
             *(each for each in report.unreadable if each.encoded_vhost not in vhosts),
@@ -112,14 +113,14 @@ class Evidence:
 def find_evidence(
     storage_path: Path, report: LoadReport, filesystem: FileSystem, *, is_earlier_format: bool
 ) -> Evidence:
-    """Hold the documents and the logs of a data directory against each other; blocks.
+    """Compare the documents and the logs of a data directory; blocks.
 
     Args:
         storage_path: The data directory.
         report: Its documents; not changed.
-        filesystem: All file calls go through it.
-        is_earlier_format: Whether it was written when deletions left no marks and no notes. Then
-            what belongs to nothing is what they left, as often as it is what was lost.
+        filesystem: All file operations of the search.
+        is_earlier_format: Whether the directory has a format in which deletions left no marks and
+            no notes. Then a file without an owner is as likely left by a deletion as by a loss.
     """
     search = _Search(storage_path, report, filesystem, is_earlier_format=is_earlier_format)
     try:
@@ -150,7 +151,7 @@ class _Search:
             (each.kind, each.encoded_vhost, each.encoded_name) for each in report.unreadable
         }
         self._unreadable_paths = [(each.encoded_vhost, each.path) for each in report.unreadable]
-        # By kind, virtual host and name; nothing that is deleted.
+        # By kind, virtual host and name; without deleted ones.
         self._live: dict[tuple[str, str, str], Document] = {}
         self._deleted: set[tuple[str, str, str]] = set()
         self._deleted_vhosts: set[str] = set()
@@ -205,7 +206,7 @@ class _Search:
 
     def _find_orphan_vhosts(self, lost: list[str], known: set[str]) -> None:
         if lost and not known:
-            # The first start wrote one, and it stayed: all of them were lost.
+            # The first start writes a virtual host, and one always stays: so all of them were lost.
             path = self._root / VHOSTS
             self.evidence.missing.append(UnreadableDocument(path, VHOSTS, "", "", "missing"))
             return
@@ -217,7 +218,7 @@ class _Search:
         self.evidence.orphans += [path for vhost, path in self._unreadable_paths if vhost in lost]
 
     def _proven_vhosts(self) -> dict[str, str | None]:
-        """Return the virtual hosts that files speak of, by encoded name; None: no name is known."""
+        """Return the virtual hosts that files refer to, by encoded name; None: name unknown."""
         names = {document.vhost for document in self._documents} - {""}
         proven: dict[str, str | None] = {encode_name(name): name for name in sorted(names)}
         for _, encoded, _ in sorted(self._unreadable):
@@ -246,7 +247,7 @@ class _Search:
             self._live[place] = document
 
     def _judge_logs(self) -> None:
-        """Tell logs that a definition names from those that are deleted and those that lost it."""
+        """Sort the logs: named by a definition, deleted, or without a definition."""
         claims = _Claims(self._live.values(), self._unreadable)
         evidence = self.evidence
         for log in self._logs:
@@ -264,24 +265,25 @@ class _Search:
             place = (QUEUES, *_place(log))
             is_taken = _place(log) in claims.queues or place in self._missed
             if log.is_deleted and not is_taken and not self._may_be(*place):
-                # Its definition is gone already: what still speaks of the queue is to follow.
+                # Its definition is gone already: what still refers to the queue is to be removed as
+                # well.
                 self._deleted.add(place)
 
     def _may_be_claimed(self, log: LogDirectory, claims: _Claims) -> bool:
-        """Return whether a definition that cannot be read may name a log."""
+        """Return whether an unreadable definition may name a log."""
         if log.encoded_queue == _DELAY_QUEUE and claims.vague_exchanges & {log.encoded_vhost, ""}:
             return True
         return _place(log) in claims.vague_queues or self._may_be(QUEUES, *_place(log))
 
     def _judge_orphan(self, log: LogDirectory, *, has_other_life: bool) -> None:
-        """Judge a log that no definition names, and none that cannot be read."""
+        """Classify a log that neither a readable nor an unreadable definition names."""
         identity = self._identity(log)
         if identity is not None and not _is_of(log, identity):
             self.evidence.strangers.append(log.path)
         elif self._is_earlier_format:
             self.evidence.orphans.append(log.path)
         elif has_other_life or log.encoded_queue == _DELAY_QUEUE:
-            reason = "no definition names this log: it is kept"
+            reason = "no definition names this log, so it is kept"
             self.evidence.missing.append(
                 UnreadableDocument(log.path, LOGS, log.encoded_vhost, str(log.incarnation), reason)
             )
@@ -300,10 +302,10 @@ class _Search:
         if not absent:
             return
         try:
-            # Not sooner: there may be a million of them.
+            # Check this late: there may be a million bindings.
             check_definition(document)
         except InvalidDefinitionError:
-            # It proves nothing: it is damaged itself.
+            # A damaged binding proves nothing.
             return
         places = {(kind, encode_name(vhost), encode_name(str(name))): name for kind, name in absent}
         if not self._deleted.isdisjoint(places):
@@ -314,7 +316,7 @@ class _Search:
             self._add_orphan(document)
             return
         for place in missing:
-            self._miss(*place, f"missing, but binding {document.name} speaks of {places[place]!r}")
+            self._miss(*place, f"missing, but binding {document.name} refers to {places[place]!r}")
 
     def _is_there(self, kind: str, vhost: str, name: object) -> bool:
         if not isinstance(name, str):
@@ -325,7 +327,7 @@ class _Search:
     # All of them
 
     def _may_be(self, kind: str, encoded_vhost: str, encoded_name: str) -> bool:
-        """Return whether a document is there that cannot be read, or may be."""
+        """Return whether the document may exist but cannot be read."""
         places = (
             (kind, encoded_vhost, encoded_name),
             (kind, encoded_vhost, ""),
@@ -350,7 +352,7 @@ class _Search:
         )
 
     def _identity(self, log: LogDirectory) -> LogIdentity | None:
-        """Return whose log it is, as its segments say; None if none of them can be read."""
+        """Return the queue that the segments name; None if no segment can be read."""
         try:
             names = segment_names(self._filesystem.listdir(log.path))
             if not names:
@@ -361,14 +363,14 @@ class _Search:
 
 
 class _Claims:
-    """Which logs the definitions name.
+    """The logs that definitions name.
 
     Attributes:
-        incarnations: Those that are named.
+        incarnations: Incarnations of these logs.
         queues: Places of the queues that have a definition.
-        vague_queues: Of these, those whose definitions do not tell the incarnation.
-        vague_exchanges: Encoded virtual hosts with an exchange that may have a hidden queue whose
-            incarnation is not known; empty: any may.
+        vague_queues: Those among them whose definitions do not contain the incarnation.
+        vague_exchanges: Encoded virtual hosts with an exchange that may have a hidden queue of
+            unknown incarnation; an empty name stands for any virtual host.
     """
 
     def __init__(
@@ -399,7 +401,7 @@ def _encoded(document: Document) -> _Place:
 
 
 def _is_of(log: LogDirectory, identity: LogIdentity) -> bool:
-    """Return whether the segments of a directory are those of the log that it is named for."""
+    """Return whether the segments of a directory belong to the log that the directory names."""
     named = (log.encoded_vhost, log.encoded_queue, log.incarnation)
     names = (encode_name(identity.vhost), encode_name(identity.queue), identity.incarnation)
     return named == names

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def tell_of_lost_checkpoint(recovery: CheckpointRecovery, report: LoadReport) -> None:
+def log_lost_checkpoint(recovery: CheckpointRecovery, report: LoadReport) -> None:
     """Log one line if settled messages come back because of what happened to the files.
 
     A server that has had a queue has written a checkpoint: before it listens for the first time.

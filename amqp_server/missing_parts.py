@@ -1,8 +1,8 @@
-"""Telling a data directory that lost a whole part from one that never had it.
+"""Detects whether a data directory has lost a whole part.
 
-A disk that is not mounted, or a copy that was made of some directories only, looks like a directory
-in which nothing was ever written. A start on it would bring up empty queues, and give what lies on
-that disk up for ever. So it is refused, until the part is back or an operator gives it up.
+A data directory looks unused if a disk is not mounted, or if a copy contains only some of its
+directories. A start on it would create empty queues and lose for ever what that disk holds. So the
+start is refused until the part is back or the operator accepts its loss.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Part(StrEnum):
-    """A part of a data directory, by the name of its directory."""
+    """A part of a data directory; the value is the name of its directory."""
 
     LOGS = "logs"
     DEFINITIONS = "metadata"
@@ -51,12 +51,12 @@ _NOUNS = {
 
 @dataclass(frozen=True, slots=True)
 class MissingPart:
-    """A part that is not there, though the rest of the directory says that it was.
+    """A part that is missing although the rest of the directory proves that it existed.
 
     Attributes:
-        part: Which one.
+        part: The part.
         path: Its directory.
-        text: What is missing, and what tells of it; no full stop.
+        text: What is missing and what proves that it existed; without a full stop.
     """
 
     part: Part
@@ -75,8 +75,8 @@ def missing_parts(
 
     Args:
         storage_path: The data directory.
-        report: What was found in its `metadata`.
-        known_ends: Offset below which each log was on the disk, as the checkpoints know it.
+        report: Result of loading its `metadata`.
+        known_ends: Offset below which each log was on the disk according to the checkpoints.
         has_checkpoints: Whether there is a checkpoint file, readable or not.
     """
     has_run = (storage_path / REPORT_NAME).exists()
@@ -92,11 +92,11 @@ def missing_parts(
 
 
 def refusal(storage_path: Path, missing: Sequence[MissingPart]) -> str:
-    """Return the line that says why there is no start, and what to do.
+    """Return one line that says why the start is refused and what to do.
 
     Args:
         storage_path: The data directory.
-        missing: At least one part.
+        missing: The missing parts; at least one.
     """
     nouns = " and ".join(_NOUNS[each.part] for each in missing)
     command = f"amqp-server recover --accept-loss --storage-path {shlex.quote(str(storage_path))}"
@@ -107,10 +107,10 @@ def refusal(storage_path: Path, missing: Sequence[MissingPart]) -> str:
 def _missing_logs(
     storage_path: Path, report: LoadReport, known_ends: Mapping[UUID, int]
 ) -> MissingPart | None:
-    # A queue's directory without a log in it is the loss of that log; a start reports it.
+    # If only one log is missing from its queue's directory, the start itself reports that loss.
     if not any(known_ends.values()) or any((storage_path / Part.LOGS).glob("*/*")):
         return None
-    # Others are of queues that were deleted: their entries go with the next round.
+    # Other known ends belong to deleted queues: their entries leave with the next checkpoint round.
     names = [
         f"{document.name!r} in vhost {document.vhost!r}"
         for document, incarnation in _queues(report)
@@ -126,9 +126,9 @@ def _missing_logs(
 def _missing_definitions(
     storage_path: Path, report: LoadReport, *, has_run: bool
 ) -> MissingPart | None:
-    """Return whether the definitions are lost: all logs would be those of queues that are gone.
+    """Return whether the definitions are lost: then every log would count as a deleted queue's.
 
-    The first start writes a definition before there can be a log, and before its report.
+    The first start writes a definition before any log can exist, and before its report.
     """
     if report.documents or report.unreadable:
         return None
@@ -147,7 +147,7 @@ def _missing(storage_path: Path, part: Part, text: str) -> MissingPart:
 
 
 def _queues(report: LoadReport) -> Iterator[tuple[Document, UUID]]:
-    """Yield the documents of queues whose virtual host is there, and their incarnations."""
+    """Yield the documents and incarnations of the queues whose virtual host exists."""
     for document in _living(filter(names_queue, report.documents), report):
         try:
             yield document, queue_from(document).incarnation
@@ -156,7 +156,7 @@ def _queues(report: LoadReport) -> Iterator[tuple[Document, UUID]]:
 
 
 def _living(documents: Iterator[Document], report: LoadReport) -> Iterator[Document]:
-    """Yield those that are no rest of a virtual host whose deletion a crash has interrupted."""
+    """Leave out documents of virtual hosts whose deletion a crash has interrupted."""
     vhosts = {each.name: each for each in report.documents if each.kind == VHOSTS}
     is_unknown = not vhosts or any(each.kind == VHOSTS for each in report.unreadable)
     deleted = {name for name, each in vhosts.items() if is_deletion_note(each)}

@@ -1,4 +1,4 @@
-"""Opening one queue's log at the start, and what of it is settled already."""
+"""Opens one queue's log at the start and computes what of it is settled."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def open_queue(
     *,
     was_clean: bool,
 ) -> tuple[OpenedLog, RecoveryReport]:
-    """Open one log and find out what of it is settled. Runs in a worker.
+    """Open one log and compute what of it is settled. Runs in a worker.
 
     Args:
         storage: Opens the log.
-        document: Of the queue, or of the exchange whose hidden queue it is.
-        definition: What the document says.
-        checkpoint: The last settlement known.
-        redo: What is to be done of committed transactions; done when this returns.
-        known_end: Offset below which the log was on the disk, as checkpoints know it; what is
-            missing below it is lost, and the log goes on behind it.
+        document: Document of the queue, or of the exchange whose hidden queue it is.
+        definition: Parsed content of the document.
+        checkpoint: The last known settlement.
+        redo: Work of committed transactions for this queue; carried out when this returns.
+        known_end: Offset below which the log was on the disk according to the checkpoints. Records
+            missing below it are lost, and the log continues above it.
         was_clean: Whether the server stopped cleanly.
 
     Raises:
@@ -66,8 +66,8 @@ def open_queue(
             known_end,
             report.lost,
         )
-    # Retention follows the checkpointed floor (I1): what is missing above it was not removed
-    # by us.
+    # Retention stops at the checkpointed floor (I1): the broker has not removed what is missing
+    # above it.
     report.add_lost(known_floor, log.log_start_offset)
     end = log.log_end_offset
     settlement = _settled(log, report, checkpoint)
@@ -89,7 +89,7 @@ def open_queue(
 
 
 def _settled(log: Log, report: RecoveryReport, checkpoint: QueueCheckpoint | None) -> Settlement:
-    """Return what is settled of a log: by the checkpoint, and because it is gone for good."""
+    """Return what is settled of a log: by the checkpoint, or because its records are gone."""
     end = log.log_end_offset
     settlement = Settlement()
     if checkpoint is not None:
@@ -112,7 +112,7 @@ def _settled(log: Log, report: RecoveryReport, checkpoint: QueueCheckpoint | Non
 def _redeliveries(
     checkpoint: QueueCheckpoint, settlement: Settlement, end: int
 ) -> list[tuple[int, int, int]]:
-    """Return how often what is not settled came back, in `[start, stop)` below `end`."""
+    """Return redelivery counts of unsettled messages below `end` as `[start, stop)` ranges."""
     return [
         (low, high, count)
         for start, stop, count in checkpoint.redeliveries
@@ -123,10 +123,10 @@ def _redeliveries(
 def leading_incarnations(
     checkpoints: Mapping[UUID, QueueCheckpoint], queues: Iterable[Queue]
 ) -> set[UUID]:
-    """Return the queues whose checkpoint settles what their log never had, or has lost.
+    """Return the queues whose checkpoint settles offsets above the end of their log.
 
-    What was read of it was clipped to the log's end. The checkpoint on the disk has to be
-    replaced before the log grows again: it would hide new messages after a crash.
+    Recovery clips such settlement to the log's end. The checkpoint on the disk must be replaced
+    before the log grows again: after a crash it would hide new messages.
     """
     leading: set[UUID] = set()
     for queue in queues:

@@ -1,4 +1,4 @@
-"""Start-up: bring back what the data directory holds, queue by queue."""
+"""Start-up: rebuild virtual hosts, exchanges, queues and bindings from the data directory."""
 
 from __future__ import annotations
 
@@ -53,25 +53,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FILES_LOGGED_MAX: Final = 20
-"""Files that are no segments: so many of a queue are named in the log, the rest in the report."""
+"""Foreign files of one queue that the log line names; the recovery report lists the others."""
 
 WORKERS = 4
-"""Logs that are opened at a time."""
-GROUPS_TOLD_MAX = 10
-"""Groups of one stream that the server's log names when the stream has lost what they had."""
+"""Logs that are opened at the same time, each in its own worker thread."""
+GROUPS_LOGGED_MAX = 10
+"""Consumer groups of one stream that get a log line when the stream has lost their messages."""
 
 
 @dataclass(slots=True)
 class Recovered:
-    """What start-up brought back.
+    """Result of a recovery.
 
     Attributes:
-        queues: Queues that work again.
-        lossy: Incarnations of those whose logs are damaged, or have lost something.
-        ready: Messages ready in them.
-        damaged: Queues and exchanges that could not be brought back; their files are left alone.
-        malformed: Of these, the exchanges and bindings whose definitions hold wrong values.
-        reports: What was found of each queue, of those too that could not be brought back.
+        queues: Number of queues that work again.
+        lossy: Incarnations of those whose logs are damaged or have lost records.
+        ready: Ready messages in all recovered queues.
+        damaged: Names of queues and exchanges that could not be recovered; their files are
+            untouched.
+        malformed: Exchanges and bindings whose definitions contain invalid values.
+        reports: One report for each queue, including those that could not be recovered.
     """
 
     queues: int = 0
@@ -94,13 +95,13 @@ async def recover(
     """Rebuild all virtual hosts from their documents, logs and checkpoints.
 
     Args:
-        broker: A broker with nothing in it.
-        report: The metadata documents; what belongs to no virtual host is taken out of it.
-        checkpoints: The last settlement known of each queue.
-        redo: What each queue has to do of committed transactions; done when this returns.
-        groups: The last state known of each consumer group.
-        was_clean: Whether the server stopped cleanly; if not, every recovered message is
-            marked redelivered, for nobody knows which were delivered.
+        broker: An empty broker.
+        report: The metadata documents; those of no known virtual host are removed from it.
+        checkpoints: The last known settlement of each queue, by incarnation.
+        redo: Work of committed transactions, by incarnation; carried out when this returns.
+        groups: The last known state of each consumer group.
+        was_clean: Whether the server stopped cleanly. If not, every recovered message is marked
+            redelivered, because nothing records which ones were delivered.
     """
     await recover_vhosts(broker, report)
     for unreadable in report.unreadable:
@@ -128,13 +129,14 @@ async def recover(
         )
     _recover_bindings(broker, by_kind[BINDINGS], recovered)
     for queue in broker.queues():
-        # Not sooner: what has expired meanwhile may go to any exchange.
+        # Wake the queues last: messages that expired while the server was down may be dead-lettered
+        # to any exchange.
         queue.wake()
     return recovered
 
 
 def _log_invalid(document: Document, error: InvalidDefinitionError) -> str:
-    """Log that a document holds a wrong value; return the reason that clients are told."""
+    """Log that a document contains an invalid value; return the reason that clients get."""
     logger.error(
         "metadata malformed kind=%s vhost=%s name=%s reason=%s",
         document.kind,
@@ -148,7 +150,7 @@ def _log_invalid(document: Document, error: InvalidDefinitionError) -> str:
 def _note_malformed(
     broker: Broker, document: Document, error: InvalidDefinitionError, recovered: Recovered
 ) -> str:
-    """Take note of an exchange or binding with a wrong value; return the reason."""
+    """Record an exchange or binding with an invalid value; return the reason."""
     reason = _log_invalid(document, error)
     root = broker.config.storage_path / "metadata"
     path = document_path(root, document.kind, document.vhost, document.name)
@@ -158,10 +160,10 @@ def _note_malformed(
 
 
 def _note_unreadable(broker: Broker, report: LoadReport) -> None:
-    """Keep the names of what cannot be read from being taken."""
+    """Reserve the names of definitions that cannot be read, so that no client takes them."""
     for vhost in broker.vhosts.values():
         names = {QUEUES: vhost.damaged.queues, EXCHANGES: vhost.damaged.exchanges}
-        # Where a whole kind was not readable, neither was what each virtual host has of it.
+        # An unreadable directory of one kind hides that kind's documents of every virtual host.
         for each in report.unreadable:
             if each.kind in names and each.encoded_vhost in ("", encode_name(vhost.name)):
                 names[each.kind][each.encoded_name] = each.reason
@@ -169,7 +171,7 @@ def _note_unreadable(broker: Broker, report: LoadReport) -> None:
 
 
 def _note_damaged_bindings(broker: Broker, report: LoadReport) -> None:
-    """Let the exchanges that damaged bindings leave refuse publishes."""
+    """Make the source exchanges of damaged bindings refuse publishes."""
     search = SourceSearch()
     for vhost in broker.vhosts.values():
         for each in report.unreadable:
@@ -180,7 +182,7 @@ def _note_damaged_bindings(broker: Broker, report: LoadReport) -> None:
                 continue
             name = each.encoded_name
             if name and not is_binding_name(name):
-                # A stranger's file: no binding ever had this name.
+                # A file that the broker did not write: no binding has such a name.
                 continue
             body = (each.fields or {}).get("body")
             source = search.source_of(name, body, vhost.exchanges)
@@ -188,12 +190,12 @@ def _note_damaged_bindings(broker: Broker, report: LoadReport) -> None:
 
 
 def _recover_bindings(broker: Broker, documents: list[Document], recovered: Recovered) -> None:
-    """Bind again; a binding without ends stays: it proves that something is missing.
+    """Recreate bindings; one without source or destination is kept: it proves a loss.
 
     Args:
-        broker: Its exchanges and queues are there.
-        documents: Of all bindings.
-        recovered: Gets those that hold a wrong value.
+        broker: Broker with its exchanges and queues.
+        documents: Documents of all bindings.
+        recovered: Result to which bindings with invalid values are added.
     """
     search = SourceSearch()
     for document in in_binding_order(documents):
@@ -207,7 +209,9 @@ def _recover_bindings(broker: Broker, documents: list[Document], recovered: Reco
             source = search.source_of(name, document.body, vhost.exchanges)
             vhost.damaged.damaged_bindings.add(name, source)
             continue
-        logger.warning("binding without ends vhost=%s body=%s", document.vhost, document.body)
+        logger.warning(
+            "binding without source or destination vhost=%s body=%s", document.vhost, document.body
+        )
         vhost.damaged.bindings.append(document)
 
 
@@ -302,7 +306,7 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reas
     )
     vhost = _vhost(broker, document)
     if is_delay_queue:
-        # Without its hidden queue it would keep nothing: better that it is missed.
+        # Without its hidden queue the exchange could store nothing: clients must see it as missing.
         vhost.remove_exchange(vhost.exchanges[document.name])
         vhost.damaged.exchanges[encode_name(document.name)] = reason
     else:
@@ -312,10 +316,14 @@ def _note_damaged(broker: Broker, document: Document, recovered: Recovered, reas
 def _log_report(
     document: Document, report: RecoveryReport, groups_ahead: list[tuple[str, int]]
 ) -> None:
-    for group, settled_end in groups_ahead[:GROUPS_TOLD_MAX]:
+    for group, settled_end in groups_ahead[:GROUPS_LOGGED_MAX]:
         logger.error(
             "group ahead of its log vhost=%s queue=%s group=%s settled_end=%d log_end=%d groups=%d",
-            *(document.vhost, document.name, group, settled_end, report.end_offset),
+            document.vhost,
+            document.name,
+            group,
+            settled_end,
+            report.end_offset,
             len(groups_ahead),
         )
     if report.is_clean:

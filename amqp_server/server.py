@@ -184,7 +184,10 @@ class Server:
         """
         report = await self._lock_and_recover(accepted)
         if not await self.stop():
-            raise StartupError("recovered, but the last checkpoint could not be written")
+            raise StartupError(
+                "recovery succeeded, but the disk refused the last checkpoint: "
+                "the next start recovers again"
+            )
         return report
 
     async def try_recovery(self, accepted: Collection[Part] = ()) -> StartReport:

@@ -1,7 +1,7 @@
-"""What a start found in the data directory and did to it: for people, and for programs as JSON.
+"""Report of what a start found in the data directory and did to it, as text and as JSON.
 
-Bounded in size, whatever was found: the queues with something to tell come first, the rest are
-in the totals. Listed in docs/operations.md, section 2.
+Its size is bounded: the worst queues come first, queues beyond the limit count only in the totals.
+docs/operations.md, section 2, lists the fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from amqp_server import __version__
-from amqp_server.lost_checkpoint import tell_of_lost_checkpoint
+from amqp_server.lost_checkpoint import log_lost_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION: Final = 1
-"""Of the JSON object."""
+"""Version of the JSON object."""
 QUEUES_MAX: Final = 1000
 RANGES_MAX: Final = 20
 GROUPS_MAX: Final = 20
@@ -37,25 +37,25 @@ FILES_MAX: Final = 100
 
 
 class Outcome(StrEnum):
-    """How a data directory was found, from good to bad; the worst one counts."""
+    """State in which a start found data, from good to bad; the worst part counts."""
 
     CLEAN = "clean"
     """Nothing was torn, damaged or lost."""
     TORN = "torn"
-    """A crash left half-written tails; nothing that was confirmed is lost."""
+    """A crash left half-written ends; no confirmed message is lost."""
     DAMAGED = "damaged"
-    """Something that was once on the disk cannot be read."""
+    """Data that was on the disk cannot be read."""
     UNOPENED = "unopened"
-    """A queue or exchange could not be brought back; its files are left alone."""
+    """A queue or exchange could not be recovered; its files are untouched."""
 
 
 class MalformedDefinition(NamedTuple):
-    """A definition with a checksum that fits, and a value that its kind cannot have.
+    """A definition with a valid checksum but an invalid value.
 
     Attributes:
-        path: Of its document.
-        name: Its name.
-        reason: Which value, and what is wrong with it.
+        path: Path of its document.
+        name: Name of the exchange or binding.
+        reason: The value and what is wrong with it.
     """
 
     path: Path
@@ -68,14 +68,14 @@ class QueueReport:
     """What a start found of one queue.
 
     Attributes:
-        vhost: Its virtual host.
-        name: Its name; of a delayed exchange's hidden queue that of the exchange.
+        vhost: Name of its virtual host.
+        name: Name of the queue; for a hidden delay queue, the name of its delayed exchange.
         is_delay_queue: Whether it is such a hidden queue.
-        recovery: What opening its log found; None when that failed.
-        ready: Messages ready in it.
-        groups_ahead: Consumer groups that are done with what its log has lost, by name: each
-            with the end of that, exclusive.
-        error: Why it could not be opened; empty when it could.
+        recovery: Report of the log's recovery; None if the log could not be opened.
+        ready: Ready messages in the queue.
+        groups_ahead: Consumer groups that have settled offsets which the log has lost: name, and
+            the end of what they have settled, exclusive.
+        error: Why the log could not be opened; empty if it could.
     """
 
     vhost: str
@@ -88,7 +88,7 @@ class QueueReport:
 
     @property
     def outcome(self) -> Outcome:
-        """How it was found."""
+        """State in which the queue was found."""
         found = self.recovery
         if found is None:
             return Outcome.UNOPENED
@@ -97,7 +97,7 @@ class QueueReport:
         return Outcome.TORN if found.cut_bytes else Outcome.CLEAN
 
     def as_json(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
+        """Return the report as JSON values."""
         fields: dict[str, Any] = {
             "vhost": _text(self.vhost),
             "name": _text(self.name),
@@ -134,22 +134,23 @@ class StartReport:
     """What one start found and did.
 
     Attributes:
-        was_clean: Whether the stop before it was a clean one.
-        queues: Every queue.
-        documents: Metadata documents that were read.
-        unreadable: Path and reason of each that was not.
-        malformed: Exchanges and bindings whose definitions hold wrong values.
-        checkpoint: What reading the checkpoint files found.
-        redo_torn_bytes: Bytes of the redo journal that a crash cut short.
-        redo_damaged: Files of it in which something cannot be read.
-        redo_transactions: Transactions that were carried out again.
-        redo_left: Of these, how many wait for a queue that was not brought back.
-        removed_logs: Logs of deleted queues that were removed.
-        quarantined: What the upgrade of the directory has set aside, for it belongs to nothing.
-        strangers: What lies among the logs and is none; it was left alone.
-        seconds: How long it took.
-        is_dry_run: Nothing was changed.
-        accepted_loss: Parts of the directory that were missing, and that an operator has given up.
+        was_clean: Whether the stop before it was clean.
+        queues: Reports of all queues.
+        documents: Number of metadata documents that were read.
+        unreadable: Path and reason of each document that could not be read.
+        malformed: Exchanges and bindings whose definitions contain invalid values.
+        checkpoint: Report of reading the checkpoint files.
+        redo_torn_bytes: Bytes of the redo journal that a crash cut off.
+        redo_damaged: Files of the redo journal with damaged records.
+        redo_transactions: Transactions read from the redo journal.
+        redo_left: Number of these that wait for a queue that could not be recovered.
+        removed_logs: Number of logs of deleted queues that were removed.
+        quarantined: Paths that a directory upgrade moved to quarantine because they belong to no
+            queue or virtual host.
+        strangers: Paths among the logs that are no logs of this server; untouched.
+        seconds: Duration of the recovery.
+        is_dry_run: Whether nothing was changed.
+        accepted_loss: Missing parts of the directory whose loss an operator has accepted.
     """
 
     was_clean: bool = True
@@ -177,13 +178,13 @@ class StartReport:
         *,
         was_clean: bool,
     ) -> None:
-        """Take over what was read before any queue was looked at."""
+        """Record what was read before any queue was opened."""
         self.was_clean = was_clean
         self.documents = len(metadata.documents)
         self.unreadable = [(each.path, each.reason) for each in metadata.unreadable]
         self.checkpoint = checkpoint
-        tell_of_lost_checkpoint(checkpoint, metadata)
-        # Not the journal's messages: the report may live long.
+        log_lost_checkpoint(checkpoint, metadata)
+        # Record counts, not the journal's messages: the report may live long.
         self.redo_transactions = len(redo.transactions)
         self.redo_torn_bytes = redo.torn_bytes
         self.redo_damaged = list(redo.damaged_files)
@@ -197,7 +198,7 @@ class StartReport:
         cleaning: Cleaning,
         seconds: float,
     ) -> None:
-        """Take over what became of the queues, and log the summary."""
+        """Record the result of opening the queues, and log the summary."""
         self.queues, self.malformed = queues, malformed
         self.unreadable += [(each.path, each.reason) for each in malformed]
         self.redo_left, self.removed_logs = redo_left, cleaning.removed_logs
@@ -227,7 +228,7 @@ class StartReport:
 
     @property
     def outcome(self) -> Outcome:
-        """The worst that was found."""
+        """State of the worst part of the directory."""
         found = {queue.outcome for queue in self.queues}
         if Outcome.UNOPENED in found or self.unreadable:
             return Outcome.UNOPENED
@@ -256,7 +257,7 @@ class StartReport:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Return what JSON can hold, of a bounded size; see docs/operations.md."""
+        """Return the report as JSON values of bounded size; see docs/operations.md."""
         order = list(Outcome)
         queues = sorted(self.queues, key=lambda each: (-order.index(each.outcome), each.vhost))
         return {
@@ -317,5 +318,5 @@ def _lost_offsets(report: RecoveryReport) -> int:
 
 
 def _text(name: str) -> str:
-    """Return a name as UTF-8 can hold it: octets that were none become backslash escapes."""
+    """Return a name as valid UTF-8: octets that are not UTF-8 become backslash escapes."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -118,7 +118,7 @@ def test_a_full_disk_whose_consumers_acknowledge_all_has_room_again(
             client.open_channel(confirms=True)
             publish_confirmed(client, "q", range(20), size=BODY_BYTES)
             assert ack_all(client) == 20
-    assert "disk full, reserve given up" in caplog.text
+    assert "disk full, reserve released" in caplog.text
     assert "disk reserve restored" in caplog.text
 
 
