@@ -1,8 +1,9 @@
 """An AMQP 0-9-1 broker whose queues are logs on disk.
 
-`amqp_server.server` is the asyncio shell, `amqp_server.broker` decides, `amqp_server.protocol`
-reads and writes the wire without doing I/O. Nothing is imported here, so that a part can be used
-without the rest; what programs of users ask for is imported when they do:
+`amqp_server.server` is the asyncio shell, `amqp_server.broker` makes all decisions,
+`amqp_server.protocol` encodes and decodes the wire format without I/O. This module imports nothing,
+so that each part can be used without the others. The names that programs use are imported at their
+first use:
 
     from amqp_server import pick_shard, shards_of
 """
@@ -18,7 +19,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are
-    """Import one of the names that users ask for."""
+    """Import a public name at its first use."""
     if name in ("pick_shard", "shards_of"):
         from appendlog import sharding
 

@@ -1,4 +1,4 @@
-"""Who may log in: for now the user `guest`, from this machine only, as RabbitMQ begins."""
+"""Decides who may log in: the user `guest`, from this machine only, as in a new RabbitMQ."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ logger = logging.getLogger(__name__)
 _GUEST = "guest"
 _GUEST_PASSWORD = b"guest"
 _LOGGED_CHARACTERS_MAX = 64
-"""So much of a name that somebody made up is enough to know it by."""
+"""Characters of a refused user name that are logged: a client may send a very long one."""
 
 
 def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = False) -> bool:
     """Return whether a user may log in.
 
     Args:
-        user: The name that was given.
-        password: The password that was given.
-        peer: Address that the connection comes from.
-        from_anywhere: Whether `guest` may come from another machine.
+        user: User name of the login.
+        password: Password of the login.
+        peer: IP address of the client.
+        from_anywhere: Whether `guest` may log in from another machine.
     """
     if user != _GUEST or not compare_digest(password, _GUEST_PASSWORD):
         reason = "unknown user or wrong password"
@@ -29,7 +29,7 @@ def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = Fa
         reason = "only from this machine"
     else:
         return True
-    # The client is told to look here: it does not learn the reason, as with RabbitMQ.
+    # As with RabbitMQ, the client does not learn the reason: its error refers to this log.
     shown = user[:_LOGGED_CHARACTERS_MAX]
     logger.warning("login refused user=%r peer=%s reason=%s", shown, peer, reason)
     return False
@@ -38,21 +38,23 @@ def may_login(user: str, password: bytes, peer: str, *, from_anywhere: bool = Fa
 class ProxyWarning:
     """Warns once that clients of a proxy on this machine may log in as `guest`.
 
-    Such a proxy connects from loopback, wherever its client is, and nothing in a connection tells
-    it from a client on this machine. So the first login says it, and the operator has to decide.
+    Such a proxy connects from loopback, wherever its clients are. Nothing in a connection
+    distinguishes it from a client on this machine. So the first login from loopback logs a warning,
+    and the operator has to decide.
 
     Args:
-        from_anywhere: Whether `guest` may come from another machine anyway; nothing is logged then.
+        from_anywhere: Whether `guest` may log in from another machine anyway; then nothing is
+            logged.
     """
 
     def __init__(self, *, from_anywhere: bool) -> None:
         self._is_due = not from_anywhere
 
     def guest_logged_in(self, peer: str) -> None:
-        """Log the warning, unless it was logged before.
+        """Log the warning at the first login from loopback.
 
         Args:
-            peer: Address that the connection comes from.
+            peer: IP address of the client.
         """
         if self._is_due and _is_loopback(peer):
             self._is_due = False

@@ -1,4 +1,4 @@
-"""SIGUSR1: what is settled goes to the disk now, whatever the interval is."""
+"""SIGUSR1: writes a checkpoint now, whatever the interval is."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ logger = logging.getLogger(__name__)
 
 
 def ignore_checkpoint_signal() -> None:
-    """Ignore the signal until there is something to write: its default ends the process."""
+    """Ignore the signal until the server has started: by default it ends the process."""
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 def obey_checkpoint_signal(server: Server) -> None:
-    """Write a checkpoint in the background at each signal; to be called on the running loop."""
+    """Write a checkpoint in the background at each signal; call it on the running loop."""
 
     def write() -> None:
         if not server.is_stopping:

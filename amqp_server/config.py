@@ -1,8 +1,8 @@
-"""What an operator can set: each setting with its unit, default, bound and effect.
+"""The settings of an operator, each with unit, default, bounds and effect.
 
-The command line (`cli`) only parses; a `ServerConfig` checks itself, so that a server embedded or
-started by a test is held to the same bounds. The bounds that no option sets are in
-`amqp_server.limits`.
+The command line (`cli`) only parses. A `ServerConfig` checks itself, so the same bounds apply to a
+server that is embedded or started by a test. `amqp_server.limits` has the limits that no option
+sets.
 """
 
 import math
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PRESENTED_CHARACTERS_MAX: Final = 100
-"""Longest product name that clients are told."""
+"""Longest product name, in characters, that the server presents to clients."""
 _VERSION: Final = re.compile(r"[0-9]{1,5}\.[0-9]{1,5}\.[0-9]{1,5}([-+.][0-9A-Za-z.+-]{1,80})?")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
@@ -40,22 +40,22 @@ class Durability(StrEnum):
     """What must have happened to a persistent message before it is confirmed."""
 
     FSYNC = "fsync"
-    """It is on disk: survives a power cut."""
+    """The message is on the disk: it survives a power cut."""
     WRITE = "write"
-    """The kernel has it: survives the end of the process, not of the machine."""
+    """The kernel has it: it survives the end of the process, but not of the machine."""
     NONE = "none"
-    """It was accepted: survives nothing until it is written, moments later."""
+    """The broker has accepted it: it survives nothing until it is written, moments later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The values that a number may have: `least` to `most`, both included.
+    """Allowed values of a number: `least` to `most`, both included.
 
     Attributes:
-        least: The smallest value.
-        most: The largest value.
-        multiple_of: The value must be a multiple of this; 1 for any.
-        or_zero: Zero is a value too, with a meaning of its own.
+        least: Smallest value.
+        most: Largest value.
+        multiple_of: Number of which the value must be a multiple; 1 for any.
+        or_zero: Whether zero is allowed too, with a meaning of its own.
     """
 
     least: float
@@ -74,12 +74,12 @@ class Bounds:
 
 
 class ConfigError(ValueError):
-    """A setting has a value that it cannot have.
+    """A setting has an invalid value.
 
     Attributes:
         setting: Name of the field of `ServerConfig`.
-        value: What it was given.
-        bounds: What would have been right; None when the fault is not a matter of bounds.
+        value: The invalid value.
+        bounds: The allowed values; None if the error is not about bounds.
     """
 
     def __init__(
@@ -126,48 +126,49 @@ class ServerConfig:
     Attributes:
         host: Address or host name to listen on; `0.0.0.0` or `::` for every interface.
         port: TCP port; 0 lets the system choose a free one.
-        storage_path: Data directory, created when absent; of one running server at a time.
-        offset_checkpoint_interval_seconds: How often what consumers settled is written to disk.
-            After a crash, messages settled since the last checkpoint come back marked redelivered.
-            0: on demand and at a clean stop only.
+        storage_path: Data directory, created if it is missing; only one server may run on it.
+        offset_checkpoint_interval_seconds: Seconds between two writes of what consumers have
+            settled. After a crash, messages settled since the last checkpoint return, marked
+            redelivered. 0: only on request and at a clean stop.
         ring_size: Slots of each queue's window in memory: a multiple of 1024.
         ring_bytes: Bytes of messages in one queue's window; older ones are read from its log.
         ring_bytes_total: Bytes of messages in the windows of all queues together.
         durability: What must have happened before a persistent message is confirmed; a queue may
             have its own.
-        flush_bytes: Bytes of one queue that are written as one chunk at most; a larger message is
-            alone in its chunk.
-        flush_interval_seconds: Longest that a message waits for others to share its write with.
-            0 writes at the next turn of the loop.
-        compression: How the log packs what it writes; a queue may have its own.
-        compression_bytes_min: Bytes of messages written at a time below which nothing is packed.
-        retain_for_seconds: How long settled messages are kept for replay and export at most. 0: no
-            such bound. With neither this nor `retain_bytes`, a segment goes as soon as all of it
-            is settled; with both, when either bound is passed.
+        flush_bytes: Bytes of one queue that are written as one chunk at most; a larger message gets
+            a chunk of its own.
+        flush_interval_seconds: Longest time that a message waits to share its write with others. 0
+            writes at the next turn of the event loop.
+        compression: Compression of what is written to the log; a queue may have its own.
+        compression_bytes_min: Bytes of messages in one write below which nothing is compressed.
+        retain_for_seconds: Longest time that settled messages are kept for replay and export. 0: no
+            such bound. Without this and `retain_bytes`, a segment is removed as soon as all of it
+            is settled; with both, when either bound is exceeded.
         retain_bytes: Bytes of settled segments that a queue keeps at most. 0: no such bound.
-        retain_bytes_total: Bytes of settled segments that all queues keep together at most: the
-            oldest go first, whatever the other bounds would still keep. 0: no such bound.
-        retain_segments_min: Newest segments of a queue that stay whatever these bounds say, the one
-            that is written included.
-        protect_unconsumed: Whether these bounds spare segments with messages that are not settled.
-        force_remove_after_seconds: Age at which a segment goes with the messages in it that are not
-            settled: they are dropped, or dead letters. 0 never.
-        compact_below: Share of a segment's bytes below which what is still wanted of it is
-            written anew and the rest given back. 0 waits until all of it is settled.
-        consumer_timeout_seconds: How long a consumer may take to answer a delivery before its
-            channel is closed; 0 for ever. Queues and consumers may have their own.
+        retain_bytes_total: Bytes of settled segments that all queues together keep at most. The
+            oldest are removed first, whatever the other bounds would keep. 0: no such bound.
+        retain_segments_min: Newest segments of a queue that stay whatever these bounds say,
+            including the one being written.
+        protect_unconsumed: Whether these bounds spare segments with unsettled messages.
+        force_remove_after_seconds: Age at which a segment is removed with its unsettled messages,
+            which are dropped or dead-lettered. 0: never.
+        compact_below: Share of live bytes below which a segment is rewritten to free the rest. 0:
+            wait until all of it is settled.
+        consumer_timeout_seconds: Seconds that a consumer may take to answer a delivery before its
+            channel is closed; 0: no limit. Queues and consumers may have their own.
         max_message_bytes: Largest message body that is accepted.
-        memory_watermark: Memory of this process above which publishers are blocked: a share of
-            what it may use, up to 1, or bytes.
-        disk_free_limit_bytes: Room on the disk of the data directory below which publishers are
-            blocked; 0 never. The default is four segments: what a fast disk takes between two
-            looks, and the checkpoint that makes room again.
+        memory_watermark: Memory of this process above which publishers are blocked: up to 1 a share
+            of the memory that it may use, above 1 bytes.
+        disk_free_limit_bytes: Free bytes on the disk of the data directory below which publishers
+            are blocked; 0: never. The default is four segments: what a fast disk writes between two
+            checks, and the checkpoint that frees space.
         guest_from_anywhere: Whether `guest` may log in from another machine, as containers need.
-        present_product: The `product` that clients are told. Some switch on features by it.
-        present_version: The `version` that clients are told; three numbers with dots.
-        log_level: Least severe event that is logged: debug, info, warning or error.
-        log_format: How a log line is written: text (`key=value`) or json (one object a line).
-        limits: Bounds that no option sets.
+        present_product: `product` in the server's properties. Some clients switch on features by
+            it.
+        present_version: `version` in the server's properties; three numbers with dots.
+        log_level: Least severe level that is logged: debug, info, warning or error.
+        log_format: Format of a log line: text (`key=value`) or json (one object a line).
+        limits: Limits that no option sets.
 
     Raises:
         ConfigError: A value is outside its bounds, or contradicts another.

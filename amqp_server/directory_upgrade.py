@@ -1,4 +1,4 @@
-"""The upgrade of a data directory of an earlier format, while a server starts on it."""
+"""Upgrades a data directory of an earlier format while a server starts on it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DOCUMENTS_TOGETHER: Final = 1024
-"""Documents that are encoded at a time: a data directory may have a million bindings."""
+"""Documents that are written at the same time: a data directory may have a million bindings."""
 
 
 class DirectoryUpgrade:
-    """One upgrade: `write_documents`, then all else that a start does, then `finish`.
+    """One upgrade: `write_documents`, then the rest of a start, then `finish`.
 
-    A start never fails for it. What could not be written is of the earlier schema still, and the
-    next start resumes the upgrade.
+    A start never fails because of it. Documents that could not be written keep the earlier schema,
+    and the next start resumes the upgrade.
 
     Args:
-        lock: Of the data directory; says that an upgrade is under way.
+        lock: Claim on the data directory; it records that an upgrade runs.
     """
 
     def __init__(self, lock: DirectoryLock) -> None:
@@ -35,10 +35,10 @@ class DirectoryUpgrade:
         self._report: LoadReport | None = None
 
     async def write_documents(self, store: MetadataStore, report: LoadReport) -> None:
-        """Write the documents of earlier schemas anew, with a checksum.
+        """Write the documents of earlier schemas again, with a checksum.
 
         Args:
-            store: Writes them.
+            store: Store of the documents.
             report: What was loaded from it.
         """
         logger.info(
@@ -56,7 +56,7 @@ class DirectoryUpgrade:
             self._report = report
 
     def finish(self) -> None:
-        """Say in FORMAT that the upgrade is done, if it is; blocks on the disk."""
+        """Record in FORMAT that the upgrade is complete, if it is; blocks on the disk."""
         if self._report is None:
             return
         try:

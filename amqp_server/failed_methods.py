@@ -1,4 +1,4 @@
-"""What the log, or the client, is told of a method that could not be carried out."""
+"""Errors of methods that could not be carried out: for the log and for the client."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _OF_THE_DISK = (
 
 
 def as_refusal(error: BaseException | None) -> BaseException | None:
-    """Return the channel error that tells of a state which passes; any other error as it is.
+    """Return a channel error if the cause is temporary; return any other error unchanged.
 
-    A definition that could not be written because no more files could be open is not there, and
-    may be declared again: that is no reason to end the connection.
+    If no more files can be open, a definition is not written. The client may declare it again
+    later, so the connection need not be closed.
     """
     if isinstance(error, DocumentWriteError) and is_for_want_of_files(error.cause):
         reason = f"the definition was not written: {error.cause.strerror}; try again later"
@@ -38,12 +38,12 @@ def as_refusal(error: BaseException | None) -> BaseException | None:
 
 
 def log_failed_method(peer: str, method: Method, error: BaseException) -> None:
-    """Log why a method failed: one line for what the disk did, a traceback for a mistake of ours.
+    """Log why a method failed: one line for a disk error, a traceback for a programming error.
 
     Args:
-        peer: The client.
-        method: What it asked for.
-        error: What came of it.
+        peer: Name of the client's connection.
+        method: The method that failed.
+        error: Its error.
     """
     if isinstance(error, _OF_THE_DISK):
         logger.error("method failed peer=%s method=%s error=%s", peer, method.name, error)

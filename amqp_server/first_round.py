@@ -1,4 +1,4 @@
-"""The first checkpoint round after a start: it says "not clean" before anything is delivered."""
+"""The first checkpoint round of a start: it records "not clean" before any delivery."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FirstRound:
-    """What that round says.
+    """Content of the first round.
 
     Attributes:
-        states: Of queues whose state on the disk is not to be used again.
-        gone: Incarnations to forget.
-        supersedes: Whether the generation before must not be read any more either.
-        groups: Of groups whose state on the disk is not to be used again.
+        states: Queues whose state on the disk must be replaced.
+        gone: Incarnations to remove from the checkpoint.
+        supersedes: Whether the generation before must not be read any more.
+        groups: Groups whose state on the disk must be replaced.
     """
 
     states: list[QueueState]
@@ -38,10 +38,10 @@ class FirstRound:
     groups: list[GroupState]
 
     def write(self, checkpoints: CheckpointStore) -> None:
-        """Put it on the disk; blocks.
+        """Write the round to the disk; blocks.
 
         Raises:
-            OffsetsError: The disk refused it.
+            OffsetsError: The disk refused the write.
         """
         checkpoints.write_round(self.states, self.gone, groups=self.groups)
         if self.supersedes:
@@ -56,17 +56,18 @@ def first_round(
     *,
     knows_all: bool,
 ) -> FirstRound:
-    """Return what the first round has to say.
+    """Return the content of the first round.
 
     Args:
-        queues: All that were brought back.
-        checkpoints: What was read at this start.
-        groups: The same of groups, which are brought back, and whether the stop was clean.
-        changed: Incarnations whose logs this start has changed, or has found damaged.
-        knows_all: Whether an incarnation without a queue is one that was deleted.
+        queues: All recovered queues.
+        checkpoints: Checkpoint of each queue that this start has read, by incarnation.
+        groups: The same for consumer groups, which are restored already, and whether the stop was
+            clean.
+        changed: Incarnations whose logs this start has changed or found damaged.
+        knows_all: Whether every incarnation without a queue belongs to a deleted queue.
     """
     known = {queue.incarnation for queue in queues}
-    # New messages of a log that has lost its end would be hidden by its checkpoint (I4).
+    # If a log has lost its end, its old checkpoint would hide the messages appended next (I4).
     leading = leading_incarnations(checkpoints, queues)
     again = leading.union(changed)
     states: list[QueueState] = [
@@ -75,7 +76,7 @@ def first_round(
         if each.incarnation in again or _has_moved(each, checkpoints.get(each.incarnation))
     ]
     if not groups.was_clean and not knows_all:
-        # Nobody will know at the next start that this one came after a crash.
+        # Without this the next start would not know that this one followed a crash.
         states += [all_delivered(checkpoints[each]) for each in checkpoints.keys() - known]
     group_states = changed_groups(queues)
     if not groups.was_clean and not knows_all:
@@ -86,6 +87,6 @@ def first_round(
 
 
 def _has_moved(queue: Queue, checkpoint: QueueCheckpoint | None) -> bool:
-    """Tell whether more, or less, of a queue is on the disk than the checkpoint says."""
+    """Return whether the disk has more or less of a queue than its checkpoint says."""
     known = checkpoint.recovery_point if checkpoint is not None else 0
     return queue.store.recovery_point != known

@@ -1,4 +1,4 @@
-"""Start-up: consumer groups come back with their streams, as the last checkpoint had them."""
+"""Start-up: restores consumer groups of streams from the last checkpoint."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class RecoveredGroups:
-    """What a start has read of all groups.
+    """The states of all consumer groups that a start has read.
 
     Args:
-        checkpoints: By incarnation of the stream, and name.
-        was_clean: Whether the server stopped cleanly; if not, all that there is may have been
-            delivered before.
+        checkpoints: Group states by incarnation of the stream and name of the group.
+        was_clean: Whether the server stopped cleanly. If not, any message may have been delivered
+            before.
 
     Attributes:
-        was_clean: See above.
+        was_clean: As the argument.
     """
 
     def __init__(
@@ -38,30 +38,30 @@ class RecoveredGroups:
 
     @property
     def incarnations(self) -> Collection[UUID]:
-        """Streams that have groups, those too that are not there."""
+        """Incarnations of streams that have groups, including streams that do not exist."""
         return self._by_queue.keys()
 
     def __iter__(self) -> Iterator[GroupCheckpoint]:
-        """Iterate over what was read of every group."""
+        """Iterate over the states of all groups."""
         for states in self._by_queue.values():
             yield from states
 
     def ahead_of(self, incarnation: UUID, log_end: int) -> list[tuple[str, int]]:
-        """Return the groups that are done with what their log has lost, by name.
+        """Return the groups that have settled offsets which their log has lost, by name.
 
         Args:
-            incarnation: Of the stream.
-            log_end: Where the files of its log end, exclusive.
+            incarnation: Incarnation of the stream.
+            log_end: End of the log's files, exclusive.
 
         Returns:
-            The name of each, and the end of what it is done with.
+            Name of each group, and the end of what it has settled, exclusive.
         """
         states = self._by_queue.get(incarnation, ())
         ahead = [(each.name, each.settled_end) for each in states if each.settled_end > log_end]
         return sorted(ahead)
 
     def restore(self, queues: Iterable[Queue]) -> tuple[Queue, ...]:
-        """Bring back the groups of those of the queues that are streams; return all of these."""
+        """Restore the groups of those queues that are streams; return all queues."""
         restored = tuple(queues)
         for queue in restored:
             if queue.groups is not None:
@@ -70,10 +70,10 @@ class RecoveredGroups:
         return restored
 
     def leads(self, queue: Queue) -> bool:
-        """Tell whether a group is done with what the log never had, or has lost.
+        """Return whether a group has settled offsets above the end of its log.
 
-        What was read of it is clipped. The checkpoint on the disk has to be replaced before the
-        log grows again: it would hide new messages from the group after a crash.
+        Recovery clips such settlement to the log's end. The checkpoint on the disk must be replaced
+        before the log grows again: after a crash it would hide new messages from the group.
         """
         end = queue.opened_end
         return any(
@@ -81,9 +81,9 @@ class RecoveredGroups:
         )
 
     def of_missing(self, known: Collection[UUID]) -> list[GroupState]:
-        """Return what to say of groups whose streams could not be brought back, after a crash.
+        """Return the states to write for groups whose streams could not be recovered.
 
-        Nobody will know at the next start that this one came after a crash.
+        Needed only after a crash: the next start would not know that this one followed a crash.
         """
         return [
             replace(checkpoint, delivered_watermark=OFFSET_MAX)
@@ -93,7 +93,7 @@ class RecoveredGroups:
 
 
 def changed_groups(queues: Iterable[Queue]) -> list[GroupState]:
-    """Return what to say of groups that are not as the checkpoint has them."""
+    """Return the states of groups that differ from the checkpoint."""
     return [
         group.snapshot()
         for queue in queues

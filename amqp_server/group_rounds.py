@@ -1,4 +1,4 @@
-"""What one round of checkpoints says of consumer groups."""
+"""The consumer groups of one checkpoint round."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class GroupRounds:
-    """The groups of all streams that a round looks at.
+    """Collects the groups of all streams that a round writes.
 
     Attributes:
-        states: Of those that have changed; each of the moment at which it was looked at.
-        removed: Incarnation and name of those that are gone.
+        states: States of changed groups, each taken at its own moment.
+        removed: Incarnation and name of groups that are gone.
     """
 
     def __init__(self) -> None:
@@ -27,23 +27,24 @@ class GroupRounds:
         self._taken: list[tuple[Groups, GroupsRound]] = []
 
     def __len__(self) -> int:
-        """Return how many groups there is something to say of."""
+        """Return the number of groups to write or remove."""
         return len(self.states) + len(self.removed)
 
     async def take(self, queue: Queue, time_slice: TimeSlice, *, every: bool) -> None:
-        """Look at the groups of one queue, if it is a stream.
+        """Collect the groups of one queue, if it is a stream.
 
         Args:
-            queue: The queue.
-            time_slice: The slice of the event loop that this work has begun.
-            every: Also at those that are as they were.
+            queue: Queue to look at.
+            time_slice: Time slice of the round on the event loop.
+            every: Whether to collect unchanged groups too.
         """
         if queue.groups is None:
             return
         taken = queue.groups.take_dirty(every=every)
         self._taken.append((queue.groups, taken))
         if taken.groups:
-            # With the queue its groups are to be forgotten, also if it goes while this is written.
+            # The checkpoint will name the queue's groups: they must be removed with the queue, even
+            # if it is deleted during this write.
             queue.is_checkpointed = True
         self.removed += [(queue.incarnation, name) for name in taken.removed]
         for group in taken.groups:
@@ -52,6 +53,6 @@ class GroupRounds:
             await time_slice.yield_if_due()
 
     def carry_over(self) -> None:
-        """Let the next round say all this: it was not written."""
+        """Return the collected groups to the next round: this one could not be written."""
         for groups, taken in self._taken:
             groups.carry_over(taken)

@@ -1,4 +1,4 @@
-"""Who may come in, and where to: what a handshake asks of the server."""
+"""Connects the handshakes of clients with the server's users and virtual hosts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 class Handshakes:
-    """Starts the handshake of each connection, with what all handshakes of a server share.
+    """Starts the handshake of each connection.
 
     Args:
-        server: Whose virtual hosts and settings count.
+        server: Server whose virtual hosts and settings apply.
     """
 
     def __init__(self, server: Server) -> None:
@@ -41,12 +41,12 @@ class Handshakes:
 
 
 class PeerAuthenticator:
-    """The authenticator of one peer; `amqp_server.protocol.connection_machine.Authenticator`.
+    """Authenticator of one peer; `amqp_server.protocol.connection_machine.Authenticator`.
 
     Args:
-        server: Whose virtual hosts and settings count.
-        peer: Address that the connection comes from.
-        warning: Of the whole server: learns of each login.
+        server: Server whose virtual hosts and settings apply.
+        peer: IP address of the peer.
+        warning: Warning about proxies, shared by all connections; notified of each login.
     """
 
     def __init__(self, server: Server, peer: str, warning: ProxyWarning) -> None:
@@ -55,7 +55,7 @@ class PeerAuthenticator:
         self._warning = warning
 
     def may_login(self, user: str, password: bytes) -> bool:
-        """Return whether this client may use this name and password from where it is."""
+        """Return whether the peer may log in with this name and password from its address."""
         anywhere = self._server.config.guest_from_anywhere
         if not may_login(user, password, self._peer, from_anywhere=anywhere):
             return False
@@ -63,12 +63,14 @@ class PeerAuthenticator:
         return True
 
     def has_vhost(self, name: str) -> bool:
-        """Return whether there is such a virtual host."""
+        """Return whether a virtual host exists."""
         return name in self._server.broker.vhosts
 
     def secret_renewed(self, user: str, reason: str) -> None:
-        """Log that a client gave a new secret: passwords are checked at the login only."""
+        """Log that a client sent a new secret, and that it has no effect."""
         logger.info(
             "secret renewed peer=%s user=%s reason=%r note=passwords are checked at the login only",
-            *(self._peer, user, reason),
+            self._peer,
+            user,
+            reason,
         )

@@ -1,8 +1,7 @@
-"""Heartbeats of all connections by one timer: a wheel of half seconds.
+"""Sends the heartbeats of all connections with one timer: a wheel of half seconds.
 
-A connection is served every half interval, exactly: an interval of n seconds is n places on the
-wheel. A turn of the event loop that takes long delays the wheel, and the wheel catches up, unless
-the server stood still for longer than a place of the wheel.
+Each connection is served exactly every half interval: an interval of n seconds is n slots of the
+wheel. If a long turn of the event loop delays the wheel by less than a slot, it catches up.
 
 Source: AMQP 0-9-1 specification, section 4.2.7; RabbitMQ sends a heartbeat every half interval.
 """
@@ -13,30 +12,30 @@ import asyncio
 from typing import Protocol
 
 WHEEL_SLOTS = 128
-"""Half seconds on the wheel; a longer wait goes round more than once."""
+"""Slots of the wheel, each half a second; a longer wait takes several rounds."""
 TICK_SECONDS = 0.5
-"""Time between two places of the wheel."""
+"""Seconds between two slots of the wheel."""
 SILENT_INTERVALS_MAX = 2
 """Intervals without an octet after which a peer counts as gone."""
 
 
 class Beating(Protocol):
-    """A connection that wants heartbeats."""
+    """A connection that needs heartbeats."""
 
     heartbeat_seconds: int
 
     def beat(self) -> None:
-        """Half an interval has passed: send a heartbeat if nothing else was sent."""
+        """Send a heartbeat if nothing else was sent in the last half interval."""
 
     def take_silence(self) -> bool:
-        """Return whether nothing has arrived since the last call, though it was listened to."""
+        """Return whether nothing arrived since the last call although the server could read."""
 
     def abandon(self, reason: str) -> None:
-        """Drop the connection: its peer is gone."""
+        """Close the connection at once: its peer is gone."""
 
 
 class HeartbeatWheel:
-    """Calls each connection every half interval; costs one timer for all of them."""
+    """Serves each connection every half interval, with one timer for all of them."""
 
     def __init__(self) -> None:
         self._slots: list[dict[Beating, int]] = [{} for _ in range(WHEEL_SLOTS)]
@@ -45,24 +44,24 @@ class HeartbeatWheel:
         self._now = 0
 
     def add(self, connection: Beating) -> None:
-        """Begin to watch a connection whose interval is not 0."""
+        """Begin to watch a connection; its interval must not be 0."""
         self._silent[connection] = 0
         self._schedule(connection)
 
     def remove(self, connection: Beating) -> None:
-        """Stop watching a connection; one that is not watched is passed over.
+        """Stop watching a connection; ignore one that is not watched.
 
-        Nothing is kept of it: a slot may be hours away, and clients that connect for one message
-        would pile up in it.
+        The wheel must keep no reference to it: its slot may be hours away, and clients that connect
+        for a single message would pile up in it.
         """
         if self._silent.pop(connection, None) is not None:
             self._slots[self._slot_of.pop(connection)].pop(connection, None)
 
     async def turn(self) -> None:
-        """Turn for ever, a place each half second; delays below that are made up for.
+        """Turn the wheel a slot each half second until cancelled; catch up with shorter delays.
 
-        A longer delay is not: between ticks that follow each other at once no peer could be heard,
-        and each of them would count as silence.
+        Longer delays are not caught up with: ticks without a pause between them would read no
+        octets, and each of them would count as silence of the peer.
         """
         loop = asyncio.get_running_loop()
         next_seconds = loop.time()
@@ -74,7 +73,7 @@ class HeartbeatWheel:
             self.tick()
 
     def tick(self) -> None:
-        """Serve the connections at the next place of the wheel."""
+        """Serve the connections in the next slot."""
         self._now += 1
         slot = self._now % WHEEL_SLOTS
         due, self._slots[slot] = self._slots[slot], {}
@@ -97,7 +96,7 @@ class HeartbeatWheel:
         self._schedule(connection)
 
     def _schedule(self, connection: Beating) -> None:
-        # Half an interval of n seconds is n half seconds.
+        # Half an interval of n seconds is n slots of half a second.
         wait = connection.heartbeat_seconds
         slot = self._slot_of[connection] = (self._now + wait) % WHEEL_SLOTS
         self._slots[slot][connection] = (wait - 1) // WHEEL_SLOTS

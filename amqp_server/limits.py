@@ -1,8 +1,8 @@
-"""The bounds that a peer can reach and no option sets: every one, in one place.
+"""All limits that a client can reach and no option sets.
 
-Passing one is answered with the AMQP error that the specification names, with a nack, or by not
-reading that peer's socket for a while: never with a dead server, an unbounded buffer or a stalled
-loop. What an operator sets is in `amqp_server.config`.
+A client that exceeds one gets the AMQP error of the specification or a nack, or the broker stops
+reading its socket for a while. The result is never a dead server, an unbounded buffer or a stalled
+event loop. `amqp_server.config` has the settings of the operator.
 """
 
 from dataclasses import dataclass
@@ -14,49 +14,51 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one server. Tests hand in small ones to reach them quickly.
+    """Limits of one server. Tests pass small ones to reach them quickly.
 
     Attributes:
         connections_max: Open client connections; one more is closed before its handshake.
-        handshake_seconds_max: From accept to `connection.open-ok`; a slower peer is closed.
-        refused_login_seconds: From a refused login until the socket of a client that cannot be told
-            is closed, so that guessing is slow (RabbitMQ's silent close delay).
-        linger_seconds_max: From the last octet sent to a peer until its socket is closed, unless
-            the peer closes it sooner; what it still sends is read and dropped.
-        lingering_connections_max: Connections that wait so; one more is closed at once, and its
-            peer may see a reset.
+        handshake_seconds_max: Seconds from accept to `connection.open-ok`; a slower peer is closed.
+        refused_login_seconds: Seconds from a refused login to the close of its socket, if the
+            client understands no close with a reason. The delay slows down password guessing
+            (RabbitMQ's silent close delay).
+        linger_seconds_max: Seconds from the last octet sent to a peer to the close of its socket,
+            unless the peer closes it sooner; what it still sends is read and dropped.
+        lingering_connections_max: Connections that wait for that; one more is closed at once, and
+            its peer may see a reset.
         channels_per_connection_max: Offered as channel-max in `connection.tune`.
-        frame_bytes_max: Offered as frame-max in `connection.tune`; a whole frame, with its header
-            and end octet. A larger frame is a frame error (501).
+        frame_bytes_max: Offered as frame-max in `connection.tune`: bytes of a whole frame with its
+            header and end octet. A larger frame is a frame error (501).
         login_bytes_max: Largest frame before the client is logged in and has tuned the connection.
-        frame_bytes_min: Least frame-max that a client may ask for (specification, 4.2.3).
+        frame_bytes_min: Smallest frame-max that a client may ask for (specification, 4.2.3).
         heartbeat_seconds: Offered in `connection.tune`; the client may lower it or refuse (0).
         vhosts_max: Virtual hosts. One more is refused.
         exchanges_max: Exchanges of one virtual host. One more: precondition-failed (406).
         queues_max: Queues of one virtual host. One more: precondition-failed (406).
         bindings_max: Bindings of one virtual host. One more: precondition-failed (406).
-        shards_of_exchange_max: Shards that `amqp-server shards create` makes for an exchange: their
-            bindings come into force in one turn of the loop.
+        shards_of_exchange_max: Shards that `amqp-server shards create` makes for an exchange: all
+            their bindings take effect in one turn of the event loop.
         consumers_per_channel_max: Consumers of one channel. One more: not-allowed (530).
-        unacked_messages_per_channel_max: Deliveries waiting for an ack on one channel, whatever its
-            prefetch count; at the bound nothing more is delivered until some are settled.
-        waiting_reply_bytes_per_channel_max: Direct replies kept for a client that does not read;
-            what passes it is dropped, and returned to its publisher if that asked (mandatory).
-        read_buffer_bytes: What one read of a connection takes at most; each is read once a turn, so
-            equal publishers are read equally while their sockets hold more than this.
-        write_buffer_bytes_per_connection_max: Waiting to be sent to one client; above it its
-            requests are no longer read. (Deliveries stop earlier, at 1 MiB.)
-        alarm_check_seconds: Between two looks at memory and disk.
-        parked_bytes_per_connection_max: Publishes that wait for the end of an alarm; past it the
-            connection is not read, or refused with nacks (`amqp_server.parked_publishes`).
-        parked_bytes_max: The same of all connections together; past it every one that has parked
-            something is not read, or refused.
-        assembly_bytes_max: Parts of messages whose body has not wholly arrived, of all connections
-            together. When they would pass it, a connection that holds more than its fair share
-            is closed with resource-error (506), and others go on.
-        transaction_bytes_per_channel_max: Uncommitted publishes of one channel (tx.*). More:
-            precondition-failed (406), and the transaction is gone.
-        transaction_bytes_max: Uncommitted publishes of all channels together. More: the same.
+        unacked_messages_per_channel_max: Unacknowledged deliveries on one channel, whatever its
+            prefetch count; at the limit it gets no more until some are settled.
+        waiting_reply_bytes_per_channel_max: Bytes of direct replies that wait for a slow reader.
+            Above it a reply is dropped, and returned to its publisher if it was mandatory.
+        read_buffer_bytes: Largest size of one read in bytes. Each connection is read once a turn,
+            so publishers whose sockets hold more than this are read equally.
+        write_buffer_bytes_per_connection_max: Unsent bytes of one client; above it the broker stops
+            reading its requests. (Deliveries stop earlier, at 1 MiB.)
+        alarm_check_seconds: Seconds between two checks of memory and disk.
+        parked_bytes_per_connection_max: Bytes of publishes that wait for the end of an alarm. Above
+            it the broker stops reading the connection or refuses with nacks
+            (`amqp_server.parked_publishes`).
+        parked_bytes_max: The same for all connections together. Above it the broker does so with
+            every connection that has parked something.
+        assembly_bytes_max: Bytes of incomplete messages of all connections together. If they would
+            exceed it, a connection with more than its fair share is closed with resource-error
+            (506).
+        transaction_bytes_per_channel_max: Bytes of uncommitted publishes of one channel (tx.*).
+            More: precondition-failed (406), and the transaction is lost.
+        transaction_bytes_max: The same for all channels together. More: the same error.
     """
 
     connections_max: int = 10_000

@@ -1,4 +1,4 @@
-"""Connections that have said all and wait for their peers to close: so many at most."""
+"""Closed connections that wait for their peers to close, up to a limit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from __future__ import annotations
 class Lingering:
     """The half-closed connections of a server. The event loop owns it.
 
-    Each holds a descriptor and is read for nothing, so there is a bound.
+    Each uses a file descriptor and is read although its octets are dropped, so there is a limit.
 
     Args:
-        count_max: Connections at a time; one more is closed at once.
+        count_max: Connections that may wait at the same time; one more is closed at once.
     """
 
     def __init__(self, count_max: int) -> None:
@@ -17,16 +17,16 @@ class Lingering:
         self._connections: set[object] = set()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of half-closed connections."""
         return len(self._connections)
 
     def admit(self, connection: object) -> bool:
-        """Take in a connection and return whether there was room for it."""
+        """Add a connection if there is room; return whether there was."""
         if len(self._connections) >= self._count_max:
             return False
         self._connections.add(connection)
         return True
 
     def remove(self, connection: object) -> None:
-        """Release the place of a connection; one that has none is passed over."""
+        """Remove a connection; ignore one that was not added."""
         self._connections.discard(connection)

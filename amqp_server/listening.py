@@ -1,4 +1,4 @@
-"""The address that clients connect to: taken before anything else, open when all is recovered."""
+"""The address of the server: bound before the start, opened when recovery is complete."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from amqp_server.config import ServerConfig
 
 BACKLOG: Final = 1024
-"""Connections that the kernel holds until the loop accepts them."""
+"""Connections that the kernel queues until the event loop accepts them."""
 
 
 async def bind(
     config: ServerConfig, make_protocol: Callable[[], asyncio.BaseProtocol]
 ) -> asyncio.Server:
-    """Take the address without listening: connections are refused until `listen`.
+    """Bind the address without listening: the system refuses connections until `listen`.
 
     Raises:
-        StartupError: Somebody else listens there, or it is none of this machine's.
+        StartupError: Another process listens there, or this machine does not have the address.
     """
     try:
         return await asyncio.get_running_loop().create_server(
@@ -36,16 +36,16 @@ async def bind(
 
 
 async def listen(config: ServerConfig, listener: asyncio.Server) -> tuple[str, int]:
-    """Accept connections from now on; return the address.
+    """Accept connections from now on; return host and port.
 
     Raises:
-        StartupError: Another process that had bound the address too was sooner.
+        StartupError: Another process that had bound the same address began to listen earlier.
     """
     try:
         await listener.start_serving()
     except OSError as error:
         raise _refused(config, error) from error
-    # uvloop says nothing when the kernel refuses: the socket is gone.
+    # uvloop reports no error when the kernel refuses: the listener has no socket then.
     sockets = [each for each in cast("tuple[socket.socket | None, ...]", listener.sockets) if each]
     if not sockets:
         raise _refused(config, OSError(errno.EADDRINUSE, ""))

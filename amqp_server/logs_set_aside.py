@@ -1,4 +1,4 @@
-"""Logs whose definitions were given up: they go to quarantine, and what was in them is lost."""
+"""Moves logs without definitions to quarantine when the operator accepts that loss."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 def set_logs_aside(
     storage_path: Path, filesystem: FileSystem, checkpoints: Mapping[UUID, QueueCheckpoint]
 ) -> list[QueueReport]:
-    """Move all logs to quarantine, and tell what was in each. Blocks.
+    """Move all logs to quarantine and report what was in each. Blocks.
 
     Args:
         storage_path: The data directory; it has no definitions.
-        filesystem: Moves them.
-        checkpoints: What is settled in each is not lost.
+        filesystem: File operations for the moves.
+        checkpoints: Settlement of each log, by incarnation: settled messages do not count as lost.
 
     Returns:
-        A report for each log; its directory is the one in quarantine.
+        A report for each log, with its directory in quarantine.
 
     Raises:
-        OSError: A log cannot be moved; it is where it was, and those before it are moved.
+        OSError: A log cannot be moved. It stays in its place; those before it are moved.
     """
     quarantine = Quarantine(storage_path, filesystem)
     by_name = {str(incarnation): state for incarnation, state in checkpoints.items()}
     reports: list[QueueReport] = []
     for log in find_logs(storage_path / LOGS_NAME, filesystem).check():
         if log.is_deleted:
-            # The start removes it.
+            # The start removes it anyway.
             continue
         found = _look_into(log.path, by_name.get(log.path.name))
         target = quarantine.take(log.path)
@@ -64,13 +64,13 @@ def _look_into(directory: Path, checkpoint: QueueCheckpoint | None) -> QueueRepo
         vhost, name = identity.vhost, identity.queue
         return QueueReport(vhost, name, recovery=_recovered(directory, identity, checkpoint))
     except (LogError, OSError) as error:
-        return QueueReport(vhost, name, error=f"set aside unread: {error}")
+        return QueueReport(vhost, name, error=f"moved to quarantine, could not be read: {error}")
 
 
 def _recovered(
     directory: Path, identity: LogIdentity, checkpoint: QueueCheckpoint | None
 ) -> RecoveryReport:
-    """Return what a start would have found in a log, all that was unsettled in it as lost."""
+    """Return what a start would find in a log, with all its unsettled messages as lost."""
     with DryRunFileSystem() as unchanged:
         options = LogOptions(descriptors=Descriptors(capacity=4))
         log, report = Log.open(directory, identity, options, unchanged)

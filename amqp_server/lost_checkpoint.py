@@ -1,4 +1,4 @@
-"""Start-up: say loudly what a checkpoint that cannot be read means for the messages."""
+"""Start-up: logs what an unreadable checkpoint means for the messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 def log_lost_checkpoint(recovery: CheckpointRecovery, report: LoadReport) -> None:
-    """Log one line if settled messages come back because of what happened to the files.
+    """Log one line if settled messages return because checkpoint files are damaged or missing.
 
-    A server that has had a queue has written a checkpoint: before it listens for the first time.
+    A server writes a checkpoint before it listens for the first time. So a directory with a queue
+    but without a checkpoint has lost it.
 
     Args:
-        recovery: What reading the checkpoint files found.
+        recovery: Result of reading the checkpoint files.
         report: The metadata documents.
     """
     damaged = [path.name for path in recovery.damaged_files]

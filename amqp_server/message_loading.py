@@ -1,4 +1,4 @@
-"""Reading in the background what rules have to know of recovered backlogs, queue by queue."""
+"""Loads the attributes of recovered messages in the background, queue by queue."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 READY_AT_ONCE = 4096
-"""Messages made ready in one turn of the loop."""
+"""Messages that one turn of the event loop makes ready."""
 
 
 async def load_messages(queues: Iterable[Queue]) -> None:
-    """Load all backlogs that wait for it, the smallest first; afterwards no queue waits.
+    """Load the messages of all queues that wait for it, the shortest queue first.
+
+    When this returns or is cancelled, no queue waits any more.
 
     Args:
-        queues: All of the broker's, as they are after the start.
+        queues: All queues of the broker after the start.
     """
     loading = waiting = sorted(
         (queue for queue in queues if queue.loading.is_loading),
@@ -33,38 +35,38 @@ async def load_messages(queues: Iterable[Queue]) -> None:
     )
     try:
         while waiting:
-            # A log that cannot be read holds up nobody else's.
+            # Try each queue once a round, so that an unreadable log delays no other queue.
             waiting = [queue for queue in waiting if not await _is_done_with(queue)]
             if waiting:
                 await asyncio.sleep(READ_RETRY_SECONDS)
     finally:
-        # The server is stopping: nobody may wait for what does not come.
+        # The server may be stopping: end the waiting of every caller.
         for queue in loading:
             queue.loading.abandon()
 
 
 async def _is_done_with(queue: Queue) -> bool:
-    """Load a backlog; return whether there is nothing more to try."""
+    """Load one queue's messages; return False if reading must be tried again."""
     try:
         await _load(queue)
     except LogError as error:
-        # Nothing is lost: the messages stay where they are, and the disk may be back.
+        # Nothing is lost: the messages stay in the log, and the disk may work again later.
         logger.error(  # noqa: TRY400 - one line says it all
-            "backlog not read vhost=%s queue=%s error=%s",
+            "queue not loaded vhost=%s queue=%s error=%s",
             queue.virtual_host.name,
             queue.name,
             error,
         )
         return False
     except Exception:
-        # A mistake of ours in one queue must not keep the others from starting.
-        logger.exception("backlog not loaded queue=%s", queue.name)
+        # A programming error in one queue must not keep the others from loading.
+        logger.exception("queue not loaded queue=%s", queue.name)
         queue.loading.abandon()
     return True
 
 
 async def _load(queue: Queue) -> None:
-    """Read on where an earlier try ended, and make all ready.
+    """Continue reading where an earlier attempt ended, then make all messages ready.
 
     Raises:
         LogError: The log cannot be read now.
@@ -85,7 +87,7 @@ async def _load(queue: Queue) -> None:
         await asyncio.sleep(0)
     loading.finish()
     logger.info(
-        "backlog loaded vhost=%s queue=%s messages=%d seconds=%.3f",
+        "queue loaded vhost=%s queue=%s messages=%d seconds=%.3f",
         queue.virtual_host.name,
         queue.name,
         count,

@@ -1,7 +1,7 @@
-"""Recovery without serving: what a start does with a data directory, or would do.
+"""Recovery without serving clients: does what a start does, or reports what it would do.
 
-The same code as the start's runs, so that both find the same. A dry run works on a file system
-that remembers changes instead of making them.
+It runs the same code as a start, so that both find the same. A dry run uses a file system that
+records changes instead of making them.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def recover_directory(
 
     Args:
         storage_path: An existing data directory on which no server runs.
-        is_dry_run: Change nothing, and keep servers from starting meanwhile.
-        accepted: Parts of the directory that are given up if they are missing.
+        is_dry_run: Whether to change nothing; no server can start on the directory until it ends.
+        accepted: Parts of the directory whose loss the operator accepts if they are missing.
 
     Returns:
-        What was found; without `is_dry_run` also what was done, and it is in `recovery.json`.
+        What was found and, without `is_dry_run`, done; the latter is also in `recovery.json`.
 
     Raises:
-        StartupError: A start would be refused too: the directory is locked, unreadable, of
+        StartupError: A start would be refused as well: the directory is locked, unreadable, of
             another format, or a part of it is missing that is not accepted as lost.
     """
     try:

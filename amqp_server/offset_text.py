@@ -1,4 +1,4 @@
-"""A place in a log as people write it: `first`, `120`, `-20`, `1h`, `2026-08-01T12:00`."""
+"""Parses a position in a log: `first`, `120`, `-20`, `1h`, `2026-08-01T12:00`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_offset_text(text: str, now_ns: int) -> StartPosition:
-    """Read a place in a log.
+    """Return the position that a text means.
 
     Args:
-        text: What was written.
-        now_ns: Ages are counted back from it; nanoseconds since 1970 UTC.
+        text: Text that a person wrote.
+        now_ns: Time from which ages are subtracted; nanoseconds since 1970 UTC.
 
     Raises:
-        ValueError: It is none; the text says how one is written.
+        ValueError: The text is no position; the message says how one is written.
     """
     if text in _NAMED:
         return _NAMED[text]

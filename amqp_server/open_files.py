@@ -1,9 +1,9 @@
-"""How many files the process may have open: as many as the system lets it, and what that is for.
+"""Raises the limit of open files and divides it between connections and logs.
 
-Sockets, logs, indexes and mappings share one limit, and the usual one of 1,024 is a courtesy to
-programs that use `select`. The caches of the logs take what is left for them: with less they open
-files more often. A connection that finds no descriptor left could not even be refused, so the last
-numbers below the limit are never the storage's.
+Sockets, logs, indexes and mappings share one limit. The usual soft limit of 1,024 exists only for
+programs that use `select`, so it is raised. The caches of the logs get what connections leave; with
+fewer files they open files more often. A connection for which no descriptor is left cannot even be
+refused. So the last descriptors below the limit are reserved for connections.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OTHERS: Final = 64
-"""Listeners, checkpoint, journal, definitions being written, libraries being loaded."""
+"""Files that are neither connections nor logs: listeners, checkpoint, journal, libraries."""
 RESERVED: Final = 16
-"""Of these, what is kept for connections that are accepted to be refused."""
+"""Descriptors among these that are reserved to accept connections that are then refused."""
 OPEN_FILES_MIN: Final = 128
-"""With less, what is open at once would leave too little for logs and connections."""
+"""Least limit of open files; below it too little is left for logs and connections."""
 HOW_TO_RAISE: Final = "raise it (ulimit -n, or LimitNOFILE= of the systemd unit)"
 
 
 def claim_open_files(config: ServerConfig) -> ServerConfig:
-    """Raise the limit as far as allowed, share it out, and return settings that fit in it.
+    """Raise the limit as far as allowed, divide it, and return settings that fit in it.
 
     Args:
-        config: The settings asked for.
+        config: The requested settings.
 
     Raises:
-        StartupError: The limit is too small to work with.
+        StartupError: The limit is below `OPEN_FILES_MIN`.
     """
     limit = _raised_limit()
     if limit is None:
@@ -48,8 +48,7 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
         return config
     if limit < OPEN_FILES_MIN:
         raise StartupError(
-            f"the limit of open files is {limit}, at least {OPEN_FILES_MIN} are needed: "
-            f"{HOW_TO_RAISE}"
+            f"the limit of open files is {limit}, must be at least {OPEN_FILES_MIN}: {HOW_TO_RAISE}"
         )
     wanted = config.limits.connections_max
     left = limit - OTHERS
@@ -60,24 +59,27 @@ def claim_open_files(config: ServerConfig) -> ServerConfig:
     if connections == wanted and caches == CACHES_FILES_MAX:
         return config
     logger.warning(
-        "open files limit %d leaves room for %d connections and %d files of logs, %d would be room "
-        "for all: %s",
-        *(limit, connections, caches, wanted + CACHES_FILES_MAX + OTHERS, HOW_TO_RAISE),
+        "open files limit %d leaves room for %d connections and %d files of logs, all need %d: %s",
+        limit,
+        connections,
+        caches,
+        wanted + CACHES_FILES_MAX + OTHERS,
+        HOW_TO_RAISE,
     )
     return replace(config, limits=replace(config.limits, connections_max=connections))
 
 
 def refuse_start_without_files(what: object, cause: BaseException | None) -> None:
-    """Refuse a start that misses something because no more files can be open.
+    """Refuse the start if something failed because no more files can be open.
 
-    A queue that is left out for that would be missing until the next start.
+    Without this a queue that could not be opened would be missing until the next start.
 
     Args:
-        what: What cannot be opened, and why, for people.
-        cause: What the operating system said.
+        what: Text for the operator: what cannot be opened, and why.
+        cause: Error of the operating system; None if there is none.
 
     Raises:
-        StartupError: It is for that.
+        StartupError: The cause is the limit of open files.
     """
     if cause is not None and is_for_want_of_files(cause):
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -85,20 +87,22 @@ def refuse_start_without_files(what: object, cause: BaseException | None) -> Non
 
 
 def _raised_limit() -> int | None:
-    """Return the limit, raised as far as allowed; None where there is none."""
+    """Return the limit, raised as far as allowed; None if there is no limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
         except (OSError, ValueError) as error:
-            # macOS tells a hard limit that it does not grant.
-            logger.warning("open files limit stays soft=%d hard=%d error=%s", soft, hard, error)
+            # macOS reports a hard limit that it does not grant.
+            logger.warning(
+                "open files limit not raised soft=%d hard=%d error=%s", soft, hard, error
+            )
     return None if soft == resource.RLIM_INFINITY else soft
 
 
 def _share_out(files_max: int) -> None:
-    """Let the caches of the logs keep so many files open, all together."""
+    """Set how many files the caches of all logs together may keep open."""
     SHARED_DESCRIPTORS.capacity = share(OPEN_FILES_MAX, files_max)
     SHARED_MAPPINGS.count_max = share(MAPPINGS_MAX, files_max)
     SHARED_INDEXES.capacity = share(MAPPED_INDEXES_MAX, files_max)

@@ -1,4 +1,4 @@
-"""The end of all queues at a stop: what is in memory only goes to the disk, then the last word."""
+"""Stops all queues: writes what is only in memory, then the last checkpoint."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ async def shut_queues_down(
     *,
     seconds_max: float,
 ) -> None:
-    """Write what durable queues hold in memory only, and the last checkpoint.
+    """Write what durable queues have only in memory, then the last checkpoint.
 
     Args:
-        broker: Whose queues; nobody uses them any more.
-        compactor: Is stopped.
-        checkpointer: Has the last word.
-        flusher: Closes the logs, and removes those of queues that do not survive.
-        seconds_max: How long to wait for what is leaving its queue.
+        broker: Broker whose queues are stopped; no client uses them any more.
+        compactor: Compactor, which starts no more rewrites.
+        checkpointer: Writes the last checkpoint.
+        flusher: Closes the logs of durable queues and removes those of transient ones.
+        seconds_max: Seconds to wait for dead letters that are being forwarded.
 
     Raises:
-        CheckpointFailedError: The disk refused; the stop is not a clean one.
+        CheckpointFailedError: The disk refused the write; the stop is not a clean one.
     """
     queues = tuple(broker.queues())
     with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What the rules of a recovered queue have to know of its messages, and when that is read."""
+"""The message attributes that the rules of a recovered queue need, and when they are read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def recovered_attributes(
     log: Log, definition: QueueDefinition, settlement: Settlement
 ) -> tuple[MessageAttributes | None, UnloadedAttributes | None]:
-    """Return what is known of a queue's messages for its rules, and what reads the rest.
+    """Return the known attributes of a queue's messages, and the reader for the others.
 
-    Only a queue with a limit has its backlog read before it takes messages: what it may take
-    depends on it, and its backlog is bounded.
+    A queue with a length limit has them read before it takes messages: what it may take depends on
+    them, and the number of its messages is bounded.
     """
     floor, end = settlement.ack_floor, log.log_end_offset
     attributes = definition.attributes(floor)

@@ -1,8 +1,8 @@
-"""Start-up: carry out again what was committed and may not be in all the logs.
+"""Start-up: carries out committed transactions again that may not be in all logs.
 
-Queue by queue, while its log is being opened: what a transaction means for one queue does not
-depend on the others. Idempotent: what is appended carries the transaction's id, and to settle
-twice is to settle once.
+It works queue by queue while each log is opened: the part of one queue does not depend on the
+others. It is idempotent: appended chunks carry the transaction's id, and settling twice changes
+nothing.
 
 Source: docs/redo-format.md, section 4.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 CHUNK_BYTES_MAX = 256 * 1024
-"""Message bytes in a chunk at most; a larger message is alone in its own."""
+"""Largest size of a chunk in bytes of messages; a larger message gets a chunk of its own."""
 
 
 class RedoPublish(NamedTuple):
-    """Messages of one transaction for one queue; nothing of them lies below the hint."""
+    """Messages of one transaction for one queue; all of them lie at or above `log_end_offset`."""
 
     transaction_id: bytes
     log_end_offset: int
@@ -38,11 +38,11 @@ class RedoPublish(NamedTuple):
 
 @dataclass(slots=True)
 class QueueRedo:
-    """What the redo journal says of one queue.
+    """Work of the redo journal for one queue.
 
     Attributes:
-        publishes: In the order of their commits.
-        settled: Ranges of offsets.
+        publishes: Messages to append, in the order of the commits.
+        settled: Ranges of offsets to settle.
     """
 
     publishes: list[RedoPublish] = field(default_factory=list)
@@ -50,7 +50,7 @@ class QueueRedo:
 
 
 def redo_by_queue(transactions: Iterable[RedoTransaction]) -> dict[UUID, QueueRedo]:
-    """Return what each queue, by its incarnation, has to do."""
+    """Return the work for each queue, by incarnation."""
     queues: dict[UUID, QueueRedo] = {}
     for transaction in transactions:
         for target in transaction.targets:
@@ -67,18 +67,18 @@ def redo_by_queue(transactions: Iterable[RedoTransaction]) -> dict[UUID, QueueRe
 
 
 def carry_out_again(log: Log, settlement: Settlement, redo: QueueRedo) -> int:
-    """Settle, and append what the log has not yet; on the disk when this returns.
+    """Settle, and append messages that the log lacks; all is on the disk when this returns.
 
     Args:
-        log: Opened; nothing was appended to it since.
-        settlement: Of the queue; changed.
-        redo: What has to be done.
+        log: Opened log to which nothing was appended since.
+        settlement: Settlement of the queue; changed.
+        redo: Work for the queue.
 
     Returns:
-        How many messages were appended.
+        Number of messages that were appended.
 
     Raises:
-        LogError: The log cannot be read or written; repeat it all at the next start.
+        LogError: The log cannot be read or written; the next start repeats all of it.
     """
     end = log.log_end_offset
     _skip_what_is_gone(log, settlement, redo.publishes)
@@ -90,7 +90,7 @@ def carry_out_again(log: Log, settlement: Settlement, redo: QueueRedo) -> int:
     counts = log.transaction_counts(min(publish.log_end_offset for publish in redo.publishes))
     appended = 0
     for publish in redo.publishes:
-        # A log is written in order: what it has of a transaction is its beginning.
+        # A log is written in order, so it contains a prefix of the transaction's messages.
         missing = publish.messages[counts.get(publish.transaction_id, 0) :]
         _append(log, publish.transaction_id, missing)
         appended += len(missing)
@@ -100,11 +100,11 @@ def carry_out_again(log: Log, settlement: Settlement, redo: QueueRedo) -> int:
 def remaining(
     transactions: Iterable[RedoTransaction], is_awaited: Callable[[UUID], bool]
 ) -> list[RedoTransaction]:
-    """Return what could not be carried out, because its queue may come back later.
+    """Return the parts of transactions whose queues are missing but may come back later.
 
     Args:
-        transactions: All that were read.
-        is_awaited: Whether a queue, by its incarnation, is not here but may not be gone.
+        transactions: All transactions of the journal.
+        is_awaited: Returns whether the queue of an incarnation is missing but may not be deleted.
     """
     left: list[RedoTransaction] = []
     for transaction in transactions:
@@ -123,10 +123,10 @@ def remaining(
 
 
 def _skip_what_is_gone(log: Log, settlement: Settlement, publishes: Iterable[RedoPublish]) -> None:
-    """Let the log begin where the record says that it ended: a power cut took what was before.
+    """Move the log's end to where the record says it was, if a power cut cut it shorter.
 
-    Messages that nobody waited for can be gone. What is carried out again must not lie below
-    the hint, or the next start would not find it, and append it once more.
+    Unconfirmed messages can be missing there. What is appended again must not lie below the hint:
+    the next start would not find it and would append it once more.
     """
     end = log.log_end_offset
     hint = max((publish.log_end_offset for publish in publishes), default=0)
@@ -145,7 +145,7 @@ def _append(log: Log, transaction_id: bytes, messages: list[bytes]) -> None:
             _append_chunk(log, transaction_id, messages[start:end], timestamp_ns, sync=False)
             start, size = end, 0
         size += len(message)
-    # The last one waits for the disk, and takes all before it along.
+    # The last chunk is synced, and with it all chunks before it.
     _append_chunk(log, transaction_id, messages[start:], timestamp_ns, sync=True)
 
 

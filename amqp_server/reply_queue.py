@@ -1,8 +1,8 @@
-"""Answers of one client in the order of its requests, though some of them wait for the disk.
+"""Replies to one client in the order of its requests, even if some wait for the disk.
 
-Declares, binds and deletes are carried out one after another, but their definitions may go to the
-disk together: what follows such a request is handled while it waits, and its answer queues up
-behind. Every other method has to be alone, and is handled when nothing waits any more.
+The broker carries out declares, binds and deletes one after another, but it may write their
+definitions together. So while one of them waits, the session handles the next one, and its reply
+queues up behind. Every other method is handled only when no reply waits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WAITING_MAX = 1024
-"""Answers that may wait at a time; more requests of the client are not handled."""
+"""Replies that may wait at the same time; above that the session handles no more requests."""
 
 _CHANGES = (
     QueueDeclare,
@@ -50,10 +50,10 @@ class _Reply(NamedTuple):
 
 
 class ReplyQueue:
-    """What is still to be sent to one client.
+    """Replies that are still to be sent to one client.
 
     Args:
-        moved: Called when answers that waited were sent.
+        moved: Called after waiting replies were sent.
     """
 
     def __init__(self, moved: Callable[[], None]) -> None:
@@ -63,11 +63,11 @@ class ReplyQueue:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an answer waits."""
+        """Whether a reply waits."""
         return bool(self._line)
 
     def admits(self, event: tuple[Any, ...]) -> bool:
-        """Return whether an event may be handled before all that waits is sent."""
+        """Return whether an event may be handled before the waiting replies are sent."""
         if not self._line:
             return True
         return (
@@ -78,34 +78,35 @@ class ReplyQueue:
         )
 
     def wait(self, after: asyncio.Future[Any], send: Callable[[], None], payload: bytes) -> None:
-        """Send a reply when `after` is done, and all before it is sent.
+        """Send a reply after `after` is done and all earlier replies are sent.
 
         Args:
             after: What the request waits for.
             send: Sends its reply.
-            payload: The request. Behind one that changes no definition nothing is admitted: a
-                queue.delete behind a tx.commit has to see what the commit publishes.
+            payload: Payload of the request. If it changes no definition, `admits` returns False
+                until its reply is sent: a queue.delete after a tx.commit must see what the commit
+                publishes.
         """
         self._is_ended = self._is_ended or payload[:4] not in _CHANGE_IDS
         self._line.append(_Reply(after, send))
         after.add_done_callback(self._advance)
 
     def put(self, send: Callable[[], None]) -> None:
-        """Send a reply when all before it is sent; at once when nothing waits."""
+        """Send a reply after all earlier ones; at once if none waits."""
         if self._line:
             self._line.append(_Reply(None, send))
         else:
             send()
 
     def end_with(self, send: Callable[[], None]) -> None:
-        """Send a reply as `put` does, and admit nothing before that."""
+        """Send a reply as `put` does; until it is sent, `admits` returns False."""
         self._is_ended = bool(self._line)
         self.put(send)
 
     def _advance(self, _: asyncio.Future[Any]) -> None:
         sent = 0
         while self._line and ((after := self._line[0].after) is None or after.done()):
-            # Still in the line meanwhile: what it leads to must not overtake it.
+            # Remove it only after it is sent: replies that sending causes must not overtake it.
             self._line[0].send()
             self._line.popleft()
             sent += 1

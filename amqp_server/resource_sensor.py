@@ -1,7 +1,7 @@
-"""How much memory this process has, how much it may have, and how much room its disk has.
+"""Measures this process's memory, the memory that it may use, and its free disk space.
 
-Memory is RssAnon: what the process holds for itself. Pages of mapped files are the kernel's
-cache, which it takes back when it needs them.
+Memory is RssAnon: the pages that belong to the process alone. Pages of mapped files do not count:
+they are the kernel's cache, which it takes back when needed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _CGROUP_V1_LIMIT = _CGROUP_ROOT / "memory" / "memory.limit_in_bytes"
 _KIB = 1024
 BLOCK_BYTES = 128
-"""What a small object of Python takes, with its share of the interpreter: an estimate.
+"""Estimated bytes of a small Python object, with its share of the interpreter.
 
-In a server that has just started it is 90 to 120 bytes, in one full of small messages less.
+Measured: 90 to 120 bytes in a server that has just started, less in one full of small messages.
 """
 
 
 class ResourceSensor:
-    """Looks at this process and at the file system of a directory.
+    """Measures this process and the file system of a directory.
 
-    Where there is no /proc (macOS) memory is not seen, and its alarm is never on.
+    Without /proc (macOS) memory counts as 0, so the memory alarm is never on.
 
     Args:
-        directory: Whose file system is looked at; it must exist.
-        memory_bytes_max: Above it, what the allocator keeps without need is given back before the
-            verdict: memory that was freed must not keep an alarm on.
+        directory: Directory whose file system is measured; must exist.
+        memory_bytes_max: Bytes of memory above which the allocator's unused memory is returned to
+            the system before the reading, so that freed memory does not keep an alarm on.
         counted_bytes: Returns the bytes of the message bodies that the server holds; called in a
             worker thread.
     """
@@ -54,7 +54,7 @@ class ResourceSensor:
         self._trim = _allocator_trim()
 
     def read(self) -> Reading:
-        """Look.
+        """Measure memory and disk.
 
         Raises:
             OSError: The directory's file system does not answer.
@@ -70,12 +70,12 @@ class ResourceSensor:
 
 
 def watermark_bytes(watermark: float) -> int:
-    """Return a watermark in bytes; one up to 1 is a share of the memory that may be used."""
+    """Return a watermark in bytes; up to 1 it is a share of the memory that may be used."""
     return int(watermark * available_memory_bytes() if watermark <= 1 else watermark)
 
 
 def available_memory_bytes() -> int:
-    """Return the machine's memory, or the least limit of the cgroups that this process is in."""
+    """Return the machine's memory in bytes, or the least limit of this process's cgroups."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_cgroup_limits_bytes()])
 
@@ -102,7 +102,7 @@ def _cgroup_limits_bytes() -> Iterator[int]:
 
 
 def _cgroup_limit_files() -> Iterator[Path]:
-    """Yield the files with limits: of this process's cgroup and of those around it."""
+    """Yield the limit files of this process's cgroup and of all cgroups around it."""
     yield _CGROUP_V1_LIMIT
     try:
         lines = _CGROUP.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -116,7 +116,7 @@ def _cgroup_limit_files() -> Iterator[Path]:
 
 
 def _allocator_trim() -> Callable[[], object]:
-    """Return what gives free memory back to the system: glibc's malloc_trim, or nothing."""
+    """Return glibc's malloc_trim, which returns free memory to the system, or a no-op."""
     if sys.platform != "linux":
         return lambda: None
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

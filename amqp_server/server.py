@@ -166,7 +166,7 @@ class Server:
         self.watch.watch_collections()
         self._background = [
             asyncio.create_task(self.heartbeats.turn(), name="heartbeats"),
-            asyncio.create_task(load_messages(tuple(self.broker.queues())), name="backlogs"),
+            asyncio.create_task(load_messages(tuple(self.broker.queues())), name="message loading"),
             asyncio.create_task(self.checkpointer.run(), name="checkpointer"),
             asyncio.create_task(
                 self.alarms.run(self.config.limits.alarm_check_seconds), name="alarms"

@@ -1,4 +1,4 @@
-"""What `connection.start` tells of the server: its name, and what it can do."""
+"""Properties of the server in `connection.start`: its name and capabilities."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CAPABILITIES = (
     "per_consumer_qos",
     "direct_reply_to",
 )
-"""Only what is true: clients switch features on by them."""
+"""Capabilities that the broker really has: clients switch features on by them."""
 
 
 def server_properties(config: ServerConfig) -> Table:
-    """Return the server-properties table, with the keys that RabbitMQ has."""
+    """Return the server-properties table, with the keys that RabbitMQ uses."""
     return table_of(
         {
             "capabilities": dict.fromkeys(CAPABILITIES, True),

@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 REPORT_NAME: Final = "recovery.json"
 REPORT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""More than a report ever has; a longer file is none."""
+"""Largest size in bytes; no report is longer, so a longer file is none."""
 
 
 def store_report(storage_path: Path, filesystem: FileSystem, report: StartReport) -> None:
-    """Replace the last start's report by this one, atomically.
+    """Replace the report of the last start by this one, atomically.
 
-    A start does not depend on it: that the disk refuses is only logged.
+    The start does not depend on it: a write error is only logged.
     """
     path = storage_path / REPORT_NAME
     temporary = path.with_name(f"{REPORT_NAME}.tmp")
@@ -38,11 +38,11 @@ def store_report(storage_path: Path, filesystem: FileSystem, report: StartReport
 
 
 def load_report(storage_path: Path) -> dict[str, Any]:
-    """Return the last start's report.
+    """Return the report of the last start.
 
     Raises:
-        OSError: There is none, or it cannot be read.
-        ValueError: It is not a report.
+        OSError: There is no report, or it cannot be read.
+        ValueError: The file is not a report.
     """
     content = FileSystem().read_file(storage_path / REPORT_NAME, REPORT_BYTES_MAX + 1)
     report = orjson.loads(content)

@@ -1,4 +1,4 @@
-"""Claiming the data directory, or saying in one line why it cannot be claimed."""
+"""Claims the data directory, or says in one line why it cannot be claimed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def lock_storage(storage_path: Path, filesystem: FileSystem) -> DirectoryLock:
-    """Make the data directory where it is missing, safe from a power cut, and claim it.
+    """Create the data directory durably if it is missing, and claim it.
 
     Raises:
-        StartupError: It cannot be used, or another process has it.
+        StartupError: The directory cannot be used, or another process has claimed it.
     """
     try:
         directories = DurableDirectories(existing_root(filesystem, storage_path))
@@ -40,14 +40,14 @@ def lock_storage(storage_path: Path, filesystem: FileSystem) -> DirectoryLock:
 
 
 def keep_lock(lock: DirectoryLock) -> None:
-    """Make LOCK again where somebody has deleted it; called before each round of checkpoints.
+    """Create the file LOCK again if it was deleted; called before each round of checkpoints.
 
-    The lock on the directory keeps other servers out meanwhile. Where one is in all the same, which
-    can only be of an earlier version or on a file system without such locks, two servers write the
-    same files: no checkpoint is written then, and nothing is removed.
+    The lock on the directory itself keeps other servers out during that time. Another server can be
+    in only if it is of an earlier version, or if the file system has no such locks. Two servers
+    would then write the same files, so this one writes no checkpoint and removes nothing.
 
     Raises:
-        CheckpointFailedError: The directory is no longer ours, or LOCK cannot be made.
+        CheckpointFailedError: Another server has claimed the directory, or LOCK cannot be created.
     """
     path = lock.storage_path
     try:

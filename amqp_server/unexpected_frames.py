@@ -1,4 +1,4 @@
-"""Errors for frames that come where they may not or cannot be read, and methods to close with.
+"""Errors for misplaced or unreadable frames, and the close methods that carry errors.
 
 Source: RabbitMQ, rabbit_reader (unexpected_frame) and rabbit_misc (frame_error).
 """
@@ -33,7 +33,7 @@ _FRAME_TYPES = {framing.HEADER: 2, framing.BODY: 3, framing.HEARTBEAT: 8}
 
 
 def failed_method(event: tuple[Any, ...]) -> tuple[int, int]:
-    """Return class and method of an event that carries one."""
+    """Return class id and method id of an event that carries a method."""
     if event[0] in (framing.PUBLISH, framing.ROW):
         return BasicPublish.class_id, BasicPublish.method_id
     if event[0] == framing.ACK:
@@ -42,7 +42,7 @@ def failed_method(event: tuple[Any, ...]) -> tuple[int, int]:
 
 
 def unexpected_frame(event: tuple[Any, ...]) -> UnexpectedFrame:
-    """Return the error for a frame that this channel, or this moment, has no use for."""
+    """Return the error for a frame that is not allowed on its channel or at this moment."""
     kind = event[0]
     if kind == framing.ACK:
         first, last = event[2][0], event[2][1]
@@ -57,16 +57,16 @@ def unexpected_frame(event: tuple[Any, ...]) -> UnexpectedFrame:
 def misplaced_publish(
     buffer: bytearray, at: int, end: int, channels: Mapping[int, Channel]
 ) -> tuple[Any, ...] | None:
-    """Return the event of a publish that is wrong already, before its content has arrived.
+    """Return the event of a publish that is wrong before its content has arrived, or None.
 
-    The scanner waits for the whole of a publish. Where the content of another one is due, or on
-    channel 0, its client may be waiting for the answer.
+    The scanner waits for a whole publish. On channel 0, or where the content of another publish is
+    due, the client may already wait for the error.
 
     Args:
-        buffer: What was read.
-        at: Beginning of what the scanner left.
-        end: End of what was read.
-        channels: The connection's open channels.
+        buffer: Octets that were read.
+        at: Start of the octets that the scanner left over.
+        end: End of the octets that were read.
+        channels: The connection's open channels, by number.
     """
     if end - at < _PUBLISH_BYTES_MIN or buffer[at : at + 1] != _METHOD_FRAME:
         return None
@@ -84,7 +84,7 @@ def check_opens_channel(event: tuple[Any, ...], machine: ConnectionMachine) -> N
     """Check that an event on a channel that is not open is channel.open.
 
     Raises:
-        HardError: It is another, or it came on channel 0.
+        HardError: The event is another one, or it arrived on channel 0.
     """
     kind, number = event[0], event[1]
     if kind in (framing.HEADER, framing.BODY):
@@ -99,7 +99,7 @@ def check_opens_channel(event: tuple[Any, ...], machine: ConnectionMachine) -> N
 
 
 def channel_close(error: SoftError) -> ChannelClose:
-    """Return the method that tells of an error and ends a channel."""
+    """Return the channel.close that carries an error."""
     return ChannelClose(
         reply_code=int(error.reply_code),
         reply_text=error.reply_text,
@@ -109,7 +109,7 @@ def channel_close(error: SoftError) -> ChannelClose:
 
 
 def connection_close(error: AmqpError) -> ConnectionClose:
-    """Return the method that tells of an error and ends a connection."""
+    """Return the connection.close that carries an error."""
     return ConnectionClose(
         reply_code=int(error.reply_code),
         reply_text=error.reply_text,
@@ -119,7 +119,7 @@ def connection_close(error: AmqpError) -> ConnectionClose:
 
 
 def close_error_for(event: tuple[Any, ...], cause: HardError) -> AmqpError:
-    """Return what the peer is told: a method whose arguments break their grammar is shown."""
+    """Return the error for the peer; one about undecodable arguments quotes the octets."""
     if not isinstance(cause, FieldSyntaxError) or event[0] != framing.METHOD:
         return cause
     error = FrameError(f"cannot decode {binary_text(event[2][4:])}")

@@ -1,4 +1,4 @@
-"""Start-up: which virtual hosts there are."""
+"""Start-up: recovers the virtual hosts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
-    """Bring back the virtual hosts, with the predeclared exchanges only.
+    """Create the recovered virtual hosts, with the predeclared exchanges only.
 
-    A data directory begins with `/`: its document is written when nothing says otherwise.
+    A new data directory gets the virtual host `/`, unless an unreadable document may be its own.
 
     Args:
-        broker: Gets the virtual hosts.
+        broker: Broker that gets the virtual hosts; its present ones are removed.
         report: The metadata documents, without those of deleted virtual hosts.
 
     Raises:
-        StartupError: The disk refused.
+        StartupError: The disk refused to write the document of `/`.
     """
     documents = {
         document.name: document for document in report.documents if document.kind == VHOSTS
@@ -42,6 +42,6 @@ async def recover_vhosts(broker: Broker, report: LoadReport) -> None:
                 await broker.definitions.save_vhost(DEFAULT_VHOST)
             except MetadataError as error:
                 raise StartupError(f"cannot write the data directory: {error}") from error
-    # Those too whose own documents cannot be read, but whose name others tell.
+    # Also the virtual hosts whose own documents cannot be read: other documents name them.
     for name in {document.vhost for document in report.documents} - broker.vhosts.keys() - {""}:
         broker.vhosts[name] = VirtualHost(name)

@@ -1,4 +1,4 @@
-"""Reads of logs by the executor's threads; what they find comes back on the event loop."""
+"""Reads logs in worker threads and delivers the results on the event loop."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from appendlog import ReadResult
 
 READ_RETRY_SECONDS = 1.0
-"""Pause after a log could not be read."""
+"""Seconds to wait after a log could not be read."""
 
 
 def read_in_worker(
     read: Callable[[], ReadResult], arrived: Callable[[ReadResult | Exception], None]
 ) -> None:
-    """Read in a worker of the running loop.
+    """Read in a worker thread of the running loop.
 
     Args:
-        read: Blocks; called in the worker.
-        arrived: Called on the loop with what was read, or after a pause with what went wrong.
+        read: Function that reads and blocks; called in the worker.
+        arrived: Called on the loop with the result, or after a pause with the error.
     """
     loop = asyncio.get_running_loop()
 
@@ -30,7 +30,8 @@ def read_in_worker(
         if error is None:
             arrived(future.result())
         elif isinstance(error, Exception):
-            # Whoever asked will ask again: a broken disk must not keep the loop busy.
+            # The caller retries after an error: without a pause a broken disk would keep the loop
+            # busy.
             loop.call_later(READ_RETRY_SECONDS, arrived, error)
 
     loop.run_in_executor(None, read).add_done_callback(done)

@@ -55,13 +55,13 @@ def test_connections_and_caches_fit_in_the_limit(
     assert [int(word) for word in ended.stdout.split()] == [hard, connections, *caches]
     assert connections + sum(caches) + 64 <= hard
     assert (f"open files limit {hard} leaves room for {connections}" in ended.stderr) == warned
-    assert ("10960 would be room for all" in ended.stderr) == warned
+    assert ("all need 10960" in ended.stderr) == warned
 
 
 def test_a_limit_that_is_too_small_refuses_the_start_and_says_what_to_do() -> None:
     ended = claim(100, 127)
     assert ended.returncode == 1
     assert ended.stderr == (
-        "the limit of open files is 127, at least 128 are needed: raise it (ulimit -n, or "
+        "the limit of open files is 127, must be at least 128: raise it (ulimit -n, or "
         "LimitNOFILE= of the systemd unit)\n"
     )
