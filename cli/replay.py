@@ -139,7 +139,7 @@ class _Shower:
             return "nothing is known of how far it came: begin anew"
         return (
             f"{self.last['replayed']} messages below offset {self.last['next']} were replayed, "
-            f"what follows can be with --from {self.last['next']}"
+            f"continue with --from {self.last['next']}"
         )
 
     def take(self, progress: Progress) -> None:

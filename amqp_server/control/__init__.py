@@ -1,1 +1,1 @@
-"""Talking to the running server through the socket in its data directory: docs/control.md."""
+"""The control socket: how commands talk to the running server; see docs/control.md."""

@@ -1,4 +1,4 @@
-"""The command `queues.browse`: the messages of a queue, page by page; nothing changes in it."""
+"""The command `queues.browse`: returns a queue's messages page by page, changing nothing."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
     from amqp_server.server import Server
 
 PAGE_MESSAGES_MAX: Final = 1000
-"""Messages in one answer; more are asked for with `next` as `start`."""
+"""Messages in one reply; for more, pass its `next` as `start`."""
 PAGE_BYTES_MAX: Final = 1 << 20
-"""An answer ends behind the message with which it is as long as this."""
+"""Size of a reply: it ends after the message that reaches this many bytes."""
 PAGE_SECONDS_MAX: Final = 0.5
-"""An answer ends when it took so long to look for its messages; it may have none then."""
+"""Seconds after which a reply ends although it may have no messages yet."""
 READ_BYTES: Final = 256 * 1024
-"""Read at a time."""
+"""Bytes that are read from the log at a time."""
 READ_MESSAGES: Final = 1024
 LOOK_AHEAD: Final = 16_384
-"""Offsets whose states are looked at in one turn of the loop."""
+"""Offsets whose states are computed in one turn of the event loop."""
 BODY_WHOLE: Final = -1
 
 
 @dataclass(slots=True)
 class _Page:
-    """What is collected for one answer, and what was asked for."""
+    """The rows of one reply, and the request's filters."""
 
     state: str
     filters: Sequence[HeaderFilter]
@@ -58,7 +58,7 @@ class _Page:
         return len(self.rows) >= self.limit or self.row_bytes >= PAGE_BYTES_MAX
 
     def add(self, found: LogPage, states: Sequence[StateRun]) -> int:
-        """Take what was asked for of what was read; return where to go on. In a worker."""
+        """Add the records that match; return the next offset to read. Runs in a worker."""
         kinds = states_of(states, found.offsets)
         records = zip(found.offsets, found.timestamps_ns, found.messages, kinds, strict=True)
         for row in browsed_rows(records, self.state, self.filters, self.body_bytes_max):
@@ -81,21 +81,21 @@ async def browse(
     limit: int,
     body_bytes: int,
 ) -> dict[str, object]:
-    """Return a page of the messages that a queue has, ready, unacked or settled.
+    """Return a page of a queue's messages, whether ready, unacked or settled.
 
     Args:
-        server: The server.
+        server: The running server.
         vhost: Virtual host of the queue.
-        queue: Its name.
-        start: Where to begin, as people write it; see `offset_text`.
-        until: Where to end, exclusive; empty for the end.
-        state: Only messages in this state; empty for all.
-        filters: Only messages that have all of these headers: `header=value`.
-        limit: Messages at most, 1 to `PAGE_MESSAGES_MAX`.
-        body_bytes: Of each body; `BODY_WHOLE` for all.
+        queue: Name of the queue.
+        start: Position of the first message as text; see `offset_text`.
+        until: Position of the end, exclusive, as text; empty for the end of the queue.
+        state: State of the wanted messages; empty for all.
+        filters: Headers that wanted messages must all have: `header=value`.
+        limit: Largest number of messages, 1 to `PAGE_MESSAGES_MAX`.
+        body_bytes: Bytes of each body to return; `BODY_WHOLE` for all.
 
     Raises:
-        ControlError: An argument cannot be, the queue is not there, or cannot be read.
+        ControlError: An argument is invalid, or the queue does not exist or cannot be read.
     """
     page = _checked(state, filters, limit, body_bytes)
     found = find_queue(server, vhost, queue)
@@ -120,7 +120,7 @@ def find_queue(server: Server, vhost: str, name: str) -> Queue:
     """Return a queue by its name.
 
     Raises:
-        ControlError: It is not there.
+        ControlError: The virtual host or the queue does not exist.
     """
     host = server.broker.vhosts.get(vhost)
     if host is None:
@@ -132,10 +132,10 @@ def find_queue(server: Server, vhost: str, name: str) -> Queue:
 
 
 def parse_filters(filters: Sequence[object]) -> list[HeaderFilter]:
-    """Return filters from a request.
+    """Return the filters of a request.
 
     Raises:
-        ControlError: One is none.
+        ControlError: A filter is invalid.
     """
     try:
         return [parse_filter(str(text)) for text in filters]
@@ -144,14 +144,14 @@ def parse_filters(filters: Sequence[object]) -> list[HeaderFilter]:
 
 
 def written_place(text: str, name: str) -> StartPosition:
-    """Return the place in a log that a text means.
+    """Return the position in a log that a text means.
 
     Args:
-        text: As people write it.
-        name: Of the argument that it is.
+        text: Text that a person wrote.
+        name: Name of the argument, for the error.
 
     Raises:
-        ControlError: It means none.
+        ControlError: The text is no position.
     """
     try:
         return parse_offset_text(text, time.time_ns())
@@ -174,19 +174,19 @@ def _checked(state: str, filters: list[Any], limit: int, body_bytes: int) -> _Pa
 
 
 async def _collect(queue: Queue, at: int, end: int, page: _Page) -> int:
-    """Fill a page from `at` on; return where to go on, `end` when there is no more."""
+    """Fill a page from offset `at`; return the next offset to read, `end` if there is no more."""
     deadline_seconds = time.monotonic() + PAGE_SECONDS_MAX
     records_max = READ_MESSAGES if page.state or page.filters else page.limit
     while at < end and not page.is_full and time.monotonic() < deadline_seconds:
         if queue.is_deleted:
-            reason = f"queue '{queue.name}' was deleted meanwhile"
+            reason = f"queue '{queue.name}' was deleted during the request"
             raise ControlError(ErrorKind.NOT_FOUND, reason)
         window_end = min(end, at + LOOK_AHEAD)
         states = message_states(queue, at, window_end)
         first = next((run.start for run in states if page.state in ("", run.state)), None)
         if first is None:
             at = window_end
-            # Long stretches of another state must not keep the loop from all else.
+            # A long range in another state must not keep the event loop busy.
             await asyncio.sleep(0)
             continue
         found = await read_page(queue, first, window_end, READ_BYTES, records_max)

@@ -1,4 +1,4 @@
-"""The command `checkpoint`: what is settled goes to the disk now."""
+"""The command `checkpoint`: writes what is settled to the disk now."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 async def checkpoint(server: Server) -> dict[str, object]:
-    """Write a checkpoint; done when it is on the disk.
+    """Write a checkpoint; return when it is on the disk.
 
     Raises:
-        ControlError: The disk refused.
+        ControlError: The disk refused the write.
     """
     try:
         report = await server.checkpointer.write_now()

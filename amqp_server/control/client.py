@@ -1,4 +1,4 @@
-"""Asks the running server of a data directory; blocking, for commands."""
+"""Sends commands to the server that runs on a data directory. Blocks."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from amqp_server.control.messages import (
 from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 
 REPLY_SECONDS_MAX: Final = 300.0
-"""How long a reply may take: a virtual host with very many queues is deleted queue by queue."""
+"""Seconds that a reply may take: deleting a virtual host with many queues is slow."""
 _NOBODY_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ECONNREFUSED)
 
 
 class UnreachableError(Exception):
-    """There is no server to ask, or not for this user; the text is one line."""
+    """No server runs there, or the user may not connect to it; the text is one line."""
 
 
 def ask(storage_path: Path, command: str, **arguments: object) -> Any:  # noqa: ANN401 - its result
-    """Have a command done by the server that runs on a data directory.
+    """Run a command in the server of a data directory.
 
     Args:
         storage_path: The server's data directory.
-        command: Name of a command.
-        arguments: Its arguments.
+        command: Name of the command.
+        arguments: Arguments of the command, by name.
 
     Returns:
-        What the command returns.
+        Result of the command.
 
     Raises:
-        UnreachableError: No server runs there, it is another user's, or it went away.
-        ControlError: The server did not do it.
+        UnreachableError: No server runs there, it is another user's, or it ended.
+        ControlError: The server refused the command, or it failed.
     """
     return follow(storage_path, command, arguments, _no_progress)
 
@@ -50,14 +50,14 @@ def follow(
     arguments: dict[str, Any],
     on_progress: Callable[[dict[str, Any]], None],
 ) -> Any:  # noqa: ANN401 - its result
-    """Have a long command done, and hear how far it is; otherwise as `ask`.
+    """Run a long command and report its progress; otherwise as `ask`.
 
     Args:
         storage_path: The server's data directory.
-        command: Name of a command.
-        arguments: Its arguments.
-        on_progress: Called with each thing that is told before the reply. What it raises ends
-            the connection, and so the command.
+        command: Name of the command.
+        arguments: Arguments of the command, by name.
+        on_progress: Called with each progress report before the reply. An exception that it raises
+            closes the connection, which stops the command.
     """
     request = encode_request(Request(command, arguments))
     with socket.socket(socket.AF_UNIX) as connection:
@@ -88,7 +88,7 @@ def _next_line(storage_path: Path, replies: BinaryIO) -> bytes:
 
 
 def _no_progress(_progress: dict[str, Any]) -> None:
-    """Take no notice of how far it is."""
+    """Ignore the progress of a command."""
 
 
 def _explain(storage_path: Path, error: OSError) -> str:

@@ -33,4 +33,4 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         )
     }
 )
-"""By name."""
+"""Commands by name."""

@@ -1,10 +1,10 @@
-"""Bringing exported messages into a queue of a running server, through its control socket.
+"""Imports exported messages into a queue of a running server through its control socket.
 
     client = ImportClient("/var/lib/amqp-server")
     with client.begin("orders", source="...") as work:
         work.append(messages, start=0, end=1000)
 
-Messages are larger than requests, so they go through a file beside the server's own.
+Messages may be larger than a request, so they are passed in a file in the data directory.
 """
 
 from __future__ import annotations
@@ -21,52 +21,52 @@ if TYPE_CHECKING:
 
 
 class ImportClient:
-    """Imports into the queues of the server that runs on a data directory.
+    """Imports messages into queues of the server that runs on a data directory.
 
     Args:
-        storage_path: The server's data directory; its user's alone may connect.
+        storage_path: The server's data directory; only the server's user may connect.
     """
 
     def __init__(self, storage_path: str | Path) -> None:
-        """Prepare; every request is a connection of its own."""
+        """Store the path; each request opens its own connection."""
         self._storage_path = Path(storage_path)
 
     def look(self, queue: str, *, source: str, vhost: str = "/") -> ImportProgress:
-        """Return what has come of an export; nothing changes.
+        """Return how much of an export has been imported; changes nothing.
 
         Args:
-            queue: A durable queue.
-            source: Names the queue that was exported, the same each time.
+            queue: Name of a durable queue.
+            source: Name of the exported queue; must be the same for every import of it.
             vhost: Virtual host of the queue.
 
         Raises:
             UnreachableError: No server runs there.
-            ControlError: There is no such queue, or it cannot take messages.
+            ControlError: The queue does not exist, or cannot take messages.
         """
         return ImportProgress(self._begin(queue, vhost, source, again=False, dry_run=True))
 
     def begin(
         self, queue: str, *, source: str, vhost: str = "/", again: bool = False
     ) -> ImportWork:
-        """Begin an import, or go on with it.
+        """Begin an import, or continue it.
 
         Args:
-            queue: A durable queue.
-            source: Names the queue that was exported, the same each time.
+            queue: Name of a durable queue.
+            source: Name of the exported queue; must be the same for every import of it.
             vhost: Virtual host of the queue.
-            again: Whether all of it is to come once more.
+            again: Whether to import everything once more.
 
         Raises:
             UnreachableError: No server runs there.
-            ControlError: There is no such queue, or it cannot take messages.
+            ControlError: The queue does not exist, or cannot take messages.
         """
-        told = self._begin(queue, vhost, source, again=again, dry_run=False)
-        return ImportWork(self._storage_path, told)
+        reply = self._begin(queue, vhost, source, again=again, dry_run=False)
+        return ImportWork(self._storage_path, reply)
 
     def _begin(
         self, queue: str, vhost: str, source: str, *, again: bool, dry_run: bool
     ) -> dict[str, Any]:
-        told = ask(
+        reply = ask(
             self._storage_path,
             "imports.begin",
             vhost=vhost,
@@ -75,57 +75,57 @@ class ImportClient:
             again=again,
             dry_run=dry_run,
         )
-        assert isinstance(told, dict), "an object, by docs/control.md"
-        return told
+        assert isinstance(reply, dict), "an object, by docs/control.md"
+        return reply
 
 
 class ImportProgress:
-    """What has come of an export.
+    """How much of an export has been imported.
 
     Args:
-        told: By the server.
+        reply: Reply of the server.
 
     Attributes:
-        ranges: Offsets of the exported queue that have come, in order and disjoint.
-        partial: Per offset at which a batch began that was cut short: how many messages of it
-            have come; of persistent ones, unless the queue is a stream.
-        imported: Messages that have come, in all.
+        ranges: Imported offsets of the exported queue, as disjoint ranges in order.
+        partial: For each batch that was cut short, its first offset and how many of its messages
+            were imported; counts only persistent ones unless the queue is a stream.
+        imported: Total of imported messages.
         counts_all: Whether `partial` counts transient messages too.
     """
 
-    def __init__(self, told: dict[str, Any]) -> None:
+    def __init__(self, reply: dict[str, Any]) -> None:
         self.ranges: list[tuple[int, int]] = []
         self.partial: dict[int, int] = {}
         self.imported = 0
-        self.counts_all: bool = told.get("counts_all", False)
-        self.take(told)
+        self.counts_all: bool = reply.get("counts_all", False)
+        self.take(reply)
 
-    def take(self, told: dict[str, Any]) -> None:
-        """Take what the server tells."""
-        self.ranges = [(start, end) for start, end in told["ranges"]]
-        self.partial = {start: count for start, count in told["partial"]}  # noqa: C416 - of lists
-        self.imported = told["imported"]
+    def take(self, reply: dict[str, Any]) -> None:
+        """Update the progress from a reply of the server."""
+        self.ranges = [(start, end) for start, end in reply["ranges"]]
+        self.partial = {start: count for start, count in reply["partial"]}  # noqa: C416 - of lists
+        self.imported = reply["imported"]
 
 
 class ImportWork:
-    """One import that was begun; a context manager that ends it when nothing went wrong.
+    """One import; as a context manager it ends the import if the block raised nothing.
 
     Args:
         storage_path: The server's data directory.
-        told: By the server.
+        reply: Reply of the server to the begin.
 
     Attributes:
-        progress: What has come.
+        progress: How much has been imported.
     """
 
-    def __init__(self, storage_path: Path, told: dict[str, Any]) -> None:
-        self.progress = ImportProgress(told)
+    def __init__(self, storage_path: Path, reply: dict[str, Any]) -> None:
+        self.progress = ImportProgress(reply)
         self._storage_path = storage_path
-        self._name, self._token = told["name"], told["token"]
-        self._batch = Path(told["batch"])
+        self._name, self._token = reply["name"], reply["token"]
+        self._batch = Path(reply["batch"])
 
     def __enter__(self) -> Self:
-        """Go on."""
+        """Return the import itself."""
         return self
 
     def __exit__(
@@ -134,28 +134,29 @@ class ImportWork:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it; after an error the server keeps what it needs to go on."""
+        """End the import; after an error keep it open, so that it can continue."""
         if kind is None:
-            told = ask(self._storage_path, "imports.end", name=self._name, token=self._token)
-            self.progress.take(told)
+            reply = ask(self._storage_path, "imports.end", name=self._name, token=self._token)
+            self.progress.take(reply)
         else:
             self._batch.unlink(missing_ok=True)
 
     def append(self, messages: Sequence[bytes], start: int, end: int) -> None:
-        """Hand messages over; they are on the disk for good when this returns.
+        """Import a batch of messages; they are on the disk when this returns.
 
         Args:
-            messages: As docs/log-format.md draws them, section 5; `BATCH_BYTES` at most or one.
-            start: Offset at which the batch begins in the exported queue.
-            end: Behind the last one.
+            messages: Messages as docs/log-format.md, section 5, defines them; together at most
+                `BATCH_BYTES`, or a single one.
+            start: Offset of the first message in the exported queue.
+            end: Offset after the last message, exclusive.
 
         Raises:
-            UnreachableError: The server went away.
-            ControlError: They were not taken, or not all.
+            UnreachableError: The server ended.
+            ControlError: The server refused the batch, or took only a part of it.
             OSError: The file cannot be written.
         """
         self._batch.write_bytes(encode_batch(messages))
-        told = ask(
+        reply = ask(
             self._storage_path,
             "imports.append",
             name=self._name,
@@ -163,4 +164,4 @@ class ImportWork:
             start=start,
             end=end,
         )
-        self.progress.take(told)
+        self.progress.take(reply)

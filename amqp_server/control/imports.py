@@ -1,4 +1,4 @@
-"""The commands `imports.*`: what was exported comes back into a queue, batch by batch."""
+"""The commands `imports.*`: import exported messages into a queue, batch by batch."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 NEAR_MAX: Final = 3
-"""Names that an error suggests."""
+"""Names of queues that an error suggests."""
 
 
 async def begin(
     server: Server, vhost: str, queue: str, source: str, again: bool, dry_run: bool
 ) -> dict[str, object]:
-    """Begin to import an export into a queue, or go on with it.
+    """Begin to import an export into a queue, or continue it.
 
     Args:
-        server: The server.
+        server: The running server.
         vhost: Virtual host of the queue.
-        queue: The queue that gets messages; durable.
-        source: Names the queue that was exported, the same each time.
-        again: Whether all of it is to come once more.
-        dry_run: Whether it is only to be told what has come.
+        queue: Name of the queue that gets the messages; must be durable.
+        source: Name of the exported queue; must be the same for every import of it.
+        again: Whether to import everything once more.
+        dry_run: Whether only to return what has been imported.
 
     Raises:
-        ControlError: There is no such queue, or it cannot take messages.
+        ControlError: The queue does not exist, or cannot take messages.
     """
     target = _target(server, vhost, queue)
     if dry_run:
@@ -56,20 +56,20 @@ async def begin(
 
 
 async def append(server: Server, name: str, token: str, start: int, end: int) -> dict[str, object]:
-    """Take the messages that a client has left in its file; done when they are on the disk.
+    """Import the messages in the client's file; return when they are on the disk.
 
     Args:
-        server: The server.
-        name: Of the import, as `begin` told it.
-        token: Likewise.
-        start: First offset of them in the exported queue.
-        end: Behind the last one.
+        server: The running server.
+        name: Name of the import, from the reply of `begin`.
+        token: Token of the import, from the reply of `begin`.
+        start: Offset of the first message in the exported queue.
+        end: Offset after the last message, exclusive.
 
     Raises:
-        ControlError: They were not taken, or not all.
+        ControlError: The batch was refused, or only a part of it was imported.
     """
     if not 0 <= start < end:
-        reason = f"start {start} and end {end} are no range of offsets"
+        reason = f"start {start} and end {end} are not a range of offsets"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     return _progress(await _done(server.imports.append(name, token, start, end)))
 
@@ -78,12 +78,12 @@ async def end(server: Server, name: str, token: str) -> dict[str, object]:
     """End an import.
 
     Args:
-        server: The server.
-        name: Of the import, as `begin` told it.
-        token: Likewise.
+        server: The running server.
+        name: Name of the import, from the reply of `begin`.
+        token: Token of the import, from the reply of `begin`.
 
     Raises:
-        ControlError: It is not this client's, or the disk refused.
+        ControlError: The import is another client's, or the disk refused the write.
     """
     state = await _done(server.imports.end(name, token))
     logger.info("import done name=%s imported=%d", name, state.imported)
@@ -108,10 +108,10 @@ def _target(server: Server, vhost: str, name: str) -> Queue:
 
 
 async def _done(work: Awaitable[_T]) -> _T:
-    """Wait for something, and say in the words of the control socket why it was not done.
+    """Wait for an operation, and convert its errors to those of the control socket.
 
     Raises:
-        ControlError: It was not.
+        ControlError: The operation failed.
     """
     try:
         return await work

@@ -1,4 +1,4 @@
-"""The server's end of the control socket."""
+"""The server's end of the control socket: accepts connections and answers requests."""
 
 from __future__ import annotations
 
@@ -27,44 +27,47 @@ from amqp_server.control.socket_path import SOCKET_NAME, socket_address
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from amqp_server.control.registry import Tell
+    from amqp_server.control.registry import ReportProgress
     from amqp_server.server import Server
 
 logger = logging.getLogger(__name__)
 
-TELL_SECONDS_MAX: Final = 60.0
-"""How long a client may not read what it is told of a command at work."""
+REPORT_SECONDS_MAX: Final = 60.0
+"""Seconds that a client may take to read a progress report."""
 CONNECTIONS_MAX: Final = 32
-"""Control connections at a time. One more takes the place of the one that is idle longest; while
-all of them have a request at work, the server refuses it."""
+"""Control connections that may be open at the same time.
+
+One more replaces the connection that has been idle longest. If all of them have a running request,
+the server refuses it.
+"""
 IDLE_SECONDS_MAX: Final = 300.0
-"""How long a control connection may stay open without a request."""
+"""Seconds that a control connection may stay open without a request."""
 
 
 class ControlListener:
-    """Answers requests on the control socket of one server, each connection's in order.
+    """Answers requests on the control socket of one server, in order for each connection.
 
     Args:
-        server: What the commands work on; it must hold the data directory.
+        server: Server that runs the commands; it must have locked the data directory.
     """
 
     def __init__(self, server: Server) -> None:
-        """Prepare; nothing is opened before `start`."""
+        """Store the server; `start` opens the socket."""
         self._server = server
         self._storage_path = server.config.storage_path
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        # Those that wait for a request, the one that waits longest first.
+        # Connections without a running request, the one that is idle longest first.
         self._idle: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def start(self) -> None:
-        """Listen; without a socket the server works all the same, only unasked."""
+        """Listen. If the socket cannot be created, the server runs without it."""
         try:
             self._listener = await asyncio.start_unix_server(
                 self._accept, sock=_bind(self._storage_path), limit=LINE_BYTES_MAX
             )
         except OSError as error:
-            # Some file systems, such as those shared with a container's host, have no sockets.
+            # Some file systems, such as those shared with a container's host, support no sockets.
             logger.warning(
                 "no control socket path=%s reason=%s",
                 self._storage_path / SOCKET_NAME,
@@ -72,14 +75,14 @@ class ControlListener:
             )
 
     async def stop(self) -> None:
-        """Close every connection and remove the socket; a request at work is not answered."""
+        """Close every connection and remove the socket; running requests get no reply."""
         if self._listener is None:
             return
         self._listener.close()
         try:
             (self._storage_path / SOCKET_NAME).unlink(missing_ok=True)
         except OSError as error:
-            # A disk that has turned read-only must not keep the rest from stopping.
+            # A disk that has become read-only must not prevent the rest of the stop.
             logger.warning("control socket not removed reason=%s", error)
         for task in self._tasks:
             task.cancel()
@@ -87,7 +90,7 @@ class ControlListener:
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._tasks) >= CONNECTIONS_MAX and not self._end_an_idle_one():
-            reason = f"{CONNECTIONS_MAX} control requests are at work, as many as there may be"
+            reason = f"{CONNECTIONS_MAX} control requests are running, the limit: try again later"
             writer.write(encode_error(ControlError(ErrorKind.LIMIT_REACHED, reason)))
             writer.close()
             return
@@ -107,10 +110,10 @@ class ControlListener:
         return False
 
     async def _next_line(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Return the next request; nothing when the peer has no more, or leaves within a line.
+        """Return the next request; empty if the client has closed the connection.
 
         Raises:
-            ControlError: The request is too long, or none came in time.
+            ControlError: The request is too long, or none arrived in time.
         """
         task = asyncio.current_task()
         assert task is not None, "a control connection is served by a task"
@@ -127,7 +130,7 @@ class ControlListener:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await self._next_line(reader, writer):
-                writer.write(await self._answer(line, partial(_tell, writer)))
+                writer.write(await self._answer(line, partial(_report, writer)))
                 await writer.drain()
         except ControlError as error:
             writer.write(encode_error(error))
@@ -136,10 +139,10 @@ class ControlListener:
         finally:
             writer.close()
 
-    async def _answer(self, line: bytes, tell: Tell) -> bytes:
+    async def _answer(self, line: bytes, report: ReportProgress) -> bytes:
         try:
             request = decode_request(line)
-            result = encode_result(await run_request(COMMANDS, self._server, request, tell))
+            result = encode_result(await run_request(COMMANDS, self._server, request, report))
         except ControlError as error:
             return encode_error(error)
         except ClientGoneError:
@@ -152,25 +155,25 @@ class ControlListener:
         return result
 
 
-async def _tell(writer: asyncio.StreamWriter, progress: Mapping[str, object]) -> None:
-    """Tell a client how far its request is.
+async def _report(writer: asyncio.StreamWriter, progress: Mapping[str, object]) -> None:
+    """Send a client the progress of its request.
 
     Raises:
-        ClientGoneError: It has gone, or does not read.
+        ClientGoneError: The client has gone, or does not read.
     """
     writer.write(encode_progress(progress))
     try:
-        async with asyncio.timeout(TELL_SECONDS_MAX):
+        async with asyncio.timeout(REPORT_SECONDS_MAX):
             await writer.drain()
     except OSError as error:
         raise ClientGoneError(str(error) or "does not read") from error
 
 
 async def _read_line(reader: asyncio.StreamReader) -> bytes:
-    """Return the next request; nothing when the peer has no more, or left within a line.
+    """Return the next request; empty if the client has closed, even within a line.
 
     Raises:
-        ControlError: It is too long.
+        ControlError: The request is too long.
     """
     try:
         return await reader.readuntil(b"\n")
@@ -182,13 +185,13 @@ async def _read_line(reader: asyncio.StreamReader) -> bytes:
 
 
 def _bind(storage_path: Path) -> socket.socket:
-    """Return a bound socket that nobody but this user can ever have connected to."""
-    # The data directory is ours alone, so a socket in it belongs to a server that is dead.
+    """Return a bound socket to which only this user could connect at any moment."""
+    # The data directory is locked, so a socket in it belongs to a dead server.
     (storage_path / SOCKET_NAME).unlink(missing_ok=True)
     control = socket.socket(socket.AF_UNIX)
     try:
         with socket_address(storage_path) as address:
-            # Narrower for a moment, never wider, for whatever else makes a file meanwhile.
+            # The umask is narrower for a moment, never wider: other threads may create files now.
             umask = os.umask(0o177)
             try:
                 control.bind(address)

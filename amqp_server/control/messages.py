@@ -13,13 +13,13 @@ from typing import Any, Final
 import orjson
 
 VERSION: Final = 1
-"""Of this language; a request of another version is refused."""
+"""Version of the protocol; a request with another version is refused."""
 LINE_BYTES_MAX: Final = 1024 * 1024
-"""Longest request, with its line feed. Replies are as long as what was asked for."""
+"""Longest request in bytes, with its line feed. Replies have no such limit."""
 
 
 class ErrorKind(StrEnum):
-    """What went wrong, for programs; the reason beside it is for people."""
+    """Kind of an error, for programs; the reason beside it is for people."""
 
     BAD_REQUEST = "bad_request"
     UNSUPPORTED_VERSION = "unsupported_version"
@@ -35,12 +35,12 @@ class ErrorKind(StrEnum):
 
 
 class ControlError(Exception):
-    """A request that was not done.
+    """A request that was refused or failed.
 
     Attributes:
-        kind: What went wrong.
-        reason: One line: what, where, found, expected.
-        details: What of the reason a program may want, by name, such as the valid range.
+        kind: Kind of the error.
+        reason: One line: what failed, where, what was found and what was expected.
+        details: Values from the reason for programs, by name, such as the valid range.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ControlError(Exception):
 
 
 class ClientGoneError(OSError):
-    """Nobody is there any more to be told how far a request is."""
+    """The client has closed its connection, so its progress reports have no reader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Request:
     """One request.
 
     Attributes:
-        command: Name of a command.
-        arguments: By name, not checked yet.
+        command: Name of the command.
+        arguments: Arguments by name, not checked yet.
     """
 
     command: str
@@ -73,7 +73,7 @@ def encode_request(request: Request) -> bytes:
     """Return a request as a line.
 
     Raises:
-        ControlError: An argument is not UTF-8.
+        ControlError: An argument is not valid UTF-8.
     """
     fields = {"version": VERSION, "command": request.command, "arguments": request.arguments}
     try:
@@ -84,10 +84,10 @@ def encode_request(request: Request) -> bytes:
 
 
 def decode_request(line: bytes) -> Request:
-    """Read a request.
+    """Parse a request.
 
     Raises:
-        ControlError: It is none, or of another version.
+        ControlError: The line is no request, or has another version.
     """
     fields = _object(line)
     version = fields.pop("version", VERSION)
@@ -105,17 +105,17 @@ def decode_request(line: bytes) -> Request:
 
 
 def encode_result(result: object) -> bytes:
-    """Return the reply to a request that was done, as a line."""
+    """Return the reply to a request that succeeded, as a line."""
     return orjson.dumps({"ok": result}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def encode_progress(progress: Mapping[str, object]) -> bytes:
-    """Return what comes before the reply to a long request, perhaps many times, as a line."""
+    """Return a progress report as a line; a long request sends several before its reply."""
     return orjson.dumps({"progress": progress}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def encode_error(error: ControlError) -> bytes:
-    """Return the reply to a request that was not done, as a line."""
+    """Return the reply to a request that failed, as a line."""
     reply: dict[str, object] = {"error": error.kind.value, "reason": error.reason}
     if error.details:
         reply["details"] = error.details
@@ -123,8 +123,8 @@ def encode_error(error: ControlError) -> bytes:
 
 
 def decode_progress(line: bytes) -> dict[str, Any] | None:
-    """Return what a line tells of a request at work; None when it is the reply."""
-    # A reply may be long, and is read once only.
+    """Return a progress report; None if the line is the reply."""
+    # Compare the start first: a reply may be long, so it should be parsed only once.
     if not line.startswith(b'{"progress":'):
         return None
     progress = _object(line)["progress"]
@@ -135,7 +135,7 @@ def decode_reply(line: bytes) -> Any:  # noqa: ANN401 - what a command returns
     """Return the result in a reply.
 
     Raises:
-        ControlError: The request was not done, or this is no reply.
+        ControlError: The request failed, or the line is no reply.
     """
     fields = _object(line)
     if "ok" in fields:

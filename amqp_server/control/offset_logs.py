@@ -1,4 +1,4 @@
-"""Which logs a command of groups speaks of: one queue, or all shards of an exchange."""
+"""Finds the logs of an `offsets` command: one queue, or all shards of an exchange."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class GroupLog(NamedTuple):
-    """One queue; `shard` is None if it was named itself."""
+    """A queue and its shard number; `shard` is None if the command named the queue itself."""
 
     shard: int | None
     queue: Queue
 
 
 def find_logs(server: Server, vhost: str, queue: str, shards: str) -> list[GroupLog]:
-    """Return the logs that a command speaks of, shards in their order.
+    """Return the logs of a command, shards in the order of their numbers.
 
     Raises:
-        ControlError: There are none of these names, or both kinds are named.
+        ControlError: A name does not exist, or not exactly one of queue and exchange is given.
     """
     if bool(queue) == bool(shards):
-        reason = "one of a queue and an exchange of shards is expected"
+        reason = "expected either a queue or an exchange with shards"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     if queue:
         return [GroupLog(None, find_queue(server, vhost, queue))]
@@ -50,7 +50,7 @@ def find_streams(server: Server, vhost: str) -> list[GroupLog]:
     """Return all streams of a virtual host, by name.
 
     Raises:
-        ControlError: There is no such virtual host.
+        ControlError: The virtual host does not exist.
     """
     host = server.broker.vhosts.get(vhost)
     if host is None:
@@ -60,10 +60,10 @@ def find_streams(server: Server, vhost: str) -> list[GroupLog]:
 
 
 def _shards(exchange: Exchange, host: VirtualHost) -> list[GroupLog]:
-    """Return the queues that an exchange spreads its keys over, by shard number.
+    """Return the queues over which an exchange distributes its keys, by shard number.
 
     Raises:
-        ControlError: It spreads none, or a shard is missing.
+        ControlError: The exchange has no shards, or one is missing.
     """
     name = f"exchange '{exchange.name}' in vhost '{host.name}'"
     if exchange.type != HASH_KIND:
@@ -78,7 +78,7 @@ def _shards(exchange: Exchange, host: VirtualHost) -> list[GroupLog]:
                 raise ControlError(ErrorKind.NOT_FOUND, reason)
             places.append(GroupLog(shard, queue))
         return places
-    # Of another making: the order of the bindings is that of the buckets.
+    # `shards create` did not make this exchange: its buckets follow the order of its bindings.
     bindings = sorted(exchange.bindings.values(), key=lambda each: each.number)
     queues = [each.destination for each in bindings if isinstance(each.destination, Queue)]
     if not queues:
@@ -87,13 +87,13 @@ def _shards(exchange: Exchange, host: VirtualHost) -> list[GroupLog]:
 
 
 def groups_of(queue: Queue) -> Groups:
-    """Return the groups of a stream.
+    """Return the consumer groups of a stream.
 
     Raises:
-        ControlError: It is none.
+        ControlError: The queue is no stream.
     """
     if queue.groups is None:
-        reason = f"{log_name(queue)} is no stream: it has no groups"
+        reason = f"{log_name(queue)} is not a stream, so it has no groups"
         raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
     return queue.groups
 
@@ -102,7 +102,7 @@ def check_ordinary(queue: Queue) -> None:
     """Check that a queue is no stream.
 
     Raises:
-        ControlError: It is; the text names its groups.
+        ControlError: It is a stream; the text names its groups.
     """
     if queue.groups is not None:
         names = queue.groups.names()
@@ -115,7 +115,7 @@ def check_known(logs: Sequence[GroupLog], group: str) -> None:
     """Check that at least one of the logs knows a group.
 
     Raises:
-        UnknownGroupError: None does.
+        UnknownGroupError: No log knows it.
     """
     groups = [groups_of(log.queue) for log in logs]
     if not any(group in each for each in groups):
@@ -123,5 +123,5 @@ def check_known(logs: Sequence[GroupLog], group: str) -> None:
 
 
 def log_name(queue: Queue) -> str:
-    """Return what a queue is called, in words for people."""
+    """Return the name of a queue for error texts."""
     return f"queue '{queue.name}' in vhost '{queue.virtual_host.name}'"

@@ -1,4 +1,4 @@
-"""The errors of groups and logs as replies: a kind and numbers for programs, a line for people."""
+"""Converts errors of groups and logs to errors of the control socket."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _KINDS: Final[tuple[tuple[type[OffsetsError], ErrorKind, tuple[str, ...]], ...]]
         ("group", "offset", "log_start_offset", "log_end_offset"),
     ),
 )
-"""With the attributes that a program is told of."""
+"""Error type, its kind in a reply, and the attributes that go into the details."""
 
 
 @contextmanager
 def refusals(log: GroupLog | None = None) -> Iterator[None]:
-    """Turn the errors of groups and logs into replies.
+    """Convert the errors of groups and logs that the block raises.
 
     Args:
-        log: The one that is spoken of; a shard is named in the reply.
+        log: Log of the command; if it is a shard, the reply contains its number.
 
     Raises:
-        ControlError: One of them.
+        ControlError: The block raised such an error.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a command tells of the place of one group, or of an ordinary queue's own settlement."""
+"""Rows of `offsets` replies: the state of one group, or of an ordinary queue's settlement."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Row = dict[str, Any]
 
 
 def group_row(queue: Queue, shard: int | None, name: str) -> Row:
-    """Return where one group of a stream is, or that the stream does not know it.
+    """Return the state of one group of a stream, or a row that says it does not exist.
 
     Args:
         queue: The stream.
-        shard: Its number; None: it was not asked for as one.
-        name: Of the group.
+        shard: Its shard number; None if the command named the queue itself.
+        name: Name of the group.
     """
     groups = queue.groups
     assert groups is not None, "only streams have groups"
@@ -56,7 +56,7 @@ def group_row(queue: Queue, shard: int | None, name: str) -> Row:
 
 
 def queue_row(queue: Queue, shard: int | None) -> Row:
-    """Return what an ordinary queue is done with: its consumers are like one group."""
+    """Return the settlement of an ordinary queue; its consumers together are like one group."""
     settlement = queue.settlement
     floor, end = settlement.ack_floor, queue.store.end_offset
     unsettled = end - floor - settlement.settled_above_floor
@@ -87,9 +87,9 @@ def queue_row(queue: Queue, shard: int | None) -> Row:
 
 
 async def add_lag_seconds(rows: Sequence[Row], queues: Sequence[Queue], now_ns: int) -> None:
-    """Add to rows how old the first message is that is not done; None: there is none to look at.
+    """Add to rows the age of their first unsettled message; None if it cannot be read.
 
-    Reads one record of each log, in a worker.
+    Reads one record of each log in a worker.
     """
     starts = [row.get("start") for row in rows]
 
@@ -104,7 +104,7 @@ async def add_lag_seconds(rows: Sequence[Row], queues: Sequence[Queue], now_ns: 
 
 
 def next_offset(ready: ReadyOrder) -> int:
-    """Return the offset that is delivered next, or the end of what can be."""
+    """Return the offset that is delivered next; the end of the order if none is ready."""
     first = ready.peek()
     return ready.end if first is None else first.start
 

@@ -1,4 +1,4 @@
-"""The offset that a place has in one log now, for a group that is to go there."""
+"""Converts a position to the offset that a group is to have in one log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def target_offset(queue: Queue, target: StartPosition) -> int:
-    """Return the offset in one log; an offset that was asked for as it is, to be checked.
+    """Return the offset of a position in one log; a numeric offset is returned unchecked.
 
     Raises:
         LogFailedError: The log cannot be read.
@@ -20,7 +20,8 @@ async def target_offset(queue: Queue, target: StartPosition) -> int:
     if target.kind is StartKind.OFFSET:
         return target.number
     if target.kind is StartKind.NEXT:
-        # What was published before is not meant, and has its offset only on the disk.
+        # Skip everything published before this command; a stream can show it only once it is on the
+        # disk.
         end = queue.store.end_offset
         await queue.store.make_durable()
         return min(end, queue.visible_end)

@@ -1,8 +1,8 @@
-"""The commands `offsets.list`, `.show`, `.commit`, `.seek` and `.delete`: where groups are.
+"""The commands `offsets.list`, `.show`, `.commit`, `.seek` and `.delete` of consumer groups.
 
-Each speaks of one stream, or of all shards of an exchange at once, and answers with an array of
-rows. A change is checked for every shard before the first of them is changed, takes effect on all
-of them in one turn of the loop, and is on the disk before it is answered.
+Each works on one stream or on all shards of an exchange, and returns an array of rows. A change is
+checked for every shard before any of them is changed. It takes effect on all of them in one turn of
+the event loop, and is on the disk before the reply.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ logger = logging.getLogger(__name__)
 
 
 async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[Row]:
-    """Return all groups of a stream, or of all shards, by name and number of the shard.
+    """Return all groups of a stream, or of all shards, by name and shard number.
 
-    Of neither: those of all streams of the virtual host, by stream and name.
+    If neither is given, return those of all streams of the virtual host, by stream and name.
     """
     if queue or shards:
         return await _groups_of_all(find_logs(server, vhost, queue, shards))
@@ -56,7 +56,7 @@ async def list_all(server: Server, vhost: str, queue: str, shards: str) -> list[
 
 
 async def _groups_of_all(logs: list[GroupLog]) -> list[Row]:
-    """Return all groups that one of the logs knows, by name and log, also where it is unknown."""
+    """Return a row for each group and log, by group name, also for logs without the group."""
     time_slice = TimeSlice()
     rows: list[Row] = []
     names = {name for log in logs for name in groups_of(log.queue).names()}
@@ -69,7 +69,7 @@ async def _groups_of_all(logs: list[GroupLog]) -> list[Row]:
 
 
 async def show(server: Server, vhost: str, queue: str, shards: str, group: str) -> list[Row]:
-    """Return where one group is; an empty `group` asks for what ordinary queues are done with."""
+    """Return the state of one group; without `group` the settlement of ordinary queues."""
     logs = find_logs(server, vhost, queue, shards)
     if not group:
         for log in logs:
@@ -89,7 +89,7 @@ async def show(server: Server, vhost: str, queue: str, shards: str, group: str) 
 async def commit(
     server: Server, vhost: str, queue: str, shards: str, group: str, to: str, *, force: bool
 ) -> list[Row]:
-    """Say for a group that all below a place is done; `force` lets it go back, as a seek."""
+    """Commit a position: all below it is settled for the group; `force` allows a lower one."""
 
     def check(groups: Groups, offsets: GroupOffsets, offset: int, valid: tuple[int, int]) -> None:
         del groups
@@ -113,7 +113,7 @@ async def commit(
 async def seek(
     server: Server, vhost: str, queue: str, shards: str, group: str, to: str, *, force: bool
 ) -> list[Row]:
-    """Have a group go on from another place; `force` does it though it has members."""
+    """Move a group to a position; `force` allows it even if the group has members."""
 
     def check(groups: Groups, offsets: GroupOffsets, offset: int, valid: tuple[int, int]) -> None:
         if group in groups:
@@ -130,7 +130,7 @@ async def seek(
 async def delete(
     server: Server, vhost: str, queue: str, shards: str, group: str, *, force: bool
 ) -> list[Row]:
-    """Forget a group for good; `force` does it though it has members, which are cancelled."""
+    """Delete a group for good; `force` allows it with members, which are cancelled."""
     logs = find_logs(server, vhost, queue, shards)
     with refusals():
         check_group_name(group)
@@ -158,10 +158,10 @@ async def _move(
     check: Callable[[Groups, GroupOffsets, int, tuple[int, int]], None],
     move: Callable[[Groups, int], None],
 ) -> list[Row]:
-    """Bring a group to a place in each log; return rows, with `committed_before` in each.
+    """Move a group to a position in each log; return rows, with `committed_before` in each.
 
     Raises:
-        ControlError: It cannot be there in one of them; nothing was changed then.
+        ControlError: The position is invalid in one of the logs; none was changed.
     """
     target = written_place(to, "to")
     with refusals():
@@ -188,16 +188,18 @@ async def _move(
 
 
 async def _until_placed(logs: list[GroupLog], group: str) -> None:
-    """Return when nobody is looking for a place of the group any more, and no log is gone.
+    """Return when no consumer is looking for the group's start any more.
 
     Raises:
-        ControlError: A queue was deleted meanwhile.
+        ControlError: A queue was deleted during that time.
     """
     while waited := _placings(logs, group):
         await asyncio.wait(waited)
     for _, queue in logs:
         if queue.is_deleted:
-            raise ControlError(ErrorKind.NOT_FOUND, f"{log_name(queue)} was deleted meanwhile")
+            raise ControlError(
+                ErrorKind.NOT_FOUND, f"{log_name(queue)} was deleted during the request"
+            )
 
 
 def _placings(logs: list[GroupLog], group: str) -> list[asyncio.Future[None]]:
@@ -218,8 +220,12 @@ def _log(what: str, rows: list[Row], group: str) -> None:
     for row in rows:
         logger.info(
             "%s queue=%s vhost=%s group=%s committed=%s before=%s",
-            *(what, row.get("queue"), row.get("vhost"), group),
-            *(row.get("committed"), row.get("committed_before")),
+            what,
+            row.get("queue"),
+            row.get("vhost"),
+            group,
+            row.get("committed"),
+            row.get("committed_before"),
         )
 
 

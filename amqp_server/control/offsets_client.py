@@ -1,4 +1,4 @@
-"""Where consumer groups are, and moving them, from Python: what `amqp-server offsets` does.
+"""Shows and moves consumer groups from Python, as `amqp-server offsets` does.
 
     from amqp_server.control.offsets_client import OffsetsClient
 
@@ -7,8 +7,8 @@
         print(place.group, place.committed, place.lag)
     offsets.seek("billing", "1h", queue="events")
 
-Each call asks the server that runs on the data directory, through its control socket, and blocks
-until it is done; a change is on the disk then. The server and the caller are of one user.
+Each call sends a request to the server that runs on the data directory and blocks until the reply.
+A change is then on the disk. Server and caller must run as the same user.
 """
 
 from __future__ import annotations
@@ -22,39 +22,42 @@ from amqp_server.control.client import ControlError, UnreachableError, ask
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Where one group is in one log; or, with `group` None, an ordinary queue's own settlement.
+    """State of one group in one log; if `group` is None, an ordinary queue's own settlement.
 
     Attributes:
-        queue: Its name; None: it is no UTF-8.
-        vhost: The same of its virtual host.
-        shard: Number of the shard; None: the queue was asked for itself.
-        group: Name of the group; None: what the queue itself is done with.
-        exists: Whether the queue knows the group; if not, what follows is None.
-        committed: All below it is done, and what it names is not; None: no commit.
-        committed_before: The same before the change that was asked for.
-        start: Where it would go on after a restart; None: it has no place yet.
-        position: What is delivered next.
-        log_start_offset: What the log begins with.
-        log_end_offset: End of what may be seen of the log, exclusive.
-        lag: Messages from the commit to the end.
-        lag_bytes: Their room on the disk, about.
-        lag_seconds: How old the first message is that is not done; 0.0: it is with the end; None:
-            not known, or not asked for: `list_groups` does not read the logs.
-        ready: Messages that wait to be delivered.
-        unacked: Messages that consumers have.
-        acked_ahead: Messages acked ahead of the first that is not.
-        oldest_unacked_seconds: How long the oldest of them is with a consumer; None: there is
-            none, or it is a queue's own settlement.
-        delivered: Messages given to consumers since the server started, each time anew.
-        acked: Messages that consumers acknowledged since the server started.
-        redelivered: Messages delivered again; of a group ever, of a queue since the server started.
-        rejected: Messages that members did not want, since the server started.
-        dropped_total: Messages that retention took before they were done.
-        dropped_since_last_poll: Those that no delivery has told of.
-        updated_at_ns: Last start, ack, commit or seek; ns since the epoch, UTC; None: never.
-        members: Consumers that it has.
-        checkpoint_age_seconds: Since the last checkpoint round began; None: not asked for, or
-            no restart survives it.
+        queue: Name of the queue; None if it is not valid UTF-8.
+        vhost: Name of its virtual host; None if it is not valid UTF-8.
+        shard: Shard number; None if the request named the queue itself.
+        group: Name of the group; None for the settlement of the queue itself.
+        exists: Whether the queue knows the group; if not, most other attributes are None.
+        committed: Committed offset: all below it is settled, the offset itself is not; None: no
+            commit.
+        committed_before: Committed offset before the requested change.
+        start: Offset from which the group continues after a restart; None: no position yet.
+        position: Offset that is delivered next.
+        log_start_offset: First offset of the log.
+        log_end_offset: End of what consumers can read of the log, exclusive.
+        lag: Log end offset minus committed offset, in messages.
+        lag_bytes: Approximate size of these messages on the disk.
+        lag_seconds: Age of the first unsettled message; 0.0 at the end of the log; None if it is
+            unknown or was not requested: `list_groups` does not read the logs.
+        ready: Messages that wait for delivery.
+        unacked: Messages delivered to consumers and not settled.
+        acked_ahead: Messages acknowledged above the first unsettled one.
+        oldest_unacked_seconds: Seconds since the oldest unacked message was delivered; None if
+            there is none, or for a queue's own settlement.
+        delivered: Deliveries since the server started, repeated ones included.
+        acked: Messages acknowledged since the server started.
+        redelivered: Repeated deliveries: of a group in its whole life, of a queue since the server
+            started.
+        rejected: Messages that members rejected since the server started.
+        dropped_total: Messages that retention removed before they were settled.
+        dropped_since_last_poll: Those among them that no delivery has reported yet.
+        updated_at_ns: Time of the last start, ack, commit or seek; ns since the epoch, UTC; None:
+            never.
+        members: Number of its consumers.
+        checkpoint_age_seconds: Seconds since the last checkpoint round began; None if it was not
+            requested, or if the queue does not survive a restart.
     """
 
     group: str | None
@@ -87,16 +90,16 @@ class GroupPlace:
 
 
 class OffsetsClient:
-    """Groups of the streams of a running server.
+    """Consumer groups of the streams of a running server.
 
     Every method names one stream with `queue`, or with `shards` an exchange of type
-    `x-consistent-hash`, whose queues are then spoken of together, sorted by shard number; but
-    `list_groups` may name neither.
+    `x-consistent-hash`. For an exchange it works on all its queues and returns them by shard
+    number. `list_groups` may name neither.
     Every method raises:
 
     - `UnreachableError`: no server runs on the data directory, or it is another user's;
-    - `ControlError`: the server did not do it, nothing was changed; `kind` says why, and
-      `reason` is one line for people.
+    - `ControlError`: the server refused the request and changed nothing; `kind` is the kind of
+      error, `reason` is one line for people.
 
     Attributes:
         storage_path: Data directory of the server.
@@ -108,13 +111,13 @@ class OffsetsClient:
     def list_groups(
         self, *, queue: str = "", shards: str = "", vhost: str = "/"
     ) -> list[GroupPlace]:
-        """Return all groups, by name and shard; of neither: of all streams. Looks at no file."""
+        """Return all groups by name and shard; those of all streams if neither is named."""
         return self._ask("list", vhost=vhost, queue=queue, shards=shards)
 
     def show(
         self, group: str | None = None, *, queue: str = "", shards: str = "", vhost: str = "/"
     ) -> list[GroupPlace]:
-        """Return one group, of each shard; without `group` what ordinary queues are done with."""
+        """Return one group of each shard; without `group` the settlement of ordinary queues."""
         return self._ask("show", group=group or "", vhost=vhost, queue=queue, shards=shards)
 
     def commit(
@@ -127,16 +130,16 @@ class OffsetsClient:
         vhost: str = "/",
         force: bool = False,
     ) -> list[GroupPlace]:
-        """Say that a group is done with all below a place. A group that there is none of begins.
+        """Commit a position: all below it is settled for the group. Creates a missing group.
 
         Args:
-            group: Its name.
-            to: `earliest`, `latest`, an offset, `-N`, a time as `2026-11-21T10:00:00Z`, or an
-                age as `1h`.
-            queue: A stream.
-            shards: Or an exchange.
-            vhost: Where it is.
-            force: Go back if the place is lower than what is committed, as `seek` does.
+            group: Name of the group.
+            to: Position: `earliest`, `latest`, an offset, `-N`, a time such as
+                `2026-11-21T10:00:00Z`, or an age such as `1h`.
+            queue: Name of a stream; empty if `shards` is given.
+            shards: Name of an exchange; empty if `queue` is given.
+            vhost: Virtual host of the queue or exchange.
+            force: Whether the position may be below the committed offset, as with `seek`.
         """
         place = {"vhost": vhost, "queue": queue, "shards": shards}
         return self._ask("commit", group=group, to=str(to), force=force, **place)
@@ -151,16 +154,16 @@ class OffsetsClient:
         vhost: str = "/",
         force: bool = False,
     ) -> list[GroupPlace]:
-        """Have a group go on from a place, back or on. A group that there is none of begins.
+        """Move a group to a position, forward or back. Creates a missing group.
 
         Args:
-            group: Its name.
-            to: As for `commit`.
-            queue: A stream.
-            shards: Or an exchange.
-            vhost: Where it is.
-            force: Also if it has members, who go on from there: what they answer of earlier
-                deliveries changes nothing.
+            group: Name of the group.
+            to: Position, as for `commit`.
+            queue: Name of a stream; empty if `shards` is given.
+            shards: Name of an exchange; empty if `queue` is given.
+            vhost: Virtual host of the queue or exchange.
+            force: Whether to move a group that has members. They continue from the position; their
+                answers to earlier deliveries have no effect.
         """
         place = {"vhost": vhost, "queue": queue, "shards": shards}
         return self._ask("seek", group=group, to=str(to), force=force, **place)
@@ -174,7 +177,7 @@ class OffsetsClient:
         vhost: str = "/",
         force: bool = False,
     ) -> list[GroupPlace]:
-        """Forget a group for good and return what it was; `force`: its members are cancelled."""
+        """Delete a group for good and return its last state; `force` cancels its members."""
         place = {"vhost": vhost, "queue": queue, "shards": shards}
         return self._ask("delete", group=group, force=force, **place)
 
@@ -187,7 +190,7 @@ _FIELDS = {field.name for field in fields(GroupPlace)}
 
 
 def _place(row: dict[str, Any]) -> GroupPlace:
-    # A newer server may tell more.
+    # A newer server may send more fields.
     return GroupPlace(**{name: value for name, value in row.items() if name in _FIELDS})
 
 

@@ -1,4 +1,4 @@
-"""Looking into the queues of a running server from Python, through its control socket.
+"""Browses and replays queues of a running server from Python, through its control socket.
 
     client = QueueClient("/var/lib/amqp-server")
     for message in client.browse("orders", start="-100"):
@@ -6,7 +6,8 @@
     done = client.replay("orders", start="1h", to="orders-again")
     print(done["replayed"], "messages")
 
-Blocking; an object may be used by many threads, for every request has a connection of its own.
+All calls block. Several threads may share one object, because each request opens its own
+connection.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _BODY_WHOLE: Final = -1
 
 
 class QueueClient:
-    """The queues of the server that runs on a data directory.
+    """Queues of the server that runs on a data directory.
 
     Args:
-        storage_path: The server's data directory; its user's alone may connect.
+        storage_path: The server's data directory; only the server's user may connect.
     """
 
     def __init__(self, storage_path: str | Path) -> None:
-        """Prepare; every request is a connection of its own."""
+        """Store the path; each request opens its own connection."""
         self._storage_path = Path(storage_path)
 
     def browse(
@@ -46,18 +47,19 @@ class QueueClient:
         limit: int | None = None,
         body_bytes_max: int | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Yield messages in the order of their offsets, up to the end that there is now.
+        """Yield messages in the order of their offsets, up to the present end of the queue.
 
         Args:
             queue: Name of a queue of any type.
-            vhost: Its virtual host.
-            start: The first one: an offset ("120"), a number from the end ("-20"), an age
-                ("1h"), a time in ISO 8601, "first" or "next".
-            until: Exclusive, written as `start`; empty for the end.
-            state: Only "ready", "unacked" or "settled" ones; empty for all.
-            filters: Only messages that have all of these headers: "header=value".
-            limit: Messages at most.
-            body_bytes_max: Bytes of each body; None for all.
+            vhost: Virtual host of the queue.
+            start: Position of the first message: an offset ("120"), a number from the end ("-20"),
+                an age ("1h"), a time in ISO 8601, "first" or "next".
+            until: Position of the end, exclusive, written as `start`; empty for the end of the
+                queue.
+            state: State of the wanted messages: "ready", "unacked" or "settled"; empty for all.
+            filters: Headers that wanted messages must all have: "header=value".
+            limit: Largest number of messages; None for all.
+            body_bytes_max: Bytes of each body to return; None for all.
 
         Yields:
             Objects as `amqp-server browse --json` writes them: `offset`, `state`, `timestamp`,
@@ -65,7 +67,7 @@ class QueueClient:
 
         Raises:
             UnreachableError: No server runs there.
-            ControlError: The queue is not there, or an argument cannot be.
+            ControlError: The queue does not exist, or an argument is invalid.
         """
         body_bytes = _BODY_WHOLE if body_bytes_max is None else body_bytes_max
         left = limit
@@ -87,7 +89,7 @@ class QueueClient:
                 left -= len(page["messages"])
             if page["next"] >= page["until"]:
                 return
-            # What is published meanwhile is not asked for, or a busy queue would have no end.
+            # Keep the first page's end: otherwise a busy queue would never end.
             start, until = str(page["next"]), str(page["until"])
 
     def replay(
@@ -105,30 +107,30 @@ class QueueClient:
     ) -> dict[str, Any]:
         """Publish settled messages of a queue again; return when they are on the disk.
 
-        They keep their properties, exchange and routing key, and get the headers
-        `x-replayed-from`, `x-replayed-offset` and `x-replayed-at`. It stops when this process
-        ends or `on_progress` raises; all below the last `next` that was told is done then, and
-        what follows may be.
+        They keep their properties, exchange and routing key, and get the headers `x-replayed-from`,
+        `x-replayed-offset` and `x-replayed-at`. The replay stops when this process ends or
+        `on_progress` raises. All messages below the last reported `next` are then replayed; later
+        ones may be.
 
         Args:
-            queue: Where they were; a stream only with another queue in `to`.
-            start: The first one, as for `browse`; an offset must be one that is kept.
-            until: Exclusive, written as `start`; empty for the end that there is now.
+            queue: Queue of the messages; a stream only with another queue in `to`.
+            start: Position of the first message, as for `browse`; an offset must still be kept.
+            until: Position of the end, exclusive, written as `start`; empty for the present end.
             vhost: Virtual host of both queues.
-            to: The queue that gets them, at its end; empty for the same one.
-            filters: Only messages that have all of these headers: "header=value".
-            includes_all: Whether unsettled messages are copied as well.
-            is_dry_run: Whether they are only counted.
+            to: Queue to which the messages are appended; empty for the same queue.
+            filters: Headers that replayed messages must all have: "header=value".
+            includes_all: Whether to replay unsettled messages too.
+            is_dry_run: Whether messages are only counted.
             on_progress: Called a few times a second with an object like the result.
 
         Returns:
-            `replayed` and `replayed_bytes`, `passed` (looked at and not wanted), `first_offset`
-            and `last_offset` of what was replayed (None: nothing), `start` and `until`, `next`
-            (all below it is done), `seconds`.
+            `replayed` and `replayed_bytes`, `passed` (messages that did not match), `first_offset`
+            and `last_offset` of what was replayed (None: nothing), `start` and `until`, `next` (all
+            below it is done), `seconds`.
 
         Raises:
-            UnreachableError: No server runs there, or it ended meanwhile.
-            ControlError: It was refused, or had to stop; its reason tells where.
+            UnreachableError: No server runs there, or it ended during the replay.
+            ControlError: The replay was refused or had to stop; the reason contains the offset.
         """
         arguments = {
             "vhost": vhost,
@@ -147,4 +149,4 @@ class QueueClient:
 
 
 def _ignore(_progress: dict[str, Any]) -> None:
-    """Take no notice of how far it is."""
+    """Ignore the progress of a replay."""

@@ -1,4 +1,4 @@
-"""The command `queues.stats`: what each queue holds, in memory and on the disk."""
+"""The command `queues.stats`: returns what each queue holds, in memory and on the disk."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from amqp_server.server import Server
 
 PAGE_QUEUES_MAX: Final = 500
-"""Queues in one answer; more are asked for with `after`, so that no turn of the loop is long."""
+"""Queues in one reply, so that no turn of the event loop is long; pass `after` for more."""
 
 
 async def stats(
     server: Server, vhost: str, queue: str, after: str, limit: int
 ) -> dict[str, object]:
-    """Return a page of the queues by virtual host and name, each with what it holds.
+    """Return a page of queues by virtual host and name, each with its statistics.
 
     Args:
-        server: The server.
-        vhost: Only queues of this virtual host; empty for all.
-        queue: Only queues of this name; empty for all.
-        after: `next` of the page before; empty for the first.
-        limit: Queues at most, 1 to `PAGE_QUEUES_MAX`.
+        server: The running server.
+        vhost: Virtual host of the queues; empty for all.
+        queue: Name of the queues; empty for all.
+        after: `next` of the page before; empty for the first page.
+        limit: Largest number of queues, 1 to `PAGE_QUEUES_MAX`.
 
     Raises:
         ControlError: The limit is out of range, or the virtual host does not exist.
@@ -49,7 +49,7 @@ async def stats(
     del page[limit:]
     rows = [queue_stats(server, each) for each in page]
     if queue:
-        # A look at files: not for thousands of queues.
+        # These read files, so not for thousands of queues.
         for each, row in zip(page, rows, strict=True):
             row |= await asyncio.to_thread(_index_stats, each)
     return {"queues": rows, "next": _place_text(page[-1]) if more else ""}
@@ -66,7 +66,7 @@ def _queues(server: Server, vhost: str, name: str) -> Iterator[Queue]:
 
 
 def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
-    """Return what one queue holds. Costs microseconds; looks at no file."""
+    """Return the statistics of one queue. Costs microseconds; reads no file."""
     store, settlement, log = queue.store, queue.settlement, queue.store.log
     settings, kept = queue.settings, queue.storage_settings
     end, ready = store.end_offset, queue.ready_count
@@ -124,10 +124,10 @@ def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
 
 
 def traffic_stats(queue: Queue) -> dict[str, int]:
-    """Return what went through a queue since the server started. docs/statistics.md has each."""
+    """Return the traffic of a queue since the server started; see docs/statistics.md."""
     counters = queue.counters
     settled = queue.settlement.settled_count - queue.opened_settled
-    # A stream's settlement is its retention's: acks to it settle nothing.
+    # Retention settles a stream's messages; acks settle nothing in it.
     dropped = settled if queue.is_stream else settled - counters.acked
     return {
         "appended": queue.store.end_offset - queue.opened_end,
@@ -139,7 +139,7 @@ def traffic_stats(queue: Queue) -> dict[str, int]:
 
 
 def checkpoint_age_seconds(server: Server, queue: Queue) -> float | None:
-    """Return how old the checkpoint of a queue and its groups is; None: no restart survives it."""
+    """Return the age of the checkpoint of a queue; None if it does not survive a restart."""
     if not queue.is_journaled:
         return None
     return round(time.monotonic() - server.checkpointer.last_round_seconds, 3)
@@ -162,7 +162,7 @@ def _index_stats(queue: Queue) -> dict[str, int]:
 
 
 def _place(queue: Queue) -> tuple[bytes, bytes]:
-    """Return what queues are sorted by: octets, since names may be no UTF-8."""
+    """Return the sort key of a queue in octets, because names may not be valid UTF-8."""
     return _octets(queue.virtual_host.name), _octets(queue.name)
 
 

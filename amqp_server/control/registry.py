@@ -1,4 +1,4 @@
-"""A command of the control socket, and how a request finds it."""
+"""The definition of a command of the control socket, and the dispatch of requests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from amqp_server.control.messages import Request
     from amqp_server.server import Server
 
-    Tell = Callable[[Mapping[str, object]], Awaitable[None]]
-    """Tells how far a command is, in what JSON can hold; raises OSError when nobody listens."""
+    ReportProgress = Callable[[Mapping[str, object]], Awaitable[None]]
+    """Sends a progress report, as JSON values; raises OSError if the client is gone."""
 
 _TYPE_NAMES: Final = {
     str: "text",
@@ -30,11 +30,12 @@ class Command:
     """One command.
 
     Attributes:
-        name: Lower-case, with a dot between the thing and what is done: `vhosts.add`.
-        run: Does it, with the server and the arguments by name; returns what JSON can hold.
-            Raises ControlError.
-        arguments: Name and type of each argument; all must be given.
-        reports: Whether it tells how far it is: `run` takes a `Tell` behind the server then.
+        name: Lower-case name, the thing and the action with a dot between: `vhosts.add`.
+        run: Runs the command with the server and the arguments by name; returns JSON values. Raises
+            ControlError.
+        arguments: Name and type of each argument; all are required.
+        reports: Whether the command reports progress: `run` then takes a `ReportProgress` after the
+            server.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Command:
         """Check the arguments of a request.
 
         Raises:
-            ControlError: One is missing, unknown or of another type.
+            ControlError: An argument is missing, unknown or of another type.
         """
         for name in self.arguments.keys() - arguments.keys():
             raise self._refusal(f"argument '{name}' is missing")
@@ -54,7 +55,7 @@ class Command:
             kind = self.arguments.get(name)
             if kind is None:
                 raise self._refusal(f"unknown argument '{name}'")
-            # Not isinstance: true is not a number.
+            # Not isinstance: in Python true is an int.
             if type(value) is not kind:
                 raise self._refusal(f"argument '{name}' must be {_TYPE_NAMES[kind]}")
 
@@ -63,18 +64,18 @@ class Command:
 
 
 async def run_request(
-    commands: Mapping[str, Command], server: Server, request: Request, tell: Tell
+    commands: Mapping[str, Command], server: Server, request: Request, report: ReportProgress
 ) -> object:
-    """Do what a request asks for and return the result.
+    """Run the command of a request and return its result.
 
     Args:
-        commands: By name.
-        server: What they work on.
-        request: As it came.
-        tell: Tells the client how far a long command is.
+        commands: Commands by name.
+        server: The running server.
+        request: The request, not checked yet.
+        report: Sends the client a progress report.
 
     Raises:
-        ControlError: It cannot be done.
+        ControlError: The command is unknown, refused or failed.
     """
     command = commands.get(request.command)
     if command is None:
@@ -83,5 +84,5 @@ async def run_request(
             f"unknown command '{request.command}'; known are {', '.join(sorted(commands))}",
         )
     command.check(request.arguments)
-    told = (tell,) if command.reports else ()
-    return await command.run(server, *told, **request.arguments)
+    extra = (report,) if command.reports else ()
+    return await command.run(server, *extra, **request.arguments)

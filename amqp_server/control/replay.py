@@ -1,4 +1,4 @@
-"""The command `queues.replay`: what was settled in a queue is published again."""
+"""The command `queues.replay`: publishes settled messages of a queue again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from appendlog.layout.message import encode_message
 
 if TYPE_CHECKING:
     from amqp_server.broker.queue import Queue
-    from amqp_server.control.registry import Tell
+    from amqp_server.control.registry import ReportProgress
     from amqp_server.server import Server
 
 logger = logging.getLogger(__name__)
@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 SETTLED: Final = "settled"
 ALL: Final = "all"
 _SMALLEST: Final = encode_message(0, b"", b"", b"", b"")
-TELL_EVERY_SECONDS: Final = 0.2
-"""How often a client hears how far it is; sooner a lost one is not noticed either."""
+REPORT_EVERY_SECONDS: Final = 0.2
+"""Seconds between two progress reports; a lost client is noticed only at the next one."""
 
 
 async def replay(
     server: Server,
-    tell: Tell,
+    report: ReportProgress,
     vhost: str,
     queue: str,
     start: str,
@@ -41,23 +41,23 @@ async def replay(
     include: str,
     dry_run: bool,
 ) -> dict[str, object]:
-    """Publish messages of a queue again; done when they are on the disk.
+    """Publish messages of a queue again; return when they are on the disk.
 
     Args:
-        server: The server.
-        tell: Tells the client how far it is; when that fails, the replay stops.
+        server: The running server.
+        report: Sends the client a progress report; if that fails, the replay stops.
         vhost: Virtual host of both queues.
-        queue: Where the messages were.
-        start: Where to begin, as people write it; see `offset_text`.
-        until: Where to end, exclusive; empty for the end that there is now.
-        to: The queue that gets them; empty for the same one.
-        filters: Only messages that have all of these headers: `header=value`.
+        queue: Queue of the messages.
+        start: Position of the first message as text; see `offset_text`.
+        until: Position of the end, exclusive, as text; empty for the present end.
+        to: Queue to which the messages are appended; empty for the same queue.
+        filters: Headers that replayed messages must all have: `header=value`.
         include: `settled`, or `all` for unsettled messages too.
         dry_run: Whether messages are only counted.
 
     Raises:
-        ControlError: An argument cannot be, a queue is not there, or it had to stop.
-        ClientGoneError: Nobody listens any more; what was told of is done.
+        ControlError: An argument is invalid, a queue does not exist, or the replay had to stop.
+        ClientGoneError: The client is gone; all below the last reported `next` is done.
     """
     if include not in (SETTLED, ALL):
         reason = f"queues.replay: include is '{include}', must be {SETTLED} or {ALL}"
@@ -67,7 +67,7 @@ async def replay(
     chosen = parse_filters(filters)
     check_target(source, target)
     started_seconds = time.monotonic()
-    # Held before the places are looked up, so that what is found there stays.
+    # Pin the log before the positions are looked up, so that what they refer to stays.
     with server.broker.retention_pins.pin(source, 0) as pin:
         try:
             first = await _place(source, start, "start")
@@ -84,8 +84,8 @@ async def replay(
             if first > request.end:
                 reason = f"it would begin at offset {first}, behind its end {request.end}"
                 raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
-            reporter = _Reporter(request, tell)
-            work = Replay(request, pin, lambda: bool(server.alarms.low), reporter.tell)
+            reporter = _Reporter(request, report)
+            work = Replay(request, pin, lambda: bool(server.alarms.low), reporter.report)
             await _run(request, work)
         except LogFailedError as error:
             raise ControlError(ErrorKind.FAILED, str(error)) from error
@@ -117,10 +117,10 @@ def check_target(source: Queue, target: Queue) -> None:
 
 
 async def _place(queue: Queue, text: str, name: str) -> int:
-    """Return the offset that a text means; an offset itself must be one that is kept.
+    """Return the offset of a position; a numeric offset must be one that the queue keeps.
 
     Raises:
-        ControlError: It is none, or the queue does not have it.
+        ControlError: The text is no position, or the queue does not keep the offset.
         LogFailedError: The log cannot be read.
     """
     position = written_place(text, name)
@@ -135,11 +135,11 @@ async def _place(queue: Queue, text: str, name: str) -> int:
 
 
 async def _run(request: ReplayRequest, work: Replay) -> None:
-    """Do it, and log how far it came.
+    """Run a replay, and log its outcome.
 
     Raises:
-        ControlError: It had to stop.
-        ClientGoneError: Nobody listens.
+        ControlError: The replay had to stop.
+        ClientGoneError: The client is gone.
         LogFailedError: The source cannot be read.
     """
     outcome = "stopped"
@@ -149,7 +149,7 @@ async def _run(request: ReplayRequest, work: Replay) -> None:
     except ReplayStoppedError as error:
         reason = (
             f"stopped at offset {work.next_offset}: {error}; {work.replayed} messages below it "
-            f"were replayed, what follows can be with --from {work.next_offset}"
+            f"were replayed, continue with --from {work.next_offset}"
         )
         raise ControlError(ErrorKind.FAILED, reason) from error
     except ClientGoneError:
@@ -163,24 +163,27 @@ async def _run(request: ReplayRequest, work: Replay) -> None:
                 request.source.name,
                 request.source.virtual_host.name,
                 request.target.name,
-                *(request.start, work.next_offset, request.end, work.replayed),
+                request.start,
+                work.next_offset,
+                request.end,
+                work.replayed,
             )
 
 
 class _Reporter:
-    """Tells a client how far a replay is, not more often than it can be read."""
+    """Sends a client the progress of a replay, at most every `REPORT_EVERY_SECONDS`."""
 
-    def __init__(self, request: ReplayRequest, tell: Tell) -> None:
+    def __init__(self, request: ReplayRequest, report: ReportProgress) -> None:
         self._request = request
-        self._tell = tell
-        self._told_seconds = 0.0
+        self._report = report
+        self._reported_seconds = 0.0
 
-    async def tell(self, work: Replay) -> None:
-        """Tell, if it is time."""
+    async def report(self, work: Replay) -> None:
+        """Send a report if one is due."""
         now_seconds = time.monotonic()
-        if now_seconds - self._told_seconds >= TELL_EVERY_SECONDS:
-            self._told_seconds = now_seconds
-            await self._tell(_progress(self._request, work))
+        if now_seconds - self._reported_seconds >= REPORT_EVERY_SECONDS:
+            self._reported_seconds = now_seconds
+            await self._report(_progress(self._request, work))
 
 
 def _progress(request: ReplayRequest, work: Replay) -> dict[str, object]:

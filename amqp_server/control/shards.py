@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 async def create(
     server: Server, exchange: str, shards: int, vhost: str, arguments: dict[str, Any]
 ) -> dict[str, object]:
-    """Make an exchange with its shards, or what is missing of them; done when it is durable."""
+    """Create an exchange with its shards, or the missing ones; return when it is durable."""
     host, wanted = _vhost(server, vhost), ShardSet(exchange, shards)
     with _refusals():
         made = await _finished(
@@ -77,7 +77,7 @@ async def list_all(server: Server, vhost: str) -> list[dict[str, object]]:
 
 
 async def show(server: Server, exchange: str, vhost: str) -> dict[str, object]:
-    """Return a set of shards, with what each queue holds; `stats` is null for one that is gone."""
+    """Return a set of shards with each queue's statistics; `stats` is null for a missing one."""
     host = _vhost(server, vhost)
     with _refusals():
         shards = find_shards(host, exchange)
@@ -96,7 +96,7 @@ async def show(server: Server, exchange: str, vhost: str) -> dict[str, object]:
 
 
 async def delete(server: Server, exchange: str, vhost: str, *, if_empty: bool) -> dict[str, object]:
-    """Delete an exchange with its shards; done when none of it can come back."""
+    """Delete an exchange with its shards; return when no part of it can come back."""
     host = _vhost(server, vhost)
     with _refusals():
         deleted, messages = await _finished(
@@ -134,10 +134,10 @@ def _vhost(server: Server, name: str) -> VirtualHost:
 
 
 def _table(arguments: dict[str, Any]) -> Table:
-    """Return arguments of queues as clients send them.
+    """Return queue arguments as clients send them.
 
     Raises:
-        ControlError: One has a value that no queue's argument has, or they are too long.
+        ControlError: A value has a type that no queue argument has, or the table is too long.
     """
     for name, value in arguments.items():
         if type(value) not in (str, int, bool):
@@ -152,7 +152,7 @@ def _table(arguments: dict[str, Any]) -> Table:
 
 
 async def _finished(server: Server, change: Coroutine[None, None, ResultT]) -> ResultT:
-    """Return what a change does, which goes on though nobody waits for it any more."""
+    """Return the result of a change; it continues even if the caller is cancelled."""
     task = asyncio.ensure_future(change)
     server.spawn(_end_of(task))
     return await asyncio.shield(task)
@@ -164,10 +164,10 @@ async def _end_of(task: asyncio.Task[Any]) -> None:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn what a change raises into replies.
+    """Convert the errors of a change that the block raises.
 
     Raises:
-        ControlError: It was refused, or the disk failed.
+        ControlError: The change was refused, or the disk failed.
     """
     try:
         yield

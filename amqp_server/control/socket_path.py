@@ -1,4 +1,4 @@
-"""Where the control socket is, also where its path is too long for a socket's address."""
+"""The path of the control socket, even where it is too long for a socket address."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Final
 
 SOCKET_NAME: Final = "control.sock"
 PATH_BYTES_MAX: Final = 107 if sys.platform == "linux" else 103
-"""Longest address of a Unix socket: `sun_path`, less the zero octet at its end."""
+"""Longest address of a Unix socket in bytes: `sun_path` without its final zero octet."""
 
 
 @contextmanager
 def socket_address(storage_path: Path) -> Iterator[str]:
-    """Lend an address of the control socket of a data directory, short enough to bind or connect.
+    """Yield an address of a data directory's control socket that is short enough to use.
 
-    A directory with a long path is reached through a descriptor, by way of `/proc`.
+    A directory with a long path is reached through an open descriptor, by way of `/proc`.
 
     Args:
         storage_path: The data directory.
 
     Raises:
-        OSError: The path is too long and there is no other way to it, or it cannot be opened.
+        OSError: The path is too long and there is no `/proc`, or the directory cannot be opened.
     """
     path = storage_path / SOCKET_NAME
     if len(os.fsencode(path)) <= PATH_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""The command `status`: what is running, since when, and how much there is in it."""
+"""The command `status`: returns what is running, since when, and how much it holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 DAMAGED_MAX = 1000
-"""Damaged entities that a status lists; `recovery.json` has more."""
+"""Damaged queues, exchanges and bindings that a status lists; `recovery.json` has more."""
 
 
 async def status(server: Server) -> dict[str, object]:
-    """Tell what is running and count what is in it."""
+    """Return the state of the server, with counts of what it holds."""
     queues = [queue for vhost in server.broker.vhosts.values() for queue in vhost.queues.values()]
     host, port = server.address
     alarms = server.alarms
@@ -50,7 +50,7 @@ async def status(server: Server) -> dict[str, object]:
 
 
 def _stalls(watch: TurnWatch) -> dict[str, object]:
-    """Return what kept the event loop from everything else, since the start."""
+    """Return what kept the event loop busy too long since the start."""
     return {
         "count": watch.stall_count,
         "longest_seconds": round(watch.longest_seconds, 6),
@@ -70,7 +70,7 @@ def _stalls(watch: TurnWatch) -> dict[str, object]:
 
 
 def _damaged(server: Server) -> list[dict[str, str]]:
-    """Tell what start-up could not bring back; its names are as in the file names."""
+    """Return what the start could not recover; names are encoded as in file names."""
     return [
         {"vhost": vhost.name, "kind": kind, "encoded_name": name, "reason": reason}
         for _, vhost in sorted(server.broker.vhosts.items())

@@ -25,19 +25,19 @@ logger = logging.getLogger(__name__)
 
 
 async def add(server: Server, name: str) -> None:
-    """Create a virtual host; done when it would survive a crash."""
+    """Create a virtual host; return when it would survive a crash."""
     await _done(server.vhost_changes.create(name))
     logger.info("vhost added vhost=%s", name)
 
 
 async def delete(server: Server, name: str) -> None:
-    """Delete a virtual host with all that is in it; done when none of it can come back."""
+    """Delete a virtual host with everything in it; return when nothing of it can come back."""
     await _done(server.vhost_changes.delete(name))
     logger.info("vhost deleted vhost=%s", name)
 
 
 async def list_all(server: Server) -> list[dict[str, object]]:
-    """Return the virtual hosts by name, each with how much is in it."""
+    """Return the virtual hosts by name, each with counts of what it holds."""
     connections = Counter(connection.vhost for connection in server.connections)
     return [
         {
@@ -53,10 +53,10 @@ async def list_all(server: Server) -> list[dict[str, object]]:
 
 
 async def _done(change: Awaitable[None]) -> None:
-    """Wait for a change.
+    """Wait for a change and convert its errors.
 
     Raises:
-        ControlError: It was refused, or the disk failed.
+        ControlError: The change was refused, or the disk failed.
     """
     try:
         await change

@@ -1,1 +1,1 @@
-"""Messages that were exported come back into a queue, each once."""
+"""Imports of exported messages into queues, each message once."""

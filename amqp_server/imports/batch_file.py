@@ -1,9 +1,9 @@
-"""The file in which a client hands messages over: larger than a request on the control socket.
+"""The file in which a client passes messages that are too large for a control request.
 
     "AQIM" | crc32c u32 of what follows | count u32 | (length u32, message) x count
 
-Little-endian. It lives for one request, beside the server's files, and is never synced: when a
-machine stops, the client sends its messages again.
+All numbers are little-endian. The file exists for one request, in the data directory, and is never
+synced: after a crash of the machine the client sends its messages again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BATCH_BYTES: Final = 4 << 20
-"""Messages in a file; one that is larger is alone in its own."""
+"""Bytes of messages in a file; a larger message gets a file of its own."""
 BATCH_MESSAGES: Final = 8192
 _HEAD: Final = Struct("<4sII")
 _MAGIC: Final = b"AQIM"
@@ -25,11 +25,11 @@ _U32: Final = Struct("<I")
 
 
 class BatchFormatError(ValueError):
-    """Bytes that are no such file, or not all of one."""
+    """The bytes are no complete batch file."""
 
 
 def encode_batch(messages: Sequence[bytes]) -> bytes:
-    """Return the content of a file."""
+    """Return the content of a file with these messages."""
     parts = [_U32.pack(len(messages))]
     for message in messages:
         parts += (_U32.pack(len(message)), message)
@@ -41,13 +41,13 @@ def decode_batch(data: bytes) -> list[bytes]:
     """Return the messages of a file.
 
     Raises:
-        BatchFormatError: It is none, or something in it was changed.
+        BatchFormatError: The content is no batch file, or was damaged.
     """
     if len(data) < _HEAD.size:
-        raise BatchFormatError(f"a file of {len(data)} bytes, expected {_HEAD.size} at least")
+        raise BatchFormatError(f"a batch file of {len(data)} bytes, expected at least {_HEAD.size}")
     magic, checksum, count = _HEAD.unpack_from(data)
     if magic != _MAGIC or crc32c(memoryview(data)[8:]) != checksum:
-        raise BatchFormatError("not a file of messages, or not as it was written")
+        raise BatchFormatError("not a batch file, or damaged")
     messages: list[bytes] = []
     position = _HEAD.size
     for _ in range(count):

@@ -1,9 +1,10 @@
-"""What an import has brought into a queue already: one small file each, replaced whole.
+"""The state of an import: a small file that records what a queue has already got.
 
-Offsets of the exported queue say what has come, so an import can be run again and again, with
-whatever ranges: each message comes once. What a crash leaves open is one batch: its chunks
-carry an id in which its first offset stands, and the file an offset of the target below which
-nothing of it lies. So the next start counts what the log has of it.
+The state contains ranges of offsets of the exported queue. So an import can be repeated with any
+ranges, and each message is still imported once. A crash leaves at most one batch unfinished. Its
+chunks carry an id that contains the batch's first offset, and the state contains an offset of the
+target queue below which the batch has no messages. So the next start can count what the log has of
+it.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ Range = tuple[int, int]
 
 @dataclass(slots=True)
 class ImportState:
-    """How far one export is in one queue.
+    """State of the import of one export into one queue.
 
     Attributes:
-        incarnation: Of the queue that gets messages.
-        source: Names the queue that was exported.
-        run: Grows when all of it is to come once more.
-        ranges: Offsets of the exported queue that have come, in order, disjoint, joined.
-        partial: Per first offset of a batch: how many persistent messages of it have come.
-        floor: Nothing of an unfinished batch lies below this offset of the target.
+        incarnation: Incarnation of the queue that gets the messages.
+        source: Name of the exported queue.
+        run: Number of the run; grows when everything is imported once more.
+        ranges: Imported offsets of the exported queue: disjoint, joined ranges in order.
+        partial: For each unfinished batch, by first offset: persistent messages that were imported.
+        floor: Offset of the target queue below which an unfinished batch has no messages.
         is_open: Whether there may be an unfinished batch.
-        imported: Messages that have come, in all runs.
+        imported: Messages imported in all runs.
     """
 
     incarnation: UUID
@@ -58,20 +59,20 @@ class ImportState:
 
     @property
     def name(self) -> str:
-        """Return what the import is called: the same for the same queue and source."""
+        """Return the name of the import; it depends only on queue and source."""
         text = f"{self.incarnation}\0{self.source}".encode("utf-8", "surrogateescape")
         return hashlib.blake2b(text, digest_size=16).hexdigest()
 
     def batch_id(self, start: int) -> bytes:
-        """Return the id that the chunks of a batch carry, 16 bytes."""
+        """Return the id for the chunks of a batch, 16 bytes."""
         return self._tag() + start.to_bytes(8, "big")
 
     def batch_start(self, batch_id: bytes) -> int | None:
-        """Return the first offset of a batch of this import's run; None of any other id."""
+        """Return the first offset of a batch of this import's run; None for any other id."""
         return int.from_bytes(batch_id[8:], "big") if batch_id[:8] == self._tag() else None
 
     def add(self, start: int, end: int) -> None:
-        """Note that a range has come, whole."""
+        """Record that all messages of a range are imported."""
         joined: list[Range] = []
         for low, high in sorted([*self.ranges, (start, end)]):
             if joined and low <= joined[-1][1]:
@@ -86,11 +87,11 @@ class ImportState:
 
 
 class ImportStates:
-    """The files of all imports. Blocking; one caller at a time for each.
+    """The state files of all imports. Blocks; only one caller at a time may use one import.
 
     Args:
         storage_path: The data directory.
-        filesystem: Operations on files.
+        filesystem: File operations.
     """
 
     def __init__(self, storage_path: Path, filesystem: FileSystem) -> None:
@@ -98,7 +99,7 @@ class ImportStates:
         self._files: Final = filesystem
 
     def all(self) -> list[ImportState]:
-        """Return what there is; what cannot be read is left out.
+        """Return all readable states.
 
         Raises:
             OSError: The directory cannot be read.
@@ -110,10 +111,10 @@ class ImportStates:
         return [state for state in found if state is not None]
 
     def read(self, name: str) -> ImportState | None:
-        """Return the state of an import; None when there is none, or it is not readable.
+        """Return the state of an import; None if there is none or its content is invalid.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         path = self._path(name)
         if not self._files.exists(path):
@@ -133,7 +134,7 @@ class ImportStates:
         """Replace the state of an import; it is on the disk when this returns.
 
         Raises:
-            OSError: The disk refused; the old state or the new one is there.
+            OSError: The disk refused the write; the old or the new state is there.
         """
         if not self._files.exists(self.folder):
             self._files.mkdir(self.folder)
@@ -147,16 +148,16 @@ class ImportStates:
         self._files.sync_directory(self.folder)
 
     def batch_path(self, name: str) -> Path:
-        """Return where a client leaves the messages of one request."""
+        """Return the path where a client writes the messages of one request."""
         return self.folder / f"{name}{BATCH_SUFFIX}"
 
     def remove_batch(self, name: str) -> None:
-        """Remove the messages of a request, if they are there."""
+        """Remove the file of a request if it exists."""
         with suppress(FileNotFoundError):
             self._files.unlink(self.batch_path(name))
 
     def remove_batches(self) -> None:
-        """Remove what clients have left that were killed."""
+        """Remove the files of clients that were killed."""
         if self._files.exists(self.folder):
             for name in self._files.listdir(self.folder):
                 if name.endswith(BATCH_SUFFIX):

@@ -1,8 +1,8 @@
-"""Imports at work: batches of messages that a client hands over, published and remembered.
+"""Running imports: publishes the batches of clients and records what was imported.
 
-One batch at a time: it is published, on the disk for good, and noted in the import's state
-before the client hears of it. A batch that a crash has cut is found by the id that its chunks
-carry (`import_state`), before retention may take any of them.
+Each batch is published, made durable and recorded in the import's state before the client gets its
+reply. If a crash cuts a batch, the next start finds it by the id in its chunks (`import_state`),
+before retention can remove any of them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ALARM_SECONDS_MAX: Final = 60.0
-"""How long a batch waits for an alarm to end."""
+"""Seconds that a batch waits for an alarm to end."""
 PAUSE_SECONDS: Final = 0.25
 _OVERHEAD_BYTES: Final = 1 << 20
 
 
 class ImportRefusedError(Exception):
-    """A batch that was not taken, or not all of it; the text is one line."""
+    """A batch was refused, or only a part of it was imported; the text is one line."""
 
 
 class ImportOvertakenError(ImportRefusedError):
-    """Somebody else has begun the same import, or the server has started since."""
+    """Another client has begun the same import, or the server has restarted since."""
 
 
 @dataclass(slots=True)
@@ -49,10 +49,10 @@ class OpenImport:
     """An import that a client has begun.
 
     Attributes:
-        queue: Where its messages go.
-        state: What has come.
-        token: Of the client that began last: no other may go on.
-        idle: Set unless a batch is on its way.
+        queue: Queue that gets the messages.
+        state: What has been imported.
+        token: Token of the client that began last; no other client may continue.
+        idle: Set while no batch is being imported.
     """
 
     queue: Queue
@@ -61,12 +61,12 @@ class OpenImport:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        """Begin without a batch."""
+        """Start idle."""
         self.idle.set()
 
     @property
     def batch_name(self) -> str:
-        """Return what the file of a batch is called."""
+        """Return the name of the batch file."""
         return f"{self.state.name}-{self.token}"
 
 
@@ -74,9 +74,9 @@ class Imports:
     """All imports of one server. The event loop owns it.
 
     Args:
-        config: Where its files are, and the largest body that it accepts.
-        filesystem: Operations on files.
-        is_alarmed: Tells whether publishers have to wait.
+        config: Settings: the data directory, and the largest body that is accepted.
+        filesystem: File operations.
+        is_alarmed: Returns whether an alarm is on, so that publishers have to wait.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class Imports:
         self._open: dict[str, OpenImport] = {}
 
     def settle_all(self, queues: Iterable[Queue]) -> None:
-        """Find out what a crash has left of batches; blocking, at the start.
+        """Count what a crash has left of unfinished batches; blocks. Called at the start.
 
-        Before retention may remove anything. What cannot be read is left for `begin`.
+        It must run before retention removes anything. What cannot be read is left to `begin`.
         """
         try:
             self._states.remove_batches()
             unsettled = [state for state in self._states.all() if state.is_open]
         except OSError as error:
-            logger.warning("imports not looked at error=%s", error)
+            logger.warning("imports not checked error=%s", error)
             return
         by_incarnation = {queue.incarnation: queue for queue in queues} if unsettled else {}
         for state in unsettled:
@@ -110,7 +110,7 @@ class Imports:
                 logger.warning("import not settled queue=%s error=%s", queue.name, error)
 
     async def look(self, queue: Queue, source: str) -> ImportState:
-        """Return what has come of an export, and change nothing.
+        """Return how much of an export has been imported; changes nothing.
 
         Raises:
             OSError: The state cannot be read.
@@ -123,25 +123,26 @@ class Imports:
         return state if found is None else found
 
     async def begin(self, queue: Queue, source: str, *, again: bool) -> OpenImport:
-        """Begin an import, or go on with it.
+        """Begin an import, or continue it.
 
         Args:
-            queue: A durable one.
-            source: Names the queue that was exported, the same each time.
-            again: Whether all of it is to come once more.
+            queue: Durable queue that gets the messages.
+            source: Name of the exported queue; must be the same for every import of it.
+            again: Whether to import everything once more.
 
         Raises:
-            ImportRefusedError: A batch of it is on its way, and has been for a minute.
+            ImportRefusedError: A batch of the import has been running for a minute.
             OSError: The state cannot be read or written.
         """
         state = ImportState(queue.incarnation, source)
         if (at_work := self._open.get(state.name)) is not None:
-            # Of a client that was killed, perhaps: its last batch comes all the same.
+            # Its client may have been killed; wait, because its last batch is imported all the
+            # same.
             try:
                 async with asyncio.timeout(ALARM_SECONDS_MAX):
                     await at_work.idle.wait()
             except TimeoutError as error:
-                reason = "another import of the same export is at work"
+                reason = "another import of the same export is running"
                 raise ImportOvertakenError(reason) from error
         opened = self._open.get(state.name)
         if opened is not None:
@@ -161,20 +162,21 @@ class Imports:
         return opened
 
     def batch_path(self, opened: OpenImport) -> Path:
-        """Return where the client of an import leaves the messages of a batch."""
+        """Return the path where the client of an import writes a batch."""
         return self._states.batch_path(opened.batch_name)
 
     async def append(self, name: str, token: str, start: int, end: int) -> ImportState:
-        """Take a batch; it is on the disk for good when this returns.
+        """Import a batch; it is on the disk when this returns.
 
         Args:
-            name: Of the import.
-            token: Of the client.
-            start: First offset of it in the exported queue.
-            end: Behind the last one.
+            name: Name of the import.
+            token: Token of the client.
+            start: Offset of the first message in the exported queue.
+            end: Offset after the last message, exclusive.
 
         Raises:
-            ImportRefusedError: It was not taken, or not all of it; what was is in the state.
+            ImportRefusedError: The batch was refused or imported in part; the state contains the
+                part.
             OSError: The batch cannot be read, or the state cannot be written.
         """
         opened = self._found(name, token)
@@ -185,7 +187,7 @@ class Imports:
             is_whole = await self._put(opened, messages, start, end)
             await asyncio.to_thread(self._states.write, opened.state)
         except BaseException:
-            # What has come of it is for the log to say.
+            # The log knows what was imported of the batch; the next `begin` counts it.
             self._open.pop(name, None)
             raise
         finally:
@@ -195,10 +197,10 @@ class Imports:
         return opened.state
 
     async def end(self, name: str, token: str) -> ImportState:
-        """End an import: nothing of it is on its way.
+        """End an import that has no running batch.
 
         Raises:
-            ImportRefusedError: It is not this client's.
+            ImportRefusedError: The import is another client's.
             OSError: The state cannot be written.
         """
         opened = self._found(name, token)
@@ -215,7 +217,7 @@ class Imports:
         return opened
 
     def _settle(self, state: ImportState, queue: Queue) -> None:
-        """Count what a log has of an unfinished batch. Blocking.
+        """Count what a log contains of an unfinished batch. Blocks.
 
         Raises:
             OSError: The log cannot be read, or the state cannot be written.
@@ -231,17 +233,17 @@ class Imports:
         self._states.write(state)
 
     def _read(self, opened: OpenImport, start: int) -> list[bytes]:
-        """Return the messages of a batch, checked. Blocking.
+        """Return the checked messages of a batch. Blocks.
 
         Raises:
-            ImportRefusedError: Something is wrong with them.
+            ImportRefusedError: The batch or a message is invalid.
             OSError: The file cannot be read.
         """
         path = self._states.batch_path(opened.batch_name)
         size = self._files.file_size(path)
         most = BATCH_BYTES + self._body_bytes_max + _OVERHEAD_BYTES
         if size > most:
-            raise ImportRefusedError(f"a batch of {size} bytes, at most {most} are taken")
+            raise ImportRefusedError(f"a batch has {size} bytes, the largest allowed is {most}")
         try:
             messages = decode_batch(self._files.read_file(path, size))
         except BatchFormatError as error:
@@ -249,15 +251,15 @@ class Imports:
         for at, message in enumerate(messages):
             if fault := fault_of(message, self._body_bytes_max):
                 raise ImportRefusedError(
-                    f"message {at} of the batch from offset {start} on is none: {fault}"
+                    f"message {at} of the batch from offset {start} on is invalid: {fault}"
                 )
         return messages
 
     async def _put(self, opened: OpenImport, messages: list[bytes], start: int, end: int) -> bool:
-        """Publish a batch and note it; return whether there was room for all of it.
+        """Publish a batch and record it; return whether the queue had room for all of it.
 
         Raises:
-            ImportRefusedError: The queue cannot take it; what it took is for the log to say.
+            ImportRefusedError: The queue cannot take it; the log knows which part it took.
         """
         queue = opened.queue
 
@@ -270,7 +272,7 @@ class Imports:
         publishes = SafePublishes(queue, check)
         count = await publishes.publish(messages, opened.state.batch_id(start))
         await publishes.until_safe()
-        # Its own durability may promise less than an import does.
+        # The queue's own durability may promise less than an import does.
         await queue.store.make_durable()
         check()
         if publishes.is_refused:
@@ -291,11 +293,13 @@ class Imports:
         """Wait for an alarm to end.
 
         Raises:
-            ImportRefusedError: It does not.
+            ImportRefusedError: The alarm lasts too long.
         """
         waited_seconds = 0.0
         while self._is_alarmed():
             if waited_seconds >= ALARM_SECONDS_MAX:
-                raise ImportRefusedError("memory or disk space is low, publishers have to wait")
+                raise ImportRefusedError(
+                    "memory or disk space is low, publishers are blocked: try again later"
+                )
             await asyncio.sleep(PAUSE_SECONDS)
             waited_seconds += PAUSE_SECONDS

@@ -1,7 +1,7 @@
-"""Whether bytes are a message as the broker itself would have written it.
+"""Checks that bytes are a message as the broker itself would have written it.
 
-An export is a file that anybody may have changed; what comes out of it goes into a log, and
-from there to consumers, which trust the log.
+Anybody may have changed the files of an export. Imported messages go into a log and then to
+consumers, which trust the log.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _KNOWN: Final = PERSISTENT | HAS_HEADERS | HAS_EXPIRATION | HAS_PRIORITY
 
 
 def fault_of(message: bytes, body_bytes_max: int) -> str:
-    """Return what is wrong with a message, in a few words; empty when nothing is.
+    """Return what is wrong with a message, in a few words; empty if nothing is.
 
     Args:
-        message: As docs/log-format.md draws it, section 5.
-        body_bytes_max: Of bodies that the server accepts.
+        message: Message as docs/log-format.md, section 5, defines it.
+        body_bytes_max: Largest body in bytes that the server accepts.
     """
     try:
         parts = decode_message(message)
@@ -43,12 +43,12 @@ def fault_of(message: bytes, body_bytes_max: int) -> str:
     ):
         return "its properties do not add up"
     expected = sum(flag for bit, flag in _FLAG_OF_BIT if bits >> bit & 1)
-    # A stream keeps what was published as transient, as persistent.
+    # A stream stores messages as persistent even if they were published as transient.
     if bits >> _DELIVERY_MODE_BIT & 1:
         at = delivery_mode_position(parts.properties, 2, bits)
         expected |= PERSISTENT if parts.properties[at] == 2 else 0
     if parts.flags & ~PERSISTENT != expected & ~PERSISTENT or parts.flags & ~_KNOWN:
-        return f"its flags are {parts.flags}, those of its properties {expected}"
+        return f"its flags are {parts.flags}, but its properties require {expected}"
     if expected & PERSISTENT and not parts.flags & PERSISTENT:
-        return "it is persistent by its properties, and not by its flags"
+        return "its properties say that it is persistent, its flags that it is not"
     return ""

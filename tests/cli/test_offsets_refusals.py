@@ -152,7 +152,7 @@ def test_an_ordinary_queue_has_no_groups(
         ["delete", *group],
     ):
         complaint = refuse(capsys, 1, *arguments)
-        assert complaint == "queue 'q' in vhost '/' is no stream: it has no groups"
+        assert complaint == "queue 'q' in vhost '/' is not a stream, so it has no groups"
 
 
 def test_a_stream_names_its_groups_when_none_is_named(

@@ -128,7 +128,7 @@ def test_an_interrupted_one_says_where_to_go_on(
     monkeypatch.setattr(cli.replay, "QueueClient", Interrupted)
     assert main(["replay", "--queue", "q", "--from", "0", *storage]) == 1
     how_far = (
-        "2 messages below offset 2 were replayed, what follows can be with --from 2"
+        "2 messages below offset 2 were replayed, continue with --from 2"
         if told
         else "nothing is known of how far it came: begin anew"
     )

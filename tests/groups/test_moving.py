@@ -91,7 +91,7 @@ def test_a_stream_that_is_deleted_before_a_group_is_moved_is_not_found(
     with pytest.raises(ControlError) as caught:
         server.loop.run_until_complete(move_and_delete())
     assert caught.value.kind == "not_found"
-    assert caught.value.reason == f"queue '{STREAM}' in vhost '/' was deleted meanwhile"
+    assert caught.value.reason == f"queue '{STREAM}' in vhost '/' was deleted during the request"
 
 
 def test_a_deleted_groups_member_leaves_nothing_behind(server: InlineServer) -> None:

@@ -99,5 +99,7 @@ def closed(connection: socket.socket) -> bool:
 
 
 def test_a_limit_that_is_too_small_refuses_the_start_in_one_line(start_server: StartServer) -> None:
-    with pytest.raises(AssertionError, match="the limit of open files is 100, at least 128"):
+    with pytest.raises(
+        AssertionError, match="the limit of open files is 100, must be at least 128"
+    ):
         start_server(open_files=100)

@@ -384,7 +384,7 @@ def test_a_queue_that_fills_up_stops_it_and_the_rest_can_follow(
         queues.replay("q", start="first", to="narrow")
     assert stopped.value.reason == (
         "stopped at offset 2: queue 'narrow' is full and refuses more; 2 messages below it were "
-        "replayed, what follows can be with --from 2"
+        "replayed, continue with --from 2"
     )
     assert bodies(drain(client, "narrow")) == [b"a", b"b"]
     assert queues.replay("q", start="2", to="narrow")["replayed"] == 2
