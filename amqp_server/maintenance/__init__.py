@@ -1,1 +1,1 @@
-"""Tools for a data directory that work on its files, beside a running server or without one."""
+"""Tools that work on the files of a data directory, with or without a running server."""

@@ -1,4 +1,4 @@
-"""Sign a definition that a person has mended, so that a start takes it."""
+"""Signs a definition that a person has repaired, so that a start accepts it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def accept_definition(storage_path: Path, path: Path) -> Path | None:
         path: The document's file, in its place below `metadata`.
 
     Returns:
-        The copy of the file as it was; None if its checksum fits already.
+        The copy of the file before the change; None if its checksum is valid already.
 
     Raises:
-        StartupError: The file is no definition of this data directory, or holds a value that its
-            kind cannot have; nothing was changed.
-        MetadataError: The directory cannot be used, or the disk refused.
+        StartupError: The file is no definition of this data directory, or contains an invalid
+            value; nothing was changed.
+        MetadataError: The directory cannot be used, or the disk refused a write.
         OSError: A file cannot be read or written.
     """
     check_data_directory(storage_path)
@@ -71,7 +71,7 @@ def _checked(storage_path: Path, path: Path, content: bytes) -> Document:
 
 
 def _check_incarnation(storage_path: Path, path: Path, document: Document) -> None:
-    """Check that a queue is not separated from the log that is there for it."""
+    """Check that the definition still names the log that exists for its queue."""
     definition = queue_from(document)
     log = log_directory(storage_path, document.vhost, definition.name, definition.incarnation)
     others = sorted(each.name for each in log.parent.glob("*") if each.is_dir())

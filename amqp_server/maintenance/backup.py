@@ -1,26 +1,26 @@
-"""A copy of a data directory that a server can start on, made beside a running server or without.
+"""Copies a data directory, with or without a running server, so that a server can start on it.
 
-The order makes it one moment, as far as anybody can tell:
+The order of the steps makes the copy consistent, as if it were of one moment:
 
-1. the redo journal is opened, so that no commit from now on can slip away,
-2. checkpoints before logs: what they call settled is in the logs then (invariant I4), and what they
-   say was on the disk,
-3. a list of the logs, definitions, logs: one that is new since the list is copied only with its
-   definition. Of the definitions bindings come first, and what was removed meanwhile is taken
-   out of the copy in the opposite order: so none of them speaks of what is not there, which
-   would be damage,
-4. of each log `end` before the segments, so that it never speaks of bytes that are not there,
-5. the redo journal is read: commits that are in some of the copied logs come into all of them,
-6. the copied checkpoint forgets queues that were deleted meanwhile: their logs may be cut short, or
-   not in the copy, and a start on it would report that as lost,
-7. FORMAT last: a copy that was interrupted is no data directory.
+1. Open the redo journal, so that no later commit can be missed.
+2. Copy checkpoints before logs: what they call settled is then in the logs (invariant I4), and so
+   is what they call durable.
+3. List the logs, copy the definitions, then copy the logs. A log that is newer than the list is
+   copied only with its definition. Among the definitions, bindings are copied first. Definitions
+   that are removed during the copy are removed from it in the opposite order. So none refers to
+   something that is missing, which would count as damage.
+4. Copy each log's `end` before its segments, so that it never refers to bytes that are missing.
+5. Read the redo journal: commits that are in some of the copied logs get into all of them.
+6. Remove queues that were deleted during the copy from the copied checkpoint. Their logs may be
+   incomplete or missing in the copy, and a start on it would report that as a loss.
+7. Write FORMAT last: an interrupted copy is no data directory.
 
-A message that is settled while the copy is made may come again from it, unless retention removed
-its segment meanwhile: then the copy's checkpoint is made to say that it is settled.
+A message that is settled during the copy may return from it. If retention removed its segment
+during the copy, the copied checkpoint records it as settled instead.
 
-Sealed segments never change, so they are linked where the file system can do that, and cost no
-space. The copy is for its user alone, whatever the umask is: directories are 0700, files 0600. A
-linked segment has the rights of the original, in a directory that nobody else can enter.
+Sealed segments never change, so they are hard-linked where the file system allows it, which costs
+no space. Only the user can read the copy, whatever the umask is: directories are 0700, files 0600.
+A linked segment keeps the rights of the original, but its directory is closed to others.
 """
 
 from __future__ import annotations
@@ -60,27 +60,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ATTEMPTS_MAX: Final = 100
-"""How often what changes under the copy is begun again."""
+"""Attempts to copy files that change during the copy."""
 _DOCUMENT: Final = ".json"
 _CHECKPOINT: Final = re.compile(r"checkpoint-\d{20}\.log")
 _REDO: Final = re.compile(r"redo-(\d{20})\.log")
 
 
 class BackupFailedError(Exception):
-    """No copy was made; what there is of it has no FORMAT file. The text is one line."""
+    """The copy is incomplete and has no FORMAT file. The text is one line."""
 
 
 @dataclass(slots=True)
 class Backup:
-    """What was copied.
+    """Counts of what was copied.
 
     Attributes:
         documents: Definitions.
         logs: Log directories.
-        segments: Segments in them.
-        linked_bytes: Of segments that share their space with the original.
-        copied_bytes: Of everything else.
-        redo_files: Of the journal.
+        segments: Segments in these logs.
+        linked_bytes: Bytes of segments that share their space with the original.
+        copied_bytes: Bytes of all other files.
+        redo_files: Files of the redo journal.
     """
 
     documents: int = 0
@@ -99,21 +99,21 @@ def back_up(
     redo_number: Callable[[], int | None],
     on_log: Callable[[int, int], None] | None = None,
 ) -> Backup:
-    """Copy a data directory. Changes nothing in it; a server may be running on it.
+    """Copy a data directory. Changes nothing in it; a server may run on it.
 
     Args:
         storage_path: The data directory.
-        target: Where to; made, and must be empty if it is there.
-        may_link: Link sealed segments instead of copying them, where that works.
+        target: Directory of the copy; created, and must be empty if it exists.
+        may_link: Whether to hard-link sealed segments instead of copying them, where possible.
         redo_number: Returns the number of the newest file of the running server's redo journal;
             None when no server runs.
-        on_log: Told how many logs of how many are done.
+        on_log: Called after each log with the number of copied logs and of all logs.
 
     Returns:
-        What was copied; it is on the disk.
+        Counts of what was copied; it is on the disk.
 
     Raises:
-        MetadataError: It is no data directory, or of another format.
+        MetadataError: The source is no data directory, or has another format.
         StartupError: The target is not empty, or inside the data directory.
         BackupFailedError: The directory changed faster than it could be copied.
         OSError: A file cannot be read or written.
@@ -167,17 +167,17 @@ class _Copy:
         self._open_redo()
         self._remove_deleted_documents()
         kept = {log for document, log in named.items() if document.exists()}
-        # Those that no definition names were orphans before: they prove what was lost.
+        # Logs that no definition named before the copy are orphans: they prove what was lost.
         self._copy_logs(listed.difference(named.values()), kept)
         self._copy_redo(known)
         self._leave_deleted_out()
         if self._removed or self._deleted:
             settle_in_checkpoint(self._target, FileSystem(), self._removed, self._deleted)
         if (self._source / REPORT_NAME).exists():
-            # Without it a copy of what has lost a part would look like one that never had it.
+            # Without the report, a copy that lacks a part would look like one that never had it.
             self._copy(self._source / REPORT_NAME, self._target / REPORT_NAME)
         self._copy(self._source / "FORMAT", self._target / "FORMAT.tmp")
-        # All of it before the name that makes it a data directory.
+        # Sync everything before the rename that makes this a data directory.
         os.sync()
         (self._target / "FORMAT.tmp").rename(self._target / "FORMAT")
         os.sync()
@@ -188,7 +188,7 @@ class _Copy:
         self._redo.clear()
 
     def _open_redo(self) -> None:
-        """Hold the files of the journal: what is removed from now on can still be read."""
+        """Open all files of the journal: even files that are removed later can still be read."""
         directory = self._source / "transactions"
         for name in _names(directory):
             match = _REDO.fullmatch(name)
@@ -208,13 +208,13 @@ class _Copy:
                 for name in filter(_CHECKPOINT.fullmatch, _names(source)):
                     self._copy(source / name, target / name)
             except FileNotFoundError:
-                # A new generation has begun, and an old one went.
+                # The server began a new generation and removed the old one.
                 continue
             return
         raise BackupFailedError(f"{source} changed {ATTEMPTS_MAX} times while it was copied")
 
     def _find_logs(self) -> list[Path]:
-        """Return the logs there are, but those that are being deleted."""
+        """Return the logs that are not being deleted."""
         found = find_logs(self._source / LOGS_NAME, FileSystem())
         return [log.path for log in found.check() if not log.is_deleted]
 
@@ -223,7 +223,7 @@ class _Copy:
         return {log.incarnation for log in found.check() if not log.is_deleted}
 
     def _named_logs(self) -> dict[Path, Path]:
-        """Return the log that each definition in the copy names, by the definition's path."""
+        """Return the log that each copied definition names, by the definition's path."""
         root = self._target / "metadata"
         named: dict[Path, Path] = {}
         for each in load_documents(root, DocumentFiles(), accepts_unsigned=True).documents:
@@ -235,10 +235,10 @@ class _Copy:
         return named
 
     def _remove_deleted_documents(self) -> None:
-        """Remove definitions from the copy that were removed while it was made.
+        """Remove definitions from the copy that were removed from the source since.
 
-        A deletion removes bindings before their ends, and its note at last. So if an end is
-        not in the copy, its bindings were removed before this looks for them.
+        A deletion removes bindings before their ends, and its note last. So if a binding's end is
+        not in the copy, the binding was removed before this method looks for it.
         """
         root = self._target / "metadata"
         for kind in reversed(_names(root)):
@@ -250,9 +250,9 @@ class _Copy:
                         self.done.documents -= 1
 
     def _copy_documents(self) -> dict[Path, Path]:
-        """Copy the definitions; return the logs that they name, by the definitions' paths."""
+        """Copy the definitions; return the logs that they name, by the definition's path."""
         root = self._source / "metadata"
-        # Bindings first: their ends are in the copy then, unless they were removed with them.
+        # Bindings first: their ends are then copied too, unless they were removed together.
         for kind in _names(root):
             for vhost in _names(root / kind):
                 directory = self._target / "metadata" / kind / vhost
@@ -263,9 +263,9 @@ class _Copy:
                     try:
                         self._copy(root / kind / vhost / name, directory / name)
                     except FileNotFoundError:
-                        continue  # It was removed since: so it is in the copy.
+                        continue  # It was removed from the source, so it is not in the copy either.
                     self.done.documents += 1
-                # A commit may be written and forgotten before all definitions are copied.
+                # A commit may be written and its file removed before all definitions are copied.
                 self._open_redo()
         return self._named_logs()
 
@@ -280,7 +280,7 @@ class _Copy:
         self._make_directory(self._target / LOGS_NAME)
         for number, log in enumerate(logs, 1):
             self._copy_log(log, self._target / log.relative_to(self._source))
-            # A commit in this log may be written and forgotten before all logs are copied.
+            # A commit in this log may be written and its file removed before all logs are copied.
             self._open_redo()
             if self._on_log is not None:
                 self._on_log(number, len(logs))
@@ -293,7 +293,7 @@ class _Copy:
             except FileNotFoundError:
                 if source.is_dir():
                     continue
-                # The queue is deleted; an empty one comes back, as it may after a crash.
+                # The queue was deleted: the copy brings back an empty one, as a crash may.
                 shutil.rmtree(target)
                 return
             self.done.logs += 1
@@ -302,16 +302,16 @@ class _Copy:
         raise BackupFailedError(f"{source} changed {ATTEMPTS_MAX} times while it was copied")
 
     def _copy_segments(self, source: Path, target: Path) -> None:
-        """Copy a log, or the rest of it; raise FileNotFoundError when it has changed meanwhile."""
+        """Copy a log, or the rest of it; raise FileNotFoundError if it changes during the copy."""
         if END_FILE_NAME in _names(source):
             self._copy(source / END_FILE_NAME, target / END_FILE_NAME)
-        # After `end`: a segment that it speaks of is in the list.
+        # List them after copying `end`, so that the list contains the segment to which it refers.
         segments = [
             name for name in segment_names(_names(source)) if (source / name.file_name).is_file()
         ]
         listed = {name.file_name for name in segments}
         for name in segment_names(_names(target)):
-            # Removed since: all before it is settled too. Or it was the last one, and has grown.
+            # Removed since: all before it is settled too. Or it was the last segment and has grown.
             if (
                 name.file_name not in listed
                 or name is segments[-1]
@@ -322,7 +322,7 @@ class _Copy:
             path = source / name.file_name
             if (target / name.file_name).exists():
                 continue
-            # Behind the segment that is appended to may lie a file that is none.
+            # A foreign file may follow the segment to which the server appends.
             is_sealed = name is not segments[-1] and _is_sealed(path, name)
             if not (is_sealed and self._link(path, target / name.file_name)):
                 self._copy(path, target / name.file_name)
@@ -331,18 +331,18 @@ class _Copy:
                 self._copy(index, target / name.index_name)
 
     def _leave_deleted_out(self) -> None:
-        """Leave out the logs of queues that are deleted.
+        """Remove the logs of deleted queues from the copy.
 
-        Their definitions in the copy make empty queues, as they may after a crash.
+        Their definitions in the copy bring back empty queues, as a crash may.
         """
         stored = load_stored_queues(self._source)
         if stored.report.unreadable or stored.malformed:
-            # Which of them a log belongs to cannot be told.
+            # A log may belong to one of these definitions: no log can be called deleted.
             return
         found = read_checkpoint(self._target / "offsets", FileSystem())
         known = {UUID(bytes=key) for key in found.entries}
         known |= {incarnation for incarnation, _ in found.group_checkpoints()}
-        # What has lost its definition is not deleted: it has no mark.
+        # A queue that has lost its definition is not deleted: its log has no mark.
         self._deleted = known - {queue.incarnation for queue in stored.queues} - self._unmarked()
         names = set(map(str, self._deleted))
         for log in [*(self._target / "logs").glob("*/*/*")]:
@@ -355,7 +355,7 @@ class _Copy:
         return source.stat().st_size == target.stat().st_size
 
     def _count_segments(self, target: Path) -> None:
-        """Count what was copied, and note what retention had removed before it."""
+        """Count the copied segments, and record which offsets retention had removed before."""
         segments = segment_names(_names(target))
         self.done.segments += len(segments)
         if segments and segments[0].base_offset:
@@ -373,16 +373,16 @@ class _Copy:
         except FileNotFoundError:
             raise
         except OSError:
-            # Another file system, or one without links.
+            # The target is on another file system, or the file system has no links.
             return False
         self.done.linked_bytes += target.stat().st_size
         return True
 
     def _copy_redo(self, known: int | None) -> None:
-        """Copy the journal's files, of which none that came meanwhile may be missing.
+        """Copy the journal's files; fail if one that was created during the copy is missing.
 
         Args:
-            known: Number of the newest file before anything was copied.
+            known: Number of the newest file before the copy; None if no server ran.
         """
         self._open_redo()
         newest = self._redo_number()
@@ -406,19 +406,19 @@ class _Copy:
             self.done.redo_files += 1
 
     def _make_directory(self, path: Path) -> None:
-        """Make a directory of the copy with its parents, for this user alone."""
-        # Not `Path.mkdir(parents=True)`: that makes the parents with the umask's rights.
+        """Create a directory of the copy with its parents, for this user alone."""
+        # `Path.mkdir(parents=True)` would create the parents with the umask's rights.
         self._directories.make(FileSystem(), path)
 
     def _copy(self, source: Path, target: Path) -> None:
-        # Before the first byte: with the umask's rights others could read it.
+        # Set the rights before the first byte: with the umask's rights others could read it.
         target.touch(FILE_MODE)
         shutil.copyfile(source, target)
         self.done.copied_bytes += target.stat().st_size
 
 
 def _is_sealed(path: Path, name: SegmentName) -> bool:
-    """Tell whether a segment has its footer, so that nothing is appended to it any more."""
+    """Return whether a segment has its footer, so that nothing more is appended to it."""
     filesystem, descriptors = FileSystem(), Descriptors(1)
     try:
         header = read_segment_header(path.parent, name, filesystem, descriptors)

@@ -1,4 +1,4 @@
-"""A message as those see it who browse a queue: its record, and what has become of it."""
+"""A browsed message: the content of its record, and its state in the queue."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def browsed_rows(
     filters: Sequence[HeaderFilter],
     body_bytes_max: int | None,
 ) -> Iterator[dict[str, Any]]:
-    """Return what JSON can hold of the records that were asked for.
+    """Return the matching records as JSON values.
 
     Args:
-        records: Offset, append time (0: not known), message and state of each.
-        state: Only those in this state; empty for all.
-        filters: Only those that have all of these headers.
+        records: Offset, append time in ns (0: unknown), message and state of each record.
+        state: State of the wanted records; empty for all.
+        filters: Headers that wanted records must all have.
         body_bytes_max: Bytes of each body to show; None for all.
     """
     for offset, timestamp_ns, message, its_state in records:

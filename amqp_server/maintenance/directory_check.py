@@ -1,7 +1,7 @@
-"""A deep check of a data directory: every byte of every log, and its files against each other.
+"""A deep check of a data directory: every byte of every log, and the files' consistency.
 
-Reads only. Beside a running server only what is durable is looked at, and what seems wrong is
-looked at twice: files change between two looks.
+It only reads. While a server runs, it checks only what is durable. It checks a problem twice,
+because files change between two reads.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _SET_ASIDE: Final = (
     "belongs to no queue or virtual host: the upgrade at the next start sets it aside"
 )
 SECOND_LOOK_SECONDS: Final = 0.3
-"""Pause before a problem of a running server's log is looked at again."""
+"""Seconds to wait before a problem in a running server's log is checked again."""
 
 
 @dataclass(slots=True)
 class QueueCheck:
-    """What was found of one queue.
+    """Result of the check of one queue.
 
     Attributes:
-        queue: Which one.
-        log: What its log holds.
-        ack_floor: Of its checkpoint; None when there is none.
-        problems: What is wrong with it.
-        left_out: Problems that are only counted.
+        queue: The queue.
+        log: Result of the check of its log.
+        ack_floor: Ack floor in its checkpoint; None if it has no checkpoint.
+        problems: Problems of the queue.
+        left_out: Number of further problems.
     """
 
     queue: StoredQueue
@@ -67,15 +67,15 @@ class QueueCheck:
 
 @dataclass(slots=True)
 class DirectoryCheck:
-    """What was found in a data directory.
+    """Result of the check of a data directory.
 
     Attributes:
-        is_live: A server was running on it.
-        queues: Every queue that was checked.
-        problems: Of everything that is no queue's: definitions, checkpoints, journal, orphans.
-        checkpoint_generation: Of the newest checkpoint.
-        redo_transactions: In the journal.
-        seconds: How long it took.
+        is_live: Whether a server was running on it.
+        queues: Results of all checked queues.
+        problems: Problems that belong to no queue: definitions, checkpoints, journal, orphans.
+        checkpoint_generation: Generation of the newest checkpoint.
+        redo_transactions: Number of transactions in the redo journal.
+        seconds: Duration of the check.
     """
 
     is_live: bool
@@ -91,12 +91,12 @@ class DirectoryCheck:
 
     @property
     def worst(self) -> Level | None:
-        """The worst that was found; None when all is well."""
+        """Level of the worst problem; None if there is none."""
         return max((problem.level for problem in self.all_problems()), default=None)
 
 
 class _Known(NamedTuple):
-    """What a checkpoint says of one queue and of its groups."""
+    """What a checkpoint contains of one queue and its groups."""
 
     queue: QueueCheckpoint | None
     groups: list[GroupCheckpoint]
@@ -113,12 +113,12 @@ def check_directory(
     queues: Sequence[StoredQueue] | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> DirectoryCheck:
-    """Check a data directory. One queue that cannot be read never stops the others.
+    """Check a data directory. A queue that cannot be read does not stop the check of the others.
 
     Args:
         stored: Its definitions.
-        queues: Check only the logs of these; None for all, with everything that is no queue's.
-        on_bytes: Told how many bytes of segments were read, bit by bit.
+        queues: Queues whose logs are checked; None for all queues and everything else.
+        on_bytes: Called with the number of segment bytes read since the last call.
     """
     started = time.perf_counter()
     check = DirectoryCheck(stored.is_live)
@@ -126,7 +126,7 @@ def check_directory(
     if queues is None:
         _check_definitions(stored, check)
         _check_redo(stored, filesystem, check)
-    # Before the logs: what it speaks of must be in them then.
+    # Read checkpoints before logs: what they refer to must then be in the logs.
     checkpoints = _read_checkpoints(stored, filesystem, check)
     if queues is None:
         _check_parts(stored, checkpoints, check)
@@ -155,12 +155,12 @@ def _check_definitions(stored: StoredQueues, check: DirectoryCheck) -> None:
 def _check_parts(
     stored: StoredQueues, known: Mapping[UUID, _Known] | None, check: DirectoryCheck
 ) -> None:
-    """Note the parts that are missing as a whole: a start is refused for each of them.
+    """Record parts that are missing as a whole: a start is refused for each of them.
 
     Args:
         stored: The definitions.
-        known: What the checkpoints say; None: there are some that cannot be read.
-        check: Gets the problems.
+        known: Content of the checkpoints; None if they cannot be read.
+        check: Result to which problems are added.
     """
     ends = {incarnation: each.known_end for incarnation, each in (known or {}).items()}
     has_checkpoints = known is None or check.checkpoint_generation > 0
@@ -193,7 +193,7 @@ def _check_redo(stored: StoredQueues, filesystem: FileSystem, check: DirectoryCh
 def _read_checkpoints(
     stored: StoredQueues, filesystem: FileSystem, check: DirectoryCheck
 ) -> dict[UUID, _Known] | None:
-    """Return what the checkpoint says of each queue and its groups; None: it cannot be read."""
+    """Return the checkpoint's content by queue; None if it cannot be read."""
     directory = stored.storage_path / "offsets"
     try:
         found = read_checkpoint(directory, filesystem)
@@ -264,7 +264,7 @@ def _look(
 
 
 def _leading(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem]:
-    """Return what a checkpoint settles that the log does not have (invariant I4)."""
+    """Return problems of offsets that are settled but not in the log (invariant I4)."""
     end = log.log_end_offset
     if log.durable_end is not None:
         end = max(end, log.durable_end.recovery_point)
@@ -287,9 +287,9 @@ def _leading(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem]:
 
 
 def _missing_end(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem]:
-    """Return what was on the disk by the checkpoint, is not settled, and is not in the log.
+    """Return problems of unsettled offsets that were durable but are not in the log.
 
-    Where `end` speaks of it, that is told of the log itself (`log-too-short`).
+    If `end` refers to them as well, the log's own check reports that (`log-too-short`).
     """
     durable = log.durable_end
     if durable is None and is_live:
@@ -306,7 +306,7 @@ def _missing_end(known: _Known, log: LogCheck, *, is_live: bool) -> list[Problem
 
 
 def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> list[Problem]:
-    """Return what of a checkpoint cannot be true of where its log begins (invariant I1)."""
+    """Return problems of unsettled offsets below the start of the log (invariant I1)."""
     problems: list[Problem] = []
     if checkpoint.ack_floor < log.log_start_offset and not is_live:
         offsets = (checkpoint.ack_floor, log.log_start_offset)
@@ -321,7 +321,7 @@ def _compare(checkpoint: QueueCheckpoint, log: LogCheck, *, is_live: bool) -> li
 
 
 def _check_evidence(stored: StoredQueues, check: DirectoryCheck) -> None:
-    """Hold documents and logs against each other, as a start does."""
+    """Compare documents and logs, as a start does."""
     if any(problem.kind == _MISSING[Part.DEFINITIONS] for problem in check.problems):
         return
     found = find_evidence(

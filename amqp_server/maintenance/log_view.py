@@ -1,7 +1,7 @@
-"""The files of one log, row by row: records, chunks, segments, index, durable end.
+"""Shows the files of one log as rows: records, chunks, segments, index, durable end.
 
-Safe beside a running server: records stop at the durable end, and a file that retention removes
-meanwhile is passed over.
+Safe beside a running server: records end at the durable end, and files that retention removes
+during the reading are skipped.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ if TYPE_CHECKING:
     from appendlog.recovery.own_segments import Stranger
 
 INDEX_BYTES_MAX: Final = 256 * 1024 * 1024
-"""More than an index ever has."""
+"""Largest size of an index file in bytes; no index is longer."""
 ATTEMPTS_MAX: Final = 50
-"""How often a log is opened when files of it vanish meanwhile."""
+"""Attempts to open a log whose files disappear during the reading."""
 _KINDS: Final = ("data", "control")
 
 
 def record_rows(
     directory: Path, start: int | None, until: int | None, body_bytes_max: int | None
 ) -> Iterator[dict[str, Any]]:
-    """Return the records of a log from an offset on, up to another, or to the durable end.
+    """Return the records of a log from one offset up to another, or to the durable end.
 
-    Damage becomes a row with `lost`: the offsets that are not readable.
+    A damaged range becomes a row with `lost`: the offsets that cannot be read.
 
     Args:
-        directory: Of the log.
+        directory: Directory of the log.
         start: Lowest offset; None for the log's start.
-        until: Exclusive; None for the durable end.
-        body_bytes_max: Of each body; None for all.
+        until: End, exclusive; None for the durable end.
+        body_bytes_max: Bytes of each body to show; None for all.
 
     Raises:
-        LogError: No segment of it is readable.
+        LogError: No segment can be read.
         OSError: A file cannot be read.
     """
     attempts = ATTEMPTS_MAX
@@ -79,7 +79,7 @@ def record_rows(
                 yield row
                 next_offset = behind
         except (FileNotFoundError, OffsetOutOfRangeError):
-            # Retention or compaction was faster: look again, from where we are.
+            # Retention or compaction removed a file: open the log again at the present offset.
             attempts -= 1
             if not attempts:
                 raise
@@ -90,7 +90,7 @@ def record_rows(
 def _read_on(
     directory: Path, start: int, until: int | None, body_bytes_max: int | None
 ) -> Iterator[tuple[dict[str, Any], int]]:
-    """Return rows, each with the offset to go on at."""
+    """Return rows, each with the offset at which to continue."""
     with LogReader(directory, skip_damage=True) as reader:
         first = max(start, reader.log_start_offset)
         last = reader.log_end_offset if until is None else min(until, reader.log_end_offset)
@@ -115,8 +115,8 @@ def read_header(path: Path) -> SegmentHeader:
     """Return the header of a segment.
 
     Raises:
-        LogError: It has no valid one, or is of another format version.
-        OSError: It cannot be read.
+        LogError: The file has no valid header, or has another format version.
+        OSError: The file cannot be read.
     """
     header = decode_segment_header(FileSystem().read_file(path, SEGMENT_HEADER_BYTES_MAX), path)
     if header is None:
@@ -125,11 +125,11 @@ def read_header(path: Path) -> SegmentHeader:
 
 
 def chunk_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Return the chunks of one segment; bytes that hold none are rows with `fault`.
+    """Return the chunks of one segment; bytes without a valid chunk are rows with `fault`.
 
     Raises:
         LogError: The segment has no valid header.
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     identity = read_header(path).identity
     filesystem, descriptors = FileSystem(), Descriptors(1)
@@ -192,7 +192,7 @@ def _control_row(header: ChunkHeader, payload: bytes) -> dict[str, Any]:
 
 
 def summary_view(summary: SegmentSummary) -> dict[str, Any]:
-    """Return the sums of a segment."""
+    """Return the sums of a segment as JSON values."""
     return {
         "chunk_count": summary.chunk_count,
         "first_offset": summary.first_offset,
@@ -209,10 +209,10 @@ def summary_view(summary: SegmentSummary) -> dict[str, Any]:
 
 
 def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
-    """Return the segments of a log in order: headers and footers; chunks are not read.
+    """Return the segments of a log in order, from headers and footers; reads no chunks.
 
     Raises:
-        LogError: A segment is of another format version.
+        LogError: A segment has another format version.
         OSError: The directory or a file cannot be read.
     """
     filesystem, descriptors = FileSystem(), Descriptors(1)
@@ -245,7 +245,7 @@ def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
                 row |= summary_view(sealed.summary)
             row["index_entries"] = _index_entry_count(directory / name.index_name)
         except FileNotFoundError:
-            # Retention removed it since the directory was listed.
+            # Retention removed the segment after the directory was listed.
             continue
         finally:
             descriptors.close()
@@ -265,11 +265,11 @@ def _index_entry_count(path: Path) -> int | None:
 
 
 def index_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Return the entries of an index file as they are; nothing is compared with the segment.
+    """Return the entries of an index file; does not compare them with the segment.
 
     Raises:
-        LogError: It is no index file.
-        OSError: It cannot be read.
+        LogError: The file is no index.
+        OSError: The file cannot be read.
     """
     data = FileSystem().read_file(path, INDEX_BYTES_MAX)
     if len(data) < INDEX_ENTRY_BYTES:
@@ -289,10 +289,10 @@ def index_rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def end_view(directory: Path) -> dict[str, Any]:
-    """Return what the `end` file of a log says.
+    """Return the content of a log's `end` file.
 
     Raises:
-        LogError: No slot of it is valid, or no segment says whose log it is.
+        LogError: The file has no valid slot, or no segment names the log's owner.
         OSError: A file cannot be read.
     """
     filesystem, descriptors = FileSystem(), Descriptors(1)

@@ -1,7 +1,7 @@
-"""Where things go that are taken out of a data directory: nothing is removed without a copy.
+"""Keeps what is taken out of a data directory: nothing is removed without a copy.
 
-The quarantine and what goes there may be on different file systems: `logs` may be a mount, or a
-symbolic link to another disk. Then a copy is put on the disk before the original is removed.
+The quarantine and the original may be on different file systems, because `logs` may be a mount or a
+symbolic link to another disk. A copy is then durable before the original is removed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 QUARANTINE_NAME: Final = "quarantine"
 PART_SUFFIX: Final = ".part"
-"""Of a copy that is not whole yet: a crash may leave it, and the original is where it was."""
+"""Suffix of an incomplete copy; if a crash leaves one, the original is still in its place."""
 _COPY_BYTES: Final = 1 << 20
 
 
 class Quarantine:
-    """One directory `quarantine/<time>` that keeps what one repair took out, at the same paths.
+    """A directory `quarantine/<time>` with what one repair took out, at the same relative paths.
 
     Args:
         storage_path: The data directory.
-        filesystem: All file calls go through it.
+        filesystem: All file operations.
 
     Attributes:
-        path: The directory; made when something is put into it.
-        moved: What was put into it, as paths below it.
+        path: The directory; created when something is moved or copied into it.
+        moved: Paths below it of what was moved or copied.
     """
 
     def __init__(self, storage_path: Path, filesystem: FileSystem) -> None:
@@ -53,7 +53,7 @@ class Quarantine:
         """Move a file or directory of the data directory here; durable when this returns.
 
         Raises:
-            OSError: It is where it was, whole or with what is not here yet.
+            OSError: The move failed. All that is not here yet is still in its old place.
         """
         target = self._place_for(path)
         try:
@@ -63,17 +63,17 @@ class Quarantine:
                 raise
             self._move_across(path, target)
         else:
-            # Here before it is not there: a power cut may leave it twice, never nowhere.
+            # Sync the target first: a power cut may leave the file twice, but never nowhere.
             self._filesystem.sync_directory(target.parent)
             self._filesystem.sync_directory(path.parent)
         self.moved.append(target)
         return target
 
     def copy(self, path: Path) -> Path:
-        """Put a copy of a file of the data directory here; durable when this returns.
+        """Copy a file of the data directory here; durable when this returns.
 
         Raises:
-            OSError: The file is as it was, and nothing of it is here.
+            OSError: The copy failed. The file is unchanged, and nothing of it is here.
         """
         target = self._place_for(path)
         self._copy_file(path, target)
@@ -87,18 +87,18 @@ class Quarantine:
         self._directories.sync(self._filesystem, target.parent)
         number = 0
         while self._filesystem.exists(target):
-            # A later pass takes what has come in the place of what went before.
+            # A later pass may take a new file from a path whose old file is here already.
             number += 1
             target = place.with_name(f"{place.name}.{number}")
         return target
 
     def _move_across(self, path: Path, target: Path) -> None:
-        """Move to another file system: all of it is there, on the disk, before any of it goes."""
+        """Move to another file system: make the whole copy durable, then remove the original."""
         try:
             self._copy(path, target)
             self._filesystem.sync_directory(target.parent)
         except OSError:
-            # A disk that is full is not to stay full with half a copy.
+            # Do not leave half a copy on a full disk.
             if _is_directory(target):
                 with suppress(OSError):
                     self._filesystem.remove_tree(target)
@@ -119,10 +119,10 @@ class Quarantine:
             self._filesystem.sync_directory(target)
         elif source.is_file():
             self._copy_file(source, target)
-        # Anything else, a pipe or a socket, holds no bytes.
+        # Other files, such as pipes and sockets, contain no bytes.
 
     def _copy_file(self, source: Path, target: Path) -> None:
-        """Copy a file; it has its name when all of it is on the disk."""
+        """Copy a file; the copy gets its name when all of it is on the disk."""
         filesystem, part = self._filesystem, target.with_name(f"{target.name}{PART_SUFFIX}")
         reading = filesystem.open(source, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""One record of a log as people and programs want to see it."""
+"""Shows one record of a log, for people and for programs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from appendlog import decode_message
 def record_view(
     offset: int, timestamp_ns: int, message: bytes, body_bytes_max: int | None
 ) -> dict[str, Any]:
-    """Return what JSON can hold of a record.
+    """Return a record as JSON values.
 
     Args:
-        offset: Its offset.
-        timestamp_ns: When it was appended.
-        message: As the log has it.
+        offset: Offset of the record.
+        timestamp_ns: Time of the append in ns since 1970 UTC; 0 if it is unknown.
+        message: Content of the record.
         body_bytes_max: Bytes of the body to show; None for all.
     """
     view: dict[str, Any] = {
@@ -48,7 +48,7 @@ def record_view(
 
 
 def _whole_characters(body: bytes, *, is_cut: bool) -> bytes:
-    """Return a beginning of a text without the character that the cut went through."""
+    """Return a prefix of a text without a character that the cut has split."""
     if not is_cut:
         return body
     for end in range(len(body), max(len(body) - 4, 0), -1):

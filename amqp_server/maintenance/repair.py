@@ -1,7 +1,7 @@
-"""Mending a data directory on which no server runs. Nothing is removed without a copy.
+"""Repairs a data directory on which no server runs. Nothing is removed without a copy.
 
-The check tells what is wrong, each pass mends what it can, and the next check may find what was
-hidden before. At the end stands the recovery that a start of the server does.
+Each pass checks the directory and repairs what it can; the next check may find problems that were
+hidden before. The repair ends with the same recovery as a start of the server.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
     from amqp_server.start_report import StartReport
 
 ROUNDS_MAX: Final = 3
-"""How often all of it is done: a recovery may bring to light what was hidden before."""
+"""Rounds of repair and recovery: a recovery may reveal problems that were hidden before."""
 PASSES_MAX: Final = 4
-"""How often what was found is mended; a pass that changes nothing is the last."""
+"""Passes of check and repair a round; a pass that changes nothing is the last."""
 
 
 @dataclass(slots=True)
 class Repair:
-    """What was done.
+    """What a repair has done.
 
     Attributes:
-        done: Steps, in order.
-        left: What could not be mended.
-        lost: Offsets `[start, end)` that were given up, by queue: with what was taken out, or
-            because the recovery at the end missed them.
-        dropped: Parts of which something was set aside: where that leaves nothing of one, it is
-            given up.
-        quarantine: Where the copies are, one directory for each round; empty when nothing was
-            taken out.
-        check: What the directory is like now.
+        done: Completed steps, in order.
+        left: Problems that could not be repaired.
+        lost: Lost offsets `[start, end)` by queue: they were in damaged parts, or the final
+            recovery found them missing.
+        dropped: Parts of the directory from which something went to quarantine. If such a part is
+            empty now, its loss counts as accepted.
+        quarantine: Directories with the copies, one for each round; empty when nothing was taken
+            out.
+        check: Result of the final check.
     """
 
     done: list[Step] = field(default_factory=list)
@@ -69,13 +69,13 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """What the operator asks for; see `plan_repair`."""
+    """Options of the operator; see `plan_repair`."""
 
     drop_definitions: bool = False
     drop_checkpoints: bool = False
 
     def plan(self, check: DirectoryCheck) -> list[Step]:
-        """Return what to do about what was found."""
+        """Return the steps for the problems of a check."""
         return plan_repair(
             check,
             drop_definitions=self.drop_definitions,
@@ -89,19 +89,19 @@ def repair_directory(
     say: Callable[[str], None],
     filesystem: FileSystem | None = None,
 ) -> Repair:
-    """Mend a data directory.
+    """Repair a data directory.
 
     Args:
         storage_path: A data directory on which no server runs.
-        options: What may be given up.
-        say: Told each step in a line, before it is done.
-        filesystem: Of what is mended; the operating system's by default.
+        options: What the operator allows to drop.
+        say: Called with one line for each step, before the step.
+        filesystem: File operations of the repair; by default the operating system's.
 
     Raises:
-        StartupError: A server runs on it, or it cannot be used.
-        OSError: A file operation failed; what was done before it stays, and may be gone on with.
-        LogError: The same.
-        OffsetsError: The same.
+        StartupError: A server runs on the directory, or it cannot be used.
+        OSError: A file operation failed. Completed steps stay, and the repair can be run again.
+        LogError: A log could not be read or written; as for OSError.
+        OffsetsError: A checkpoint could not be read or written; as for OSError.
     """
     repair = Repair()
     for _ in range(ROUNDS_MAX):
@@ -116,7 +116,7 @@ def repair_directory(
         repair.left = [step for step in plan if step.remedy is Remedy.NONE]
         if len(repair.left) == len(plan):
             break
-        # Recovery has brought something to light.
+        # The recovery has revealed another problem.
     return repair
 
 
@@ -131,7 +131,7 @@ def _recover(storage_path: Path, repair: Repair, say: Callable[[str], None]) -> 
 
 
 def _newly_lost(storage_path: Path, report: StartReport) -> list[tuple[StoredQueue, int, int]]:
-    """Return what a recovery has missed, and noted in the logs: no later start tells it as new."""
+    """Return what this recovery reported as lost for the first time."""
     queues = {
         (queue.vhost, queue.name, queue.is_delay_queue): queue
         for queue in load_stored_queues(storage_path).queues
@@ -167,7 +167,7 @@ class _Mending:
         try:
             self._mend()
         finally:
-            # What fails half-way does not take back what was done before it.
+            # Even if a step fails, record the losses of the completed ones.
             self._settle_lost()
             if self._quarantine.moved:
                 self._repair.quarantine.append(self._quarantine.path)
@@ -175,7 +175,7 @@ class _Mending:
     def _mend(self) -> None:
         for _ in range(PASSES_MAX):
             stored = load_stored_queues(self._storage_path)
-            # The lock is ours: nobody writes.
+            # This process has locked the directory, so no other one writes.
             stored.is_live = False
             check = check_directory(stored)
             steps = [
@@ -185,7 +185,7 @@ class _Mending:
             ]
             if not steps:
                 break
-            # What the others are about may be in its place then.
+            # Rename first: the other steps may concern a file that a rename replaces.
             steps = [step for step in steps if step.remedy is Remedy.RENAME] or steps
             checks = {each.queue.incarnation: each for each in check.queues}
             for step in steps:
@@ -200,7 +200,7 @@ class _Mending:
         elif step.path.suffix == ".json":
             self._drop_definition(step.path)
         elif not self._filesystem.exists(step.path):
-            # It went with another step.
+            # An earlier step has moved it.
             return
         elif check is not None and step.remedy is Remedy.REWRITE:
             self._rewrite(step.path, check)
@@ -221,7 +221,7 @@ class _Mending:
         end_offset = 0 if is_last else names[at + 1].base_offset
         end = read_durable_end(filesystem, directory, queue.incarnation)
         if is_last and end is not None:
-            # No offset that was given out is given out again, and `end` speaks of the old file.
+            # `end` refers to the old file. Continue above it: an offset must not be used twice.
             end_offset = end.recovery_point
         before = check.log.segments[at - 1].segment.summary if at else None
         rewritten = rewrite_segment(
@@ -243,12 +243,12 @@ class _Mending:
             raise
         self._note_lost(queue, rewritten)
         if end is not None and end.segment_base_offset == names[at].base_offset:
-            # It speaks of the old file. Not before: what it said is in the new one now.
+            # `end` refers to the old file. Move it only now: its content is in the new file.
             self._quarantine.take(directory / END_FILE_NAME)
         rebuild_index(directory, rewritten.name, queue.identity, filesystem)
 
     def _put_in_place(self, path: Path, check: QueueCheck) -> None:
-        """Give a segment the name that its header says; what has that name goes to quarantine."""
+        """Rename a segment as its header says; a file with that name goes to quarantine."""
         queue, filesystem = check.queue, self._filesystem
         for stranger in own_segments(queue.directory, queue.identity, filesystem).strangers:
             if stranger.said is not None and stranger.name.file_name == path.name:
@@ -273,7 +273,7 @@ class _Mending:
             rebuild_index(directory, by_index[path.name], check.queue.identity, self._filesystem)
 
     def _drop_definition(self, path: Path) -> None:
-        """Set a definition aside, or what proves one that is missing: logs and bindings."""
+        """Move a definition to quarantine, or else the logs and bindings that prove it."""
         self._repair.dropped.add(Part.DEFINITIONS)
         kind, vhost, name = path.parent.parent.name, path.parent.name, path.stem
         logs = self._storage_path / LOGS_NAME / vhost / name
@@ -291,6 +291,6 @@ class _Mending:
                     self._quarantine.take(place)
 
     def _settle_lost(self) -> None:
-        """Let the checkpoint say that nobody is to wait for what was lost."""
+        """Settle the lost offsets in the checkpoint, so that the queue does not wait for them."""
         if self._lost:
             settle_in_checkpoint(self._storage_path, self._filesystem, self._lost)

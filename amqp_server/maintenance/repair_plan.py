@@ -1,4 +1,4 @@
-"""What can be done about the problems that a check found."""
+"""Plans the steps that repair the problems of a check."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 
 class Remedy(StrEnum):
-    """How a problem is mended."""
+    """Way to repair a problem."""
 
     REWRITE = "rewrite"
-    """The segment is written anew without what is damaged; the old file goes to quarantine."""
+    """The segment is rewritten without its damaged parts; the old file goes to quarantine."""
     RENAME = "rename"
-    """The segment gets the name that its header says; nothing else is done before."""
+    """The segment gets the name that its header says, before any other step."""
     REBUILD_INDEX = "rebuild index"
     SET_ASIDE = "set aside"
     """The file or directory goes to quarantine."""
     RECOVER = "recover"
-    """A start of the server mends it; the repair ends with the same recovery."""
+    """A start of the server repairs it; the repair ends with the same recovery."""
     NONE = "cannot be mended"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do.
+    """One step of a repair.
 
     Attributes:
-        remedy: What.
-        path: To which file or directory.
-        reason: Why.
-        queue: Whose it is, if it is a queue's.
+        remedy: Way to repair.
+        path: File or directory.
+        reason: The problem, and why this remedy.
+        queue: Queue to which the path belongs; None if it belongs to none.
     """
 
     remedy: Remedy
@@ -82,14 +82,14 @@ _OF_THE_DIRECTORY: Final = {
 def plan_repair(
     check: DirectoryCheck, *, drop_definitions: bool, drop_checkpoints: bool
 ) -> list[Step]:
-    """Return what to do, each thing once, what cannot be mended last.
+    """Return the steps, each once; problems that cannot be repaired come last.
 
     Args:
-        check: What was found.
-        drop_definitions: Unreadable definitions go to quarantine, with the logs of their queues;
-            so does what speaks of queues and exchanges whose definitions are missing.
-        drop_checkpoints: An unreadable checkpoint goes to quarantine: all that is in the logs
-            comes again.
+        check: Result of the check.
+        drop_definitions: Whether unreadable definitions go to quarantine, with the logs of their
+            queues, and whatever refers to queues and exchanges without definitions.
+        drop_checkpoints: Whether an unreadable checkpoint goes to quarantine: all messages in the
+            logs then return.
     """
     steps: dict[tuple[Remedy, Path], Step] = {}
     for each in check.queues:
@@ -99,10 +99,10 @@ def plan_repair(
     is_unknown = any(problem.kind == "unreadable-definition" for problem in check.problems)
     for problem in check.problems:
         if problem.kind == "orphaned-log" and is_unknown:
-            # It may be the log of a definition that cannot be read: a start keeps it too.
+            # The log may belong to an unreadable definition: a start keeps it as well.
             continue
         if problem.kind == "not-a-log":
-            # Somebody put it there, and nothing is wrong with it.
+            # It is a foreign file, and nothing is wrong with it.
             continue
         remedy, text = _OF_THE_DIRECTORY.get(problem.kind, Remedy.NONE), problem.text
         if problem.kind == "unreadable-definition" and problem.path.suffix == ".json":
@@ -127,7 +127,7 @@ def _step_for(check: QueueCheck, problem: Problem) -> Step:
     remedy = _OF_QUEUES.get(problem.kind, Remedy.NONE)
     path = problem.path
     if problem.kind == "segment-gap":
-        # The segment before the gap gets a note of it.
+        # The segment before the gap records the loss.
         paths = [facts.segment.path for facts in check.log.segments]
         path = paths[paths.index(path) - 1]
     return Step(remedy, path, problem.text, check.queue)

@@ -1,4 +1,4 @@
-"""Checkpoints and the redo journal, row by row."""
+"""Shows checkpoints and the redo journal as rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CHECKPOINT_BYTES_MAX: Final = 1 << 32
 def checkpoint_rows(
     offsets_directory: Path, names: dict[UUID, StoredQueue]
 ) -> Iterator[dict[str, Any]]:
-    """Return what all checkpoint files together say: a row of them, one a queue, one a group.
+    """Return the content of all checkpoint files: a row of totals, one a queue, one a group.
 
     Args:
         offsets_directory: The `offsets` directory.
-        names: The queues that exist, by incarnation.
+        names: The existing queues, by incarnation.
 
     Raises:
-        OffsetsError: It cannot be read.
+        OffsetsError: The files cannot be read.
     """
     found = read_checkpoint(offsets_directory, FileSystem())
     yield {
@@ -99,10 +99,10 @@ def _group_row(group: GroupCheckpoint, queue: StoredQueue | None) -> dict[str, A
 
 
 def round_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Return the rounds of one checkpoint file; bytes that hold none are rows with `fault`.
+    """Return the rounds of one checkpoint file; bytes without a valid round are rows with `fault`.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     data = FileSystem().read_file(path, CHECKPOINT_BYTES_MAX)
     position = 0
@@ -133,7 +133,7 @@ def redo_rows(directory: Path) -> Iterator[dict[str, Any]]:
     """Return the redo journal: a row of its files, then one for each transaction.
 
     Raises:
-        OffsetsError: It cannot be read.
+        OffsetsError: The journal cannot be read.
     """
     found = read_redo_journal(directory, FileSystem())
     yield {

@@ -1,4 +1,4 @@
-"""Letting the checkpoint of a data directory at rest say that some offsets are settled."""
+"""Settles offsets in the checkpoint of a data directory on which no server runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def settle_in_checkpoint(
     ranges: Mapping[UUID, Sequence[tuple[int, int]]],
     forgotten: Collection[UUID] = (),
 ) -> None:
-    """Write a round in which ranges of offsets are settled, whatever was known of them.
+    """Write a checkpoint round in which ranges of offsets are settled.
 
-    A clean stop stays one.
+    If the last stop was clean, it stays so.
 
     Args:
         storage_path: A data directory on which no server runs.
-        filesystem: All file calls go through it.
-        ranges: By incarnation; nothing in them may be in the log, nor come into it.
-        forgotten: Incarnations of which nothing is to be known any more; none of them in `ranges`.
+        filesystem: All file operations.
+        ranges: Ranges of offsets by incarnation; the log must never contain an offset in them.
+        forgotten: Incarnations to remove from the checkpoint; none of them may be in `ranges`.
 
     Raises:
         OffsetsError: The checkpoint cannot be read or written.

@@ -1,4 +1,4 @@
-"""The messages of a queue whose server does not run, from its files: log and checkpoint."""
+"""Browses a queue while its server does not run, from the log and the checkpoint."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class StoredBrowse:
-    """The log of one stopped queue, open for reading. Made by `stored_browse`.
+    """The log of one stopped queue, opened for reading by `stored_browse`.
 
     Args:
-        reader: Of its log.
-        settlement: What the last checkpoint says is settled.
-        is_stream: Whether nothing of it is ever settled.
+        reader: Reader of its log.
+        settlement: Settlement in the last checkpoint.
+        is_stream: Whether the queue is a stream, whose messages are never settled.
     """
 
     def __init__(self, reader: LogReader, settlement: Settlement, *, is_stream: bool) -> None:
@@ -37,7 +37,7 @@ class StoredBrowse:
         self._is_stream = is_stream
 
     def offset_of(self, position: StartPosition) -> int:
-        """Return the offset that a place in the log means."""
+        """Return the offset of a position in the log."""
         reader = self._reader
         match position.kind:
             case StartKind.FIRST:
@@ -59,9 +59,9 @@ class StoredBrowse:
         filters: Sequence[HeaderFilter],
         body_bytes_max: int | None,
     ) -> Iterator[dict[str, Any]]:
-        """Return the messages of `[start, end)` that were asked for; see `browsed_rows`.
+        """Return the matching messages of `[start, end)`; see `browsed_rows`.
 
-        A message that no restart survives counts as settled, as it will be then.
+        A transient message counts as settled, because the next start drops it.
         """
         end = min(end, self._reader.log_end_offset)
         if start >= end:
@@ -86,7 +86,7 @@ def stored_browse(storage_path: Path, queue: StoredQueue) -> Iterator[StoredBrow
     """Open the log of a queue of a data directory on which no server runs.
 
     Raises:
-        LogError: No segment of it is readable.
+        LogError: No segment can be read.
         OffsetsError: The checkpoint cannot be read.
     """
     entry = read_checkpoint(storage_path / "offsets", FileSystem()).entries.get(

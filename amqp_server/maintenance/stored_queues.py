@@ -1,7 +1,7 @@
-"""Which queues a data directory has, by its definitions; nothing is changed.
+"""Lists the queues of a data directory from its definitions; changes nothing.
 
-A `MetadataStore` would remove temporary files that a running server is just writing, so the
-documents are read on file operations that change nothing.
+A `MetadataStore` would remove temporary files that a running server is writing. So this module
+reads the documents with file operations that change nothing.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class StoredQueue:
     """One durable queue of a data directory.
 
     Attributes:
-        vhost: Its virtual host.
-        name: Its name; of a delayed exchange's hidden queue that of the exchange.
-        definition: What its document says.
-        directory: Of its log; missing until its first message.
+        vhost: Name of its virtual host.
+        name: Name of the queue; for a hidden delay queue, the name of its delayed exchange.
+        definition: Parsed content of its document.
+        directory: Directory of its log; it does not exist before the first message.
     """
 
     vhost: str
@@ -51,12 +51,12 @@ class StoredQueue:
 
     @property
     def incarnation(self) -> UUID:
-        """Which life of the queue."""
+        """Incarnation of the queue."""
         return self.definition.incarnation
 
     @property
     def identity(self) -> LogIdentity:
-        """Whose log it is."""
+        """Identity of its log."""
         return LogIdentity(self.vhost, self.definition.name, self.incarnation)
 
     @property
@@ -72,10 +72,10 @@ class StoredQueues:
     Attributes:
         storage_path: The data directory.
         is_live: Whether a server or an embedding program writes to it.
-        report: All documents, and what is not readable.
+        report: All documents, and those that cannot be read.
         is_earlier_format: Whether the next start upgrades it.
-        queues: By virtual host and name.
-        malformed: Documents that hold a wrong value, and which.
+        queues: Queues by virtual host and name.
+        malformed: Documents with an invalid value, and the reason.
     """
 
     storage_path: Path
@@ -86,7 +86,7 @@ class StoredQueues:
     malformed: list[tuple[Document, str]] = field(default_factory=list)
 
     def find(self, vhost: str, name: str) -> StoredQueue | None:
-        """Return a queue by its name; hidden ones have none."""
+        """Return a queue by its name, None if there is none; finds no hidden delay queue."""
         for queue in self.queues:
             if (queue.vhost, queue.name) == (vhost, name) and not queue.is_delay_queue:
                 return queue
@@ -97,7 +97,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
     """Read the definitions of a data directory.
 
     Raises:
-        MetadataError: It is no data directory, is not readable, or is of another format.
+        MetadataError: The path is no data directory, cannot be read, or has another format.
     """
     data_format = check_data_directory(storage_path)
     with DryRunFileSystem() as filesystem:
@@ -126,7 +126,7 @@ def load_stored_queues(storage_path: Path) -> StoredQueues:
             storage_path, document.vhost, definition.name, definition.incarnation
         )
         if has_deleted_mark(files_as_they_are, directory):
-            # Its deletion is under way, or the next start finishes it.
+            # The queue is being deleted, or the next start completes the deletion.
             continue
         stored.queues.append(StoredQueue(document.vhost, document.name, definition, directory))
     stored.queues.sort(key=lambda queue: (queue.vhost, queue.name))

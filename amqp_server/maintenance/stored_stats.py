@@ -1,4 +1,4 @@
-"""What the files tell of each queue, for a server that does not run: no segment is scanned."""
+"""Statistics of queues from the files, for a server that does not run; scans no segment."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def stored_stats(stored: StoredQueues, queues: Sequence[StoredQueue]) -> Iterator[dict[str, Any]]:
-    """Return what is known of each queue, with the names that the running server uses.
+    """Return the statistics of each queue, with the names that the running server uses.
 
-    A queue whose files cannot be read has the state `unreadable`, and `failed` says why: it hides
-    no other queue.
+    A queue whose files cannot be read has the state `unreadable` and the reason in `failed`. It
+    does not hide other queues.
 
     Raises:
         OffsetsError: The checkpoint cannot be read.
@@ -76,7 +76,7 @@ def _stats(
 
 
 def _age_seconds(directory: Path) -> float | None:
-    """Return how long ago the newest checkpoint was written; None: there is none."""
+    """Return the age in seconds of the newest checkpoint; None if there is none."""
     generations = checkpoint_generations(directory, FileSystem())
     if not generations:
         return None

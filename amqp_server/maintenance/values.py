@@ -1,4 +1,4 @@
-"""Values of files as JSON can hold them: what is no UTF-8 is base64 under a key of its own."""
+"""Converts octets and times to JSON; octets that are not UTF-8 get a base64 key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def octets_json(name: str, octets: bytes) -> dict[str, str]:
-    """Return `{name: text}` of octets that are UTF-8, else `{name_base64: ...}`."""
+    """Return `{name: text}` for valid UTF-8, `{name_base64: ...}` for other octets."""
     try:
         return {name: octets.decode("utf-8")}
     except UnicodeDecodeError:
@@ -18,12 +18,12 @@ def octets_json(name: str, octets: bytes) -> dict[str, str]:
 
 
 def text_json(name: str, text: str) -> dict[str, str]:
-    """Return the same of text that came over the wire, with surrogate escapes for other octets."""
+    """Return the same for text off the wire, whose invalid octets are surrogate escapes."""
     return octets_json(name, text.encode("utf-8", "surrogateescape"))
 
 
 def time_text(timestamp_ns: int) -> str | None:
-    """Return a time in UTC to the microsecond; None for 0, and for what is no time of ours."""
+    """Return a time in UTC to the microsecond; None for 0 and for values that are no time."""
     try:
         moment = _EPOCH + timedelta(microseconds=timestamp_ns // 1000)
     except OverflowError:
