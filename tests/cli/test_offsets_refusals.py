@@ -232,7 +232,7 @@ def test_the_table_of_errors_names_tests_that_there_are() -> None:
     named = [re.search(r"\| `(\w+)` \|$", row) for row in rows_]
     files = [
         path
-        for room in ("cli", "groups", "embedding")
+        for room in ("cli", "groups", "embedded")
         for path in sorted((REPOSITORY / "tests" / room).glob("test_*.py"))
     ]
     tests = "".join(path.read_text() for path in files)
