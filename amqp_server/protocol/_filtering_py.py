@@ -1,8 +1,8 @@
-"""Which messages a filter lets through: a kernel that looks for one header in their octets.
+"""The kernel that filters messages by one header, in their octets.
 
-A stream's consumer may ask for some values of `x-stream-filter-value` only; then each message of
-its log is asked for it. Messages that begin alike up to their bodies are judged once. Compiled as
-`_filtering_c`; `framing.py` chooses.
+A consumer of a stream may want only some values of `x-stream-filter-value`; the broker then checks
+each message of the log. Messages with equal octets before their bodies are checked once. The build
+compiles it as `_filtering_c`; `framing.py` chooses.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _FILTER_KEY = b"\x15x-stream-filter-value"
 def matching_messages(
     messages: list[bytes], values: frozenset[bytes], match_unfiltered: bool
 ) -> list[tuple[int, int]]:
-    """Return which of a run of messages a consumer with a filter gets.
+    """Return the messages of a run that pass a consumer's filter.
 
     A message matches if its header `x-stream-filter-value` (a string, kind `S` or `x`) is one of
-    `values`, octet for octet. If it is there more than once, the last one counts. A header of
-    another kind, and a table that does not hold together, are as none.
+    `values`, octet for octet. If the header occurs more than once, the last one counts. A header of
+    another kind or in a malformed table counts as missing.
 
     Args:
-        messages: Messages as they stand in ring and log (docs/log-format.md).
-        values: What is looked for.
+        messages: Messages as stored in ring and log (docs/log-format.md).
+        values: Values that match.
         match_unfiltered: Whether messages without the header match too.
 
     Returns:
-        Half-open ranges of places in the run, from 0 on, in order; no two of them touch.
+        Half-open ranges of indexes into the run, in order; no two of them touch.
 
     Raises:
-        ValueError: The lengths in a message do not add up.
+        ValueError: The lengths in a message are inconsistent.
     """
     matcher = _Matcher(values, match_unfiltered)
     for message in messages:
@@ -62,19 +62,19 @@ def matching_run(
     values: frozenset[bytes],
     match_unfiltered: bool,
 ) -> list[tuple[int, int]]:
-    """Return what `matching_messages` does, for messages that lie in a buffer.
+    """Return what `matching_messages` returns, for messages in a buffer.
 
     Args:
-        buffer: Where the messages lie; only route and properties are looked at.
-        positions: Where each begins, an `array("I")`.
-        lengths: How long each is, an `array("I")`.
-        start: The first of the run; its place in what is returned is 0.
-        stop: The end of the run, exclusive.
+        buffer: Buffer with the messages; only route and properties are read.
+        positions: Position of each message in the buffer, an `array("I")`.
+        lengths: Length of each message in octets, an `array("I")`.
+        start: Index of the first message of the run; its index in the result is 0.
+        stop: Index after the last message of the run.
         values: As for `matching_messages`.
         match_unfiltered: As for `matching_messages`.
 
     Raises:
-        ValueError: A message is not inside the buffer, or its lengths do not add up.
+        ValueError: A message is not inside the buffer, or its lengths are inconsistent.
     """
     view = memoryview(buffer)
     at_places, size_places = positions, lengths
@@ -99,10 +99,10 @@ def matching_run(
 
 
 class _Matcher:
-    """Looks at one message behind the other; one that begins as the last did is as the last.
+    """Checks messages one after another; a message with the prefix of the last has its result.
 
     Args:
-        values: What is looked for.
+        values: Values that match.
         match_unfiltered: Whether messages without the header match too.
     """
 
@@ -117,7 +117,7 @@ class _Matcher:
         self.is_match = False
 
     def look_at(self, octets: bytes, at: int, size: int) -> None:
-        """Take the next message, `size` octets at `at`."""
+        """Check the next message, `size` octets at `at`."""
         if self.prefix_bytes == 0 or size < self.prefix_bytes or not self._is_alike(octets, at):
             self.prefix_bytes = 0
             prefix_bytes = body_position(octets, at, size)
@@ -136,19 +136,19 @@ class _Matcher:
         self.place += 1
 
     def end(self) -> list[tuple[int, int]]:
-        """Return the ranges of what matched."""
+        """Return the ranges of matching messages."""
         if self.first >= 0:
             self.ranges.append((self.first, self.place))
         return self.ranges
 
     def _is_alike(self, octets: bytes, at: int) -> bool:
-        """Tell whether a message begins as the last one did, up to the body."""
+        """Return whether a message has the same octets as the last one before its body."""
         if COMPILED:  # pragma: no cover - the interpreted build is the measured one
             return is_same(octets, at, self.model, self.prefix_bytes)  # type: ignore[name-defined, no-any-return]  # noqa: F821
         return octets.startswith(self.prefix, at)
 
     def _judge(self, octets: bytes, at: int, end: int) -> bool:
-        """Tell whether the message at `at` matches, whose properties end at `end`."""
+        """Return whether the message at `at`, whose properties end at `end`, matches."""
         start = at + 2 + octets[at + 1]
         start += 5 + octets[start]
         at = headers_position(octets, start, end)

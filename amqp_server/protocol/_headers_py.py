@@ -1,8 +1,8 @@
-"""Messages and their headers, walked in octets: what the kernels of deliveries have in common.
+"""Parses messages and their headers in octets, for the kernels that write and filter.
 
-The offset of a message in its stream goes into its headers when it is delivered. Nothing is
-decoded: entries are stepped over. Compiled as `_headers_c`. A publish is taken in without a look
-into its headers, so every length is proved here before octets are read.
+A delivered message of a stream gets its offset as a header. Entries are skipped, not decoded. The
+build compiles it as `_headers_c`. The broker accepts publishes without checking their headers, so
+this module checks every length before it reads octets.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5 (field tables), and RabbitMQ's errata for the
 kinds.
@@ -23,17 +23,17 @@ _OFFSET_ENTRY_BYTES = 25  # key, kind, value
 
 
 def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
-    """Return what stands before and behind the offset in properties that get the header for it.
+    """Return the octets before and after the offset in properties that get it as a header.
 
-    The header `x-stream-offset` (kind `l`) becomes the last of the table; others of that name go.
-    All other octets stay as they are. A table that does not hold together is left out, as in
+    The header `x-stream-offset` (kind `l`) becomes the last of the table; others of that name are
+    removed. All other octets stay unchanged. A malformed table is left out, as in
     `amqp_server.broker.transfers.message_headers`.
 
     Args:
         properties: One word of flags and the property list.
 
     Raises:
-        ValueError: The list ends inside its first properties, or inside the headers.
+        ValueError: The list ends before or inside the headers.
     """
     size = len(properties)
     data = properties
@@ -57,10 +57,10 @@ def split_for_offset(properties: bytes) -> tuple[bytes, bytes]:
 
 
 def body_position(octets: bytes, at: int, size: int) -> int:
-    """Return how far the body is from the begin of a message at `at`.
+    """Return the distance from the start of a message at `at` to its body.
 
     Raises:
-        ValueError: The lengths in the message do not add up.
+        ValueError: The lengths in the message are inconsistent.
     """
     if size >= 7:
         place = 2 + octets[at + 1]
@@ -78,10 +78,10 @@ def body_position(octets: bytes, at: int, size: int) -> int:
 
 
 def headers_position(data: bytes, start: int, end: int) -> int:
-    """Return where the headers begin, or would begin, in the properties [start, end) of data.
+    """Return where the headers start, or would start, in the properties [start, end) of data.
 
     Raises:
-        ValueError: The list ends before that, or inside the headers.
+        ValueError: The list ends before or inside the headers.
     """
     at = start + 2
     if at <= end:
@@ -99,12 +99,12 @@ def headers_position(data: bytes, start: int, end: int) -> int:
 
 
 def short_string_end(data: bytes, at: int, end: int) -> int:
-    """Return where a short string ends, perhaps behind `end`; only octets before it are read."""
+    """Return where a short string ends, perhaps above `end`; reads only octets below `end`."""
     return at + 1 + data[at] if at < end else end + 1
 
 
 def count_offsets(data: bytes, at: int, end: int) -> int:
-    """Return how many entries of the table [at, end) are an offset; -1 if it is broken."""
+    """Return the number of offset entries in the table [at, end); -1 if it is malformed."""
     count = 0
     while at < end:
         entry = at
@@ -116,7 +116,7 @@ def count_offsets(data: bytes, at: int, end: int) -> int:
 
 
 def other_entries(entries: bytes) -> bytes:
-    """Return the entries of a table without those that are an offset; none if it is broken."""
+    """Return the entries of a table without offset entries; empty if it is malformed."""
     data = entries
     end = len(entries)
     count = count_offsets(data, 0, end)
@@ -135,13 +135,13 @@ def other_entries(entries: bytes) -> bytes:
 
 
 def has_key(data: bytes, at: int, key: bytes) -> bool:
-    """Tell whether an entry that was proved has this key; its octet of length is a part of both."""
+    """Return whether a checked entry has this key; both include the octet of length."""
     key_bytes = 1 + data[at]
     return key_bytes == len(key) and data[at : at + key_bytes] == key
 
 
 def value_end(data: bytes, at: int, end: int, depth: int) -> int:
-    """Return where a value ends, or -1 if it does not end inside [at, end) or has no kind."""
+    """Return where a value ends; -1 if it does not end in [at, end) or its kind is unknown."""
     if at >= end:
         return -1
     kind = data[at]
@@ -178,7 +178,7 @@ def value_end(data: bytes, at: int, end: int, depth: int) -> int:
 
 
 def u32(data: bytes, at: int) -> int:
-    """Load a big-endian u32; the caller has proved four octets."""
+    """Return a big-endian u32; the caller has checked that four octets exist."""
     value = data[at]
     value = value << 8 | data[at + 1]
     value = value << 8 | data[at + 2]

@@ -1,15 +1,15 @@
-"""Frames in: a kernel that walks a whole read buffer once.
+"""The kernel that scans frames: walks a whole read buffer once.
 
-`FrameScanner` reports *runs*: publishes that share one `basic.publish` frame,
-acknowledgements of one channel, and everything else frame by frame. A client sends the same
-method frame, and mostly the same content header, again and again; so the scanner remembers
-the octets of the last publish up to its body, and one comparison replaces decoding the next.
-Where each publish has a frame of its own (another routing key), neighbours are a *row*.
+`FrameScanner` reports *runs*: publishes with the same `basic.publish` frame, and acknowledgements
+of one channel. It reports everything else frame by frame. A client mostly sends the same method
+frame and content header again and again. So the scanner remembers the octets of the last publish
+before its body, and one comparison replaces decoding the next. If each publish has a frame of its
+own (another routing key), neighbours are reported as a *row*.
 
-The file is ordinary Python. `_scanning_c.pxd` gives its names C types and the build compiles
-it as `_scanning_c`; `framing.py` chooses. What keeps both builds right and fast: lengths are
-proved before octets are read (a compiled index is not checked), octets are widened before
-they are shifted, and copies are slices, never loops over octets.
+The file is ordinary Python. `_scanning_c.pxd` gives its names C types, and the build compiles it as
+`_scanning_c`; `framing.py` chooses. Three rules keep both builds correct and fast. Lengths are
+checked before octets are read, because a compiled index is not checked. Octets are widened before
+they are shifted. Copies are slices, never loops over octets.
 
 Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 """
@@ -28,30 +28,32 @@ PUBLISH = 1
 ACK = 2
 """Event `(ACK, channel, ranges)`: flat pairs first, last (inclusive); first 0 = multiple."""
 METHOD = 3
-"""Event `(METHOD, channel, payload)`: any other method, or a publish not whole here."""
+"""Event `(METHOD, channel, payload)`: any other method, or a publish that is incomplete here."""
 HEADER = 4
-"""Event `(HEADER, channel, payload)`: a content header that no run took."""
+"""Event `(HEADER, channel, payload)`: a content header that is part of no run."""
 BODY = 5
-"""Event `(BODY, channel, payload)`: a content body frame that no run took."""
+"""Event `(BODY, channel, payload)`: a content body frame that is part of no run."""
 ROW = 6
-"""Event `(ROW, channel, method_payloads, messages, property_flags, message_flags)`: no payload
-is that of the message before."""
+"""Event `(ROW, channel, method_payloads, messages, property_flags, message_flags)`.
+
+Each message has another method payload than the one before it.
+"""
 HEARTBEAT = 8
 """Event `(HEARTBEAT, channel)`."""
 ERROR = 9
 """Event `(ERROR, channel, text)`: a frame error (501), always the last one of a connection."""
 
 EMPTY = b""
-"""What makes bytes of a slice of either kind of buffer: to call `bytes` costs more than to copy."""
+"""Adding a slice to it makes bytes from both kinds of buffer; calling `bytes` costs more."""
 NO_EVENT: tuple[Any, ...] = (0,)
 FLAGS_OCTETS = tuple(pack("B", flags) for flags in range(16))
-"""A message's first octet, by its flags."""
+"""First octet of a message, by its flags."""
 _MORE = -1
 _SINGLY = -2
 
 
 def long_at(data: bytes | bytearray, at: int) -> int:
-    """Return the 32 bits at a position that was proved to be there, highest octet first."""
+    """Return the big-endian 32 bits at a position; the caller has checked that they exist."""
     value = data[at]
     value = value << 8 | data[at + 1]
     value = value << 8 | data[at + 2]
@@ -61,7 +63,7 @@ def long_at(data: bytes | bytearray, at: int) -> int:
 def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) -> int:
     """Return where the property list that starts at `at` ends, or -1 if it does not fit.
 
-    Only lengths are followed; the inside of the headers table is left to whoever reads it.
+    Only lengths are followed: the content of the headers table is not checked.
     """
     bit = 15
     while bit >= 2:
@@ -86,7 +88,7 @@ def property_list_end(data: bytes | bytearray, at: int, end: int, flags: int) ->
 
 
 def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
-    """Return the position of the delivery-mode octet in a list that was proved to fit."""
+    """Return the position of the delivery-mode octet in a list that was checked to fit."""
     if flags >> 15 & 1:
         at += 1 + data[at]
     if flags >> 14 & 1:
@@ -98,12 +100,12 @@ def delivery_mode_position(data: bytes | bytearray, at: int, flags: int) -> int:
 
 
 class FrameScanner:
-    """Turns the read buffers of one connection into events; keeps no octets of its own.
+    """Converts the read buffers of one connection into events; keeps no octets of its own.
 
     Args:
         frame_max: Largest frame in octets, its 8 octets of framing included (>= 4096).
-        body_bytes_max: Largest body taken into a run; larger ones are reported frame by
-            frame, for the assembler to judge.
+        body_bytes_max: Largest body that becomes part of a run; larger ones are reported frame by
+            frame, and the content assembly checks them.
     """
 
     def __init__(self, frame_max: int, body_bytes_max: int) -> None:
@@ -127,18 +129,18 @@ class FrameScanner:
     ) -> int:
         """Append the events of `data[start:end]` and return the position of the rest.
 
-        The rest (less than one frame, or less than one whole publish of at most
-        `body_bytes_max`) must stand at the start of the next buffer. After an ERROR event
-        nothing more is read.
+        The rest is an incomplete frame, or an incomplete publish of at most `body_bytes_max`. The
+        caller must put it at the start of the next buffer. After an ERROR event the scanner reads
+        nothing more.
 
         Args:
-            data: bytes or bytearray; nothing of it is kept, everything is copied.
+            data: bytes or bytearray; everything needed is copied from it.
             start: First octet to read.
             end: One past the last octet that was received.
-            events: List to append event tuples to.
+            events: List to which event tuples are appended.
 
         Returns:
-            Position of the first octet not consumed, in [start, end].
+            Position of the first octet that was not consumed, in [start, end].
         """
         at = start
         run: list[bytes] | None = None
@@ -163,7 +165,7 @@ class FrameScanner:
                     )
                 ):
                     if COMPILED and body_bytes != 0:  # pragma: no cover - as it is interpreted
-                        # One object and one copy, not two of each.
+                        # This makes one object and one copy instead of two of each.
                         message = joined(self.message_prefix, data, body_at, stop - 1)  # type: ignore[name-defined]  # noqa: F821
                     elif body_bytes != 0:
                         message = self.message_prefix + data[body_at : stop - 1]
@@ -183,7 +185,8 @@ class FrameScanner:
             channel = channel << 8 | data[at + 2]
             size = long_at(data, at + 3)
             if size > self.frame_max:
-                # Eight octets of slack, as in RabbitMQ: some clients count frame_max so.
+                # Eight octets of tolerance, as in RabbitMQ: some clients leave the framing out of
+                # frame_max.
                 cause = f"{{frame_too_large,{size},{self.frame_max - 8}}}"
                 events.append((ERROR, channel, f"{frame_text(kind, b'')}: {cause}"))
                 return end
@@ -261,10 +264,10 @@ class FrameScanner:
         return at
 
     def _begin_run(self, message: bytes, events: list[tuple[Any, ...]]) -> list[bytes] | None:
-        """Take a message whose method frame is not that of the one before it.
+        """Add a message whose method frame differs from that of the message before it.
 
         Returns:
-            The run that messages with the same frame go into; None when this one is in a row.
+            The run for further messages with the same frame; None if this one is part of a row.
         """
         last = events[len(events) - 1] if events else NO_EVENT
         kind = last[0]
@@ -308,13 +311,13 @@ class FrameScanner:
         return run
 
     def _learn_publish(self, data: bytes | bytearray, at: int, method_end: int, end: int) -> int:
-        """Remember the publish whose method frame is `data[at:method_end]`, if it is whole.
+        """Remember the publish whose method frame is `data[at:method_end]`, if it is complete.
 
         Returns:
-            0 when it belongs to the run before it, 1 when it starts a new one, _MORE when
-            octets are missing, _SINGLY when it must be reported frame by frame (a body in
-            several frames, other frames between, a method or a content header that does not
-            hold together).
+            0 if it belongs to the run before it; 1 if it starts a new one; _MORE if octets are
+              missing; _SINGLY if it must be reported frame by frame. The latter is a body in
+              several frames, other frames between its own, or an inconsistent method or content
+              header.
         """
         self.group_prefix_bytes = 0
         if end - method_end < 21:
@@ -327,7 +330,7 @@ class FrameScanner:
             if end - method_end >= 7:
                 size = long_at(data, method_end + 3)
                 if size < 14:
-                    # It may be whole already: waiting for more could be for ever.
+                    # The header may be complete already: the client may send nothing more.
                     return _SINGLY
             return _MORE
         if (
@@ -378,7 +381,7 @@ class FrameScanner:
         prefix_end: int,
         body_bytes: int,
     ) -> int:
-        """Take over the frames proved whole by `_learn_publish`; same returns."""
+        """Store the frames that `_learn_publish` has checked; returns the same values."""
         flags_at = method_end + 19
         flags = data[flags_at]
         flags = flags << 8 | data[flags_at + 1]
@@ -418,7 +421,7 @@ class FrameScanner:
             self.size_octets = pack("<I", len(properties))
             self.before_properties = b""
         if fresh != 0 or len(self.before_properties) == 0:
-            # Mostly only what the properties say changes from one message to the next.
+            # Usually only the values of the properties change from one message to the next.
             route = EMPTY + data[route_at:route_end]
             self.before_properties = FLAGS_OCTETS[message_flags] + route + self.size_octets
         self.message_prefix = self.before_properties + properties

@@ -1,10 +1,11 @@
-"""Frames out: a kernel that turns a run of messages into the octets of their frames.
+"""The kernel that encodes messages into the octets of their frames.
 
-The mirror of `_scanning_py`: messages of one route, with the same properties, have the same
-octets up to the body, so these are looked at once, and one comparison tells that the next message
-is like it; of the same size, it begins like what was written last. The interpreted build joins.
-Compiled as `_writing_c`; `framing.py` chooses. A property header larger than frame_max goes out
-as one long frame: the protocol cannot split it.
+It is the mirror of `_scanning_py`. Messages with the same route and properties have the same octets
+up to the body. So the kernel parses them once, and one comparison shows that the next message is
+alike. In the compiled build, a message that also has the same size repeats what was written last.
+The interpreted build joins bytes objects.
+The build compiles it as `_writing_c`; `framing.py` chooses. A content header larger than frame_max
+is sent as one long frame, because the protocol cannot split it.
 
 Source: AMQP 0-9-1 specification, section 4.2 (frames) and 4.2.6 (content).
 """
@@ -30,7 +31,7 @@ ReadableBuffer = bytes | memoryview | mmap
 
 _OFFSET_ENTRY = b"\x0fx-stream-offsetl"
 _FRAMES_BYTES = 96
-"""More than the frames of a message need beside its octets, the method's and a split body's."""
+"""Upper bound for the frame octets of a message besides its own, the method's and splits."""
 
 
 def encode_deliveries(
@@ -42,20 +43,20 @@ def encode_deliveries(
     frame_max: int,
     first_offset: int = -1,
 ) -> bytes | bytearray:
-    """Return the octets of one `basic.deliver` with its content per message.
+    """Return the octets of a `basic.deliver` with its content for each message.
 
     Args:
-        messages: Messages as they stand in ring and log (docs/log-format.md).
+        messages: Messages as stored in ring and log (docs/log-format.md).
         channel: Channel number, 1 to 65535.
         consumer_tag: Octets of the consumer tag, at most 255.
         first_tag: Delivery tag of the first message; the others follow without a gap.
-        redelivered: Whether the flag is set; the same for the whole run.
+        redelivered: Whether the redelivered flag is set; the same for all messages.
         frame_max: Largest frame in octets, framing included.
-        first_offset: From 0 on, each delivery has the header `x-stream-offset`: this number in
-            the first message; the others follow without a gap.
+        first_offset: Offset of the first message; the others follow without a gap. Each delivery
+            gets its offset as header `x-stream-offset`; a negative number means no such header.
 
     Raises:
-        ValueError: The lengths in a message do not add up.
+        ValueError: The lengths in a message are inconsistent.
     """
     writer = _delivery_writer(channel, consumer_tag, redelivered, frame_max, first_offset)
     room = 0
@@ -83,26 +84,26 @@ def encode_run(
     frame_max: int,
     first_offset: int = -1,
 ) -> bytes | bytearray:
-    """Return what `encode_deliveries` does, for messages that lie in a buffer.
+    """Return what `encode_deliveries` returns, for messages in a buffer.
 
-    No message becomes an object: its octets go from the buffer, which may be a mapping of a
-    file, to what is sent.
+    No message becomes a Python object: its octets are copied from the buffer, which may be a
+    mapping of a file, straight to the result.
 
     Args:
-        buffer: Where the messages lie.
-        positions: Where each begins, an `array("I")`.
-        lengths: How long each is, an `array("I")`.
-        start: The first to be encoded.
-        stop: The end of what is encoded, exclusive.
+        buffer: Buffer with the messages.
+        positions: Position of each message in the buffer, an `array("I")`.
+        lengths: Length of each message in octets, an `array("I")`.
+        start: Index of the first message to encode.
+        stop: Index after the last message to encode.
         channel: Channel number, 1 to 65535.
         consumer_tag: Octets of the consumer tag, at most 255.
         first_tag: Delivery tag of the first message; the others follow without a gap.
-        redelivered: Whether the flag is set; the same for the whole run.
+        redelivered: Whether the redelivered flag is set; the same for all messages.
         frame_max: Largest frame in octets, framing included.
         first_offset: As for `encode_deliveries`.
 
     Raises:
-        ValueError: A message is not inside the buffer, or its lengths do not add up.
+        ValueError: A message is not inside the buffer, or its lengths are inconsistent.
     """
     view, at_places, size_places = memoryview(buffer), positions, lengths
     if start < 0 or stop > len(positions) or stop > len(lengths):
@@ -139,14 +140,14 @@ def encode_content(
     """Return the octets of one method that carries `message`, and of its content.
 
     Args:
-        message: The message; its exchange and routing key stand between the two parts.
+        message: The message; its exchange and routing key are put between the two parts.
         channel: Channel number.
-        before_route: Method payload up to the exchange name.
+        before_route: Method payload before the exchange name.
         after_route: Method payload after the routing key.
         frame_max: Largest frame in octets, framing included.
 
     Raises:
-        ValueError: The lengths in the message do not add up.
+        ValueError: The lengths in the message are inconsistent.
     """
     writer = _Writer(channel, before_route, 0, b"", after_route, frame_max, False)
     writer.begin(writer.room_for(len(message)))
@@ -163,13 +164,13 @@ def _delivery_writer(
 
 
 class _Writer:
-    """Writes one message behind the other; knows how the last one begins.
+    """Writes messages one after another; remembers the prefix of the last one.
 
     Args:
         channel: Channel number.
-        method_head: Method payload up to the delivery tag.
+        method_head: Method payload before the delivery tag.
         tag_bytes: Length of the delivery tag: 8, or 0 for none.
-        before_route: Method payload from there to the exchange name.
+        before_route: Method payload between the delivery tag and the exchange name.
         after_route: Method payload after the routing key.
         frame_max: Largest frame in octets, framing included.
         has_offset: Whether each message gets its offset as a header.
@@ -196,17 +197,17 @@ class _Writer:
         self.method_bytes = len(method_head) + tag_bytes + len(before_route) + len(after_route)
         self.prefix = b""
         self.prefix_bytes = 0
-        # What stands before the tag, the length of the body, the offset, and the body frames.
+        # Octets before the tag, before the body's length, before the offset, and before the body.
         self.start = self.middle = self.properties = self.rest = b""
         self.body_start = pack(">BH", 3, channel)
 
     def room_for(self, message_bytes: int) -> int:
-        """Return the most octets that a message can become."""
+        """Return the largest number of octets that a message can become."""
         split = message_bytes // self.body_bytes_max * 8
         return _FRAMES_BYTES + self.method_bytes + message_bytes + split
 
     def begin(self, room: int) -> None:
-        """Make room for all that will be put."""
+        """Reserve room for everything that will be written."""
         if COMPILED:  # pragma: no cover
             self.encoded: bytearray = unwritten(room)  # type: ignore[name-defined]  # noqa: F821
             self.target = self.encoded
@@ -215,7 +216,7 @@ class _Writer:
             self.parts: list[bytes] = []
 
     def end(self) -> bytes | bytearray:
-        """Return all that was put."""
+        """Return everything that was written."""
         if COMPILED:  # pragma: no cover
             del self.encoded[self.to :]
             return self.encoded
@@ -225,7 +226,7 @@ class _Writer:
         """Write the frames of the message of `size` octets at `at`.
 
         Raises:
-            ValueError: Its lengths do not add up.
+            ValueError: Its lengths are inconsistent.
         """
         prefix_bytes = self.prefix_bytes
         if COMPILED:  # pragma: no cover
@@ -251,7 +252,7 @@ class _Writer:
             self._join(octets[prefix_bytes:], tag, offset)
 
     def _change(self, prefix: bytes) -> None:
-        """Make the frames of a message that begins with `prefix`: the interpreted way."""
+        """Prepare the frames of messages that begin with `prefix` (interpreted build)."""
         route_end = 2 + prefix[1]
         route_end = route_end + 1 + prefix[route_end]
         properties = prefix[route_end + 4 :]
@@ -279,7 +280,7 @@ class _Writer:
         self.prefix_bytes = len(prefix)
 
     def _join(self, body: bytes, tag: int, offset: int) -> None:
-        """Write the frames of a message: the interpreted way."""
+        """Write the frames of a message (interpreted build)."""
         size = len(body)
         parts = self.parts
         parts.append(self.start)
@@ -296,10 +297,10 @@ class _Writer:
             part = body[at : at + self.body_bytes_max]
             parts += (self.body_start, len(part).to_bytes(4, "big"), part, b"\xce")
 
-    # From here on the compiled way: octets go from the message to their place, none is an object.
+    # The compiled build only, from here on: octets are copied to their place without objects.
 
     def _look_at(self, octets: bytes, at: int, size: int) -> None:  # pragma: no cover
-        """Find the parts of a message up to its body; places are counted from its begin."""
+        """Find the parts of a message before its body; positions are relative to its start."""
         self.prefix_bytes = 0
         prefix_bytes = body_position(octets, at, size)
         route_end = 2 + octets[at + 1]
@@ -365,7 +366,7 @@ class _Writer:
             size -= part
 
     def _repeat(self, octets: bytes, at: int, size: int, tag: int) -> None:  # pragma: no cover
-        """Write a message like the last in prefix and size: the same octets up to the body."""
+        """Write a message with the prefix and size of the last: copy that one's octets."""
         start = self.to
         head_bytes = self.frames_bytes - (size - self.prefix_bytes) - 1
         self._copy(place_in(self.target, start - self.frames_bytes), 0, head_bytes)  # type: ignore[name-defined]  # noqa: F821
@@ -376,7 +377,7 @@ class _Writer:
         self._store(0xCE, 1)
 
     def _write_properties(self, octets: bytes, at: int, offset: int) -> None:  # pragma: no cover
-        """Write the property list with the offset behind the other headers."""
+        """Write the property list, with the offset after the other headers."""
         place = at + self.properties_at
         self._store(octets[place] | 0x20, 1)
         self._copy(octets, place + 1, self.headers_at - self.properties_at - 1)

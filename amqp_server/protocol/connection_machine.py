@@ -1,11 +1,11 @@
-"""The life of a connection as the specification has it, without a socket.
+"""State machine of a connection, without a socket.
 
     AWAITING_START_OK --start-ok--> AWAITING_TUNE_OK --tune-ok--> AWAITING_OPEN --open--> OPEN
                                                                                            |
                 CLOSED <--close-ok-- CLOSING <--(we sent connection.close)-----------------+
 
-Methods of class connection go in, the answers come out; what was negotiated stands in the
-attributes. Which users and virtual hosts there are is asked of the caller.
+It takes methods of class connection and returns the replies; its attributes have the negotiated
+values. The caller decides which users and virtual hosts exist.
 
 Source: AMQP 0-9-1 specification, section 1.4.2 (connection); texts as in RabbitMQ.
 """
@@ -47,7 +47,7 @@ MECHANISMS = b"PLAIN AMQPLAIN"
 
 
 class ConnectionState(Enum):
-    """Where a connection stands."""
+    """State of a connection."""
 
     AWAITING_START_OK = auto()
     AWAITING_TUNE_OK = auto()
@@ -63,7 +63,7 @@ _RABBITMQ_STATES = {
     ConnectionState.AWAITING_OPEN: "opening",
     ConnectionState.OPEN: "running",
 }
-"""Names that clients' logs know from RabbitMQ's replies."""
+"""State names in RabbitMQ's replies, which clients' logs contain."""
 
 
 KEPT_PROPERTIES = frozenset({"capabilities", "connection_name", "platform", "product", "version"})
@@ -75,36 +75,36 @@ CAPABILITIES_MAX = 64
 
 
 class Authenticator(Protocol):
-    """Decides who may come in."""
+    """Decides which clients may log in, and which virtual hosts exist."""
 
     def may_login(self, user: str, password: bytes) -> bool:
-        """Return whether this client may use this name and password from where it is."""
+        """Return whether the client may log in with this name and password from its address."""
 
     def has_vhost(self, name: str) -> bool:
-        """Return whether there is such a virtual host."""
+        """Return whether a virtual host exists."""
 
     def secret_renewed(self, user: str, reason: str) -> None:
-        """Take note that a client gave a new secret, which changes nothing, and why."""
+        """Note that a client sent a new secret and why; the secret has no effect."""
 
 
 class ConnectionMachine:
-    """The handshake and the end of one connection.
+    """The handshake and the close of one connection.
 
     Args:
-        authenticator: Knows users and virtual hosts.
-        server_properties: What `connection.start` tells of us.
-        frame_max: Largest frame we take, in octets.
-        frame_min: Least frame_max that we accept.
-        channel_max: Highest channel number we take.
-        heartbeat_seconds: Interval that we propose; 0 proposes none.
+        authenticator: Checks users and virtual hosts.
+        server_properties: Server properties for `connection.start`.
+        frame_max: Largest frame that the server accepts, in octets.
+        frame_min: Smallest frame_max that the server accepts from a client.
+        channel_max: Highest channel number that the server accepts.
+        heartbeat_seconds: Proposed interval; 0 proposes none.
 
     Attributes:
-        user: Who logged in; empty before.
-        vhost: What was opened; empty before.
-        client_properties: What the client said of itself, as far as `KEPT_PROPERTIES` has it.
-        frame_max: Negotiated, once open.
-        channel_max: Negotiated, once open.
-        heartbeat_seconds: Negotiated, once open; 0 is none.
+        user: Name of the user who logged in; empty before.
+        vhost: Name of the open virtual host; empty before.
+        client_properties: The client's properties that are in `KEPT_PROPERTIES`.
+        frame_max: Negotiated value, once open.
+        channel_max: Negotiated value, once open.
+        heartbeat_seconds: Negotiated value, once open; 0 is none.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ConnectionMachine:
         channel_max: int,
         heartbeat_seconds: int,
     ) -> None:
-        """Wait for start-ok; `greeting` is to be sent first."""
+        """Create the machine; send `greeting` first, then pass in start-ok."""
         self.state = ConnectionState.AWAITING_START_OK
         self.user = ""
         self.vhost = ""
@@ -131,7 +131,7 @@ class ConnectionMachine:
 
     @property
     def greeting(self) -> ConnectionStart:
-        """The first method, in answer to the protocol header."""
+        """The first method, sent in reply to the protocol header."""
         return ConnectionStart(
             version_major=0,
             version_minor=9,
@@ -142,12 +142,12 @@ class ConnectionMachine:
 
     @property
     def client_product(self) -> bytes:
-        """What the client says it is; empty if it does not say."""
+        """The client's `product` property; empty if it sent none."""
         product = self.client_properties.get("product")
         return product.value if product is not None and isinstance(product.value, bytes) else b""
 
     def capability(self, name: str) -> bool:
-        """Return whether the client said that it has a capability."""
+        """Return whether the client has declared a capability."""
         capabilities = self.client_properties.get("capabilities")
         if capabilities is None or not isinstance(capabilities.value, dict):
             return False
@@ -155,11 +155,11 @@ class ConnectionMachine:
         return value is not None and value.value is True
 
     def receive(self, method: Method) -> Method | None:
-        """Take a method of class connection and return the answer, if there is one.
+        """Process a method of class connection; return the reply, if there is one.
 
         Raises:
-            AccessRefused: The login is wrong.
-            AmqpError: The client may not do that, or not now.
+            AccessRefused: User name or password is wrong.
+            AmqpError: The method is invalid or not allowed in the present state.
         """
         if not method.is_utf8:
             raise FrameError("Malformed UTF-8 in shortstr")
@@ -182,12 +182,12 @@ class ConnectionMachine:
         raise self.unexpected(method.class_id, method.method_id)
 
     def unexpected(self, class_id: int, method_id: int) -> ChannelError:
-        """Return the error for a method on channel 0 that may not come now, or never."""
+        """Return the error for a method on channel 0 that is not allowed in the present state."""
         state = _RABBITMQ_STATES.get(self.state, "closed")
         return ChannelError(f"unexpected method in connection state {state}", class_id, method_id)
 
     def close(self) -> None:
-        """Note that connection.close was sent."""
+        """Record that connection.close was sent."""
         self.state = ConnectionState.CLOSING
         self.client_properties = {}
 
@@ -225,8 +225,9 @@ class ConnectionMachine:
         return ConnectionOpenOk()
 
     def _update_secret(self, method: ConnectionUpdateSecret) -> ConnectionUpdateSecretOk:
-        # RabbitMQ asks only back ends of tokens, which expire. An internal user's password holds
-        # for the login; clients renew whatever they hold, and take a refusal for the end.
+        # RabbitMQ passes the secret only to authentication back ends with expiring tokens. A
+        # password is checked only at the login. Accept it: clients renew any secret, and treat a
+        # refusal as fatal.
         self._authenticator.secret_renewed(self.user, method.reason)
         return ConnectionUpdateSecretOk()
 
@@ -271,6 +272,6 @@ def _amqplain(response: bytes) -> tuple[str, bytes | None]:
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if login is None or password is None or not isinstance(login.value, bytes):
         raise FieldSyntaxError("malformed AMQPLAIN response: expected LOGIN and PASSWORD")
-    # As in RabbitMQ: what is no string is a wrong password.
+    # As in RabbitMQ, a password that is no string counts as wrong.
     secret = password.value if isinstance(password.value, bytes) else None
     return login.value.decode("utf-8", "surrogateescape"), secret

@@ -16,7 +16,7 @@ FRAME_END: Final = 0xCE
 FRAME_END_BYTE: Final = b"\xce"
 
 FRAME_OVERHEAD_BYTES: Final = 8
-"""Beside the payload: type u8, channel u16, payload size u32, and the end octet."""
+"""Octets besides the payload: type u8, channel u16, payload size u32, and the end octet."""
 
 
 class ClassId(IntEnum):

@@ -1,7 +1,7 @@
-"""AMQP errors: one class per reply code, soft ones close a channel, hard ones the connection.
+"""AMQP errors, one class for each reply code.
 
-Each class carries the code that the peer is told, so that whoever catches an `AmqpError` can
-answer it without asking which one it is.
+Soft errors close a channel, hard errors close the connection. Each class contains the reply code,
+so that code which catches an `AmqpError` can answer it without checking its type.
 
 The classes are named for their code names, which do not end in "Error" (hence the exemption).
 
@@ -21,28 +21,28 @@ _CHARACTER_BYTES_MAX = 4
 
 
 class AmqpError(Exception):
-    """A failure that the peer is told about with a reply code and a text.
+    """A failure that is reported to the peer with a reply code and a text.
 
-    Raise one of the subclasses. Catch `SoftError` to close the channel and `HardError` to close
-    the connection.
+    Raise one of the subclasses. Catch `SoftError` to close the channel and `HardError` to close the
+    connection.
 
     Attributes:
-        reply_code: The number sent in channel.close or connection.close.
+        reply_code: Number in channel.close or connection.close.
         reply_text: `"CODE_NAME - explanation"`, at most 255 bytes of UTF-8.
-        class_id: Class of the method that failed, 0 when none did.
-        method_id: The method that failed, 0 when none did.
+        class_id: Class of the method that failed, 0 if none did.
+        method_id: Method that failed, 0 if none did.
     """
 
     reply_code: ClassVar[ReplyCode]
 
     def __init__(self, explanation: str, class_id: int = 0, method_id: int = 0) -> None:
-        """Keep the explanation and the method that failed.
+        """Create the error.
 
         Args:
-            explanation: What, where, found, expected; cut, and `...` put at its end, where the
-                reply text would pass 255 bytes.
-            class_id: Class of the method that failed, 0 when none did.
-            method_id: The method that failed, 0 when none did.
+            explanation: What failed, where, what was found, what was expected. It is cut, and ends
+                in `...`, if the reply text would exceed 255 bytes.
+            class_id: Class of the method that failed, 0 if none did.
+            method_id: Method that failed, 0 if none did.
         """
         super().__init__(explanation)
         self.reply_text = _truncate(f"{self.reply_code.name} - {explanation}")
@@ -50,18 +50,18 @@ class AmqpError(Exception):
         self.method_id = method_id
 
     def with_method(self, class_id: int, method_id: int) -> Self:
-        """Name the method that failed and return this same error, ready to be raised."""
+        """Set the method that failed; return this error, so that it can be raised."""
         self.class_id = class_id
         self.method_id = method_id
         return self
 
     def __str__(self) -> str:
-        """Return the reply code and text, as a log line wants them."""
+        """Return the reply code and text for a log line."""
         return f"{self.reply_code.value} {self.reply_text}"
 
 
 class SoftError(AmqpError):
-    """A failure that closes one channel; the connection lives on."""
+    """A failure that closes one channel; the connection stays open."""
 
 
 class HardError(AmqpError):
@@ -87,13 +87,13 @@ class ResourceLocked(SoftError):
 
 
 class PreconditionFailed(SoftError):
-    """406: an argument or the present state forbids it."""
+    """406: an argument or the present state forbids the method."""
 
     reply_code = ReplyCode.PRECONDITION_FAILED
 
 
 class ConnectionForced(HardError):
-    """320: an operator, or the end of the server, closes the connection."""
+    """320: an operator or the stop of the server closes the connection."""
 
     reply_code = ReplyCode.CONNECTION_FORCED
 
@@ -114,7 +114,7 @@ class FieldSyntaxError(HardError):
 
 
 class CommandInvalid(HardError):
-    """503: a method that the present state does not allow."""
+    """503: the present state does not allow the method."""
 
     reply_code = ReplyCode.COMMAND_INVALID
 
@@ -126,25 +126,25 @@ class ChannelError(HardError):
 
 
 class UnexpectedFrame(HardError):
-    """505: another frame than the one the content sequence asks for."""
+    """505: the frame is not the one that the content sequence requires."""
 
     reply_code = ReplyCode.UNEXPECTED_FRAME
 
 
 class ResourceError(HardError):
-    """506: the server lacks the resources for it."""
+    """506: the server lacks the resources for the method."""
 
     reply_code = ReplyCode.RESOURCE_ERROR
 
 
 class NotAllowed(HardError):
-    """530: not allowed, as a bad tune-ok or an unknown virtual host."""
+    """530: not allowed, for example a bad tune-ok or an unknown virtual host."""
 
     reply_code = ReplyCode.NOT_ALLOWED
 
 
 class NotImplementedAmqp(HardError):
-    """540: the server does not implement it.
+    """540: the server does not implement the method.
 
     Its code name is NOT_IMPLEMENTED; Python has a NotImplementedError already.
     """
@@ -159,9 +159,9 @@ class InternalError(HardError):
 
 
 def _truncate(text: str) -> str:
-    """Cut text to 255 bytes of UTF-8 that end in `...`, without halving a character."""
-    # Text made from names off the wire may hold escaped bytes. Any other lone surrogate cannot be
-    # sent at all, and an error about an error would hide the first one.
+    """Cut text to 255 bytes of UTF-8 that end in `...`, without splitting a character."""
+    # Names from the wire may contain escaped bytes. Other lone surrogates cannot be encoded:
+    # replace them, because a second error would hide the first one.
     try:
         encoded = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""When two field values mean the same, and how RabbitMQ's error texts name them.
+"""Compares field values as RabbitMQ does, and formats them for its error texts.
 
-Source: RabbitMQ's behaviour on a queue declared again: integers of any width are one class of
-types and floats another; texts say `the value '1' of type 'long'`.
+Source: RabbitMQ's behaviour when a queue is declared again. Integers of any width are one class of
+types, floats another; texts say `the value '1' of type 'long'`.
 """
 
 from math import isnan
@@ -30,7 +30,7 @@ _TYPE_NAMES = {
     b"V": "void",
 }
 INTEGER_KINDS = frozenset((b"b", b"B", b"s", b"u", b"I", b"i", b"l", b"L"))
-"""Kinds that RabbitMQ takes for an integer, of any width."""
+"""Kinds that RabbitMQ treats as an integer, of any width."""
 _TYPE_CLASSES = dict.fromkeys(INTEGER_KINDS, "integer") | {
     b"f": "float",
     b"d": "float",
@@ -43,10 +43,10 @@ _PRINTABLE = range(0x20, 0x7F)
 def same_value(one: FieldValue, other: FieldValue) -> bool:
     """Return whether two values are equal as RabbitMQ compares arguments.
 
-    Integers of any width are equal by value and so are floats, but 10 is not 10.0; strings and byte
-    arrays are equal octet for octet. Everything else must be of the same kind. What is inside
-    arrays and tables must agree in kind too. A NaN equals one of the same bits: what was declared
-    with it can be declared again.
+    Integers of any width are equal by value, and so are floats, but 10 is not 10.0. Strings and
+    byte arrays are equal octet for octet. All other values, and all values inside arrays and
+    tables, must also have the same kind. A NaN equals a NaN with the same bits, so that a
+    declaration with it can be repeated.
     """
     one_class = _TYPE_CLASSES.get(one.kind, one.kind)
     other_class = _TYPE_CLASSES.get(other.kind, other.kind)
@@ -54,11 +54,11 @@ def same_value(one: FieldValue, other: FieldValue) -> bool:
 
 
 def bare_value(value: FieldValue) -> object:
-    """Return what two values have in common when Erlang's `==` holds for them without their kinds.
+    """Return an object that is equal for two values if Erlang's `==` holds for them.
 
-    Numbers are equal by value, whatever their kinds; octets too. Inside arrays and tables the kinds
-    count, and in tables the order; an empty table is an empty array. A NaN, which Erlang does not
-    have, has its bits in common.
+    Numbers are equal by value, whatever their kinds, and octets too. Inside arrays and tables the
+    kinds count, and in tables the order; an empty table is an empty array. For a NaN, which Erlang
+    does not have, the object contains its bits.
     """
     match value.value:
         case None:
@@ -89,12 +89,12 @@ def _comparable(data: FieldData) -> object:
 
 
 def type_name(value: FieldValue) -> str:
-    """Return RabbitMQ's name of a value's kind, as in `longstr`."""
+    """Return RabbitMQ's name of a value's kind, such as `longstr`."""
     return _TYPE_NAMES[value.kind]
 
 
 def describe(value: FieldValue | None) -> str:
-    """Return `the value '1' of type 'long'`, or `none` when there is no value."""
+    """Return `the value '1' of type 'long'`, or `none` if there is no value."""
     if value is None:
         return "none"
     return f"the value {_quoted(value)} of type '{_TYPE_NAMES[value.kind]}'"
@@ -103,7 +103,7 @@ def describe(value: FieldValue | None) -> str:
 def describe_difference(received: FieldValue | None, current: FieldValue | None) -> str:
     """Return the end of an inequivalence text: `received ... but current is ...`.
 
-    RabbitMQ leaves the types out when both values are there, even when only they differ.
+    RabbitMQ leaves out the types if both values exist, even if only the types differ.
     """
     if received is None or current is None:
         return f"received {describe(received)} but current is {describe(current)}"
@@ -111,7 +111,7 @@ def describe_difference(received: FieldValue | None, current: FieldValue | None)
 
 
 def erlang_string(raw: bytes) -> str:
-    """Write octets as Erlang prints a string: quoted, or as a list when they are not printable."""
+    """Return octets as Erlang prints a string: quoted, or as a list if they are not printable."""
     return _erlang_quoted(raw) or f"[{','.join(map(str, raw))}]"
 
 
@@ -122,7 +122,7 @@ def _quoted(value: FieldValue) -> str:
 
 
 def erlang_term(data: FieldData) -> str:
-    """Write a value as Erlang prints it: that is what users of RabbitMQ search for."""
+    """Return a value as Erlang prints it, because users of RabbitMQ search for that text."""
     match data:
         case None:
             return "undefined"
@@ -159,7 +159,7 @@ def _erlang_float(number: float) -> str:
 
 
 def erlang_binary(raw: bytes) -> str:
-    """Write octets as Erlang prints a binary: quoted, or as numbers when not printable."""
+    """Return octets as Erlang prints a binary: quoted, or as numbers if not printable."""
     if not raw:
         return "<<>>"
     quoted = _erlang_quoted(raw)

@@ -1,17 +1,17 @@
-"""The values of a field table, each with the kind it had on the wire.
+"""Values of a field table, each with its kind on the wire.
 
-A table keeps kinds because a client that sends a 16-bit 7 must get a 16-bit 7 back, and because
-RabbitMQ's error texts name them.
+A table keeps the kinds for two reasons: a client that sends a 16-bit 7 must get a 16-bit 7 back,
+and RabbitMQ's error texts name them.
 
-Source: AMQP 0-9-1 specification, section 4.2.5.5, with the kinds that RabbitMQ gives to the
-letters where the specification and the brokers differ (`s` is 16 bits, `l` and `L` are 64).
+Source: AMQP 0-9-1 specification, section 4.2.5.5. Where it and the brokers differ, the kinds are
+RabbitMQ's (`s` is 16 bits, `l` and `L` are 64).
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 TABLE_DEPTH_MAX = 64
-"""Levels of tables and arrays inside each other, the outermost table included."""
+"""Levels of nested tables and arrays, the outermost table included."""
 
 _INT32_MIN = -(2**31)
 _INT32_MAX = 2**31 - 1
@@ -37,7 +37,7 @@ class FieldValue(NamedTuple):
             `B` `u` `i` unsigned ones of 1, 2 and 4; `f` `d` floats of 4 and 8; `D` decimal;
             `S` long string and `x` byte array, both bytes; `T` timestamp, unsigned seconds;
             `A` array; `F` table; `V` void.
-        value: What that kind holds.
+        value: The value, of the Python type for that kind.
     """
 
     kind: bytes
@@ -49,7 +49,7 @@ FieldData = (
 )
 
 Table = dict[str, FieldValue]
-"""Keys in the order they were sent; of a key sent twice the last value counts."""
+"""Entries in the order in which they were sent; of a repeated key the last value counts."""
 
 VOID = FieldValue(b"V", None)
 
@@ -64,14 +64,14 @@ PythonValue = (
     | Mapping[str, "PythonValue"]
     | None
 )
-"""What `field_value` takes: plain Python values, and `FieldValue` where the kind matters."""
+"""Argument of `field_value`: a plain Python value, or a `FieldValue` where the kind matters."""
 
 
 def field_value(value: PythonValue) -> FieldValue:
     """Wrap a plain Python value in the kind that clients commonly send for it.
 
-    bool is `t`, int is `I` when 32 bits hold it and else `l`, float is `d`, str (as UTF-8) and
-    bytes are `S`, list is `A`, mapping is `F`, None is `V`; a `FieldValue` stays what it is.
+    A bool becomes `t`; an int `I` if it fits 32 bits, otherwise `l`; a float `d`; str (as UTF-8)
+    and bytes `S`; a list `A`; a mapping `F`; None `V`. A `FieldValue` is returned unchanged.
     """
     match value:
         case FieldValue():
@@ -95,5 +95,5 @@ def field_value(value: PythonValue) -> FieldValue:
 
 
 def table_of(values: Mapping[str, PythonValue]) -> Table:
-    """Build a table from plain Python values, each wrapped as `field_value` does."""
+    """Return a table of plain Python values, each wrapped as `field_value` does."""
     return {name: field_value(value) for name, value in values.items()}

@@ -1,7 +1,7 @@
-"""What a reply text says of a frame that could not be taken, in RabbitMQ's words.
+"""Reply texts about frames that the broker refuses, in RabbitMQ's words.
 
-Its texts show octets as Erlang prints a binary: `<<"abc">>` when all of them can be read,
-`<<0,60,1>>` otherwise. People search for these texts, and clients' logs are full of them.
+The texts show octets as Erlang prints a binary: `<<"abc">>` if all of them are printable,
+`<<0,60,1>>` otherwise. People search for these texts, and the logs of clients contain them.
 
 Source: RabbitMQ, rabbit_reader (payload_snippet, unexpected_frame, frame_error).
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 _SNIPPET_BYTES_MAX = 16
 _BINARY_BYTES_MAX = 128
-"""Octets shown of a longer string: more would not fit a reply text anyhow."""
+"""Octets that are shown of a longer string: a reply text has no room for more."""
 _FIRST_PRINTABLE, _LAST_PRINTABLE = 0x20, 0x7E
 
 
@@ -24,6 +24,6 @@ def binary_text(octets: bytes) -> str:
 
 
 def frame_text(kind: int, payload: bytes) -> str:
-    """Return the type of a frame and the beginning of its payload."""
+    """Return the type of a frame and the first octets of its payload."""
     which = "all" if len(payload) <= _SNIPPET_BYTES_MAX else f"first {_SNIPPET_BYTES_MAX}"
     return f"type {kind}, {which} octets = {binary_text(payload[:_SNIPPET_BYTES_MAX])}"

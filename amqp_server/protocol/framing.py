@@ -1,9 +1,10 @@
-"""The framing kernels, compiled where they were built, interpreted otherwise.
+"""The kernels that scan and write frames: the compiled build if there is one.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
-refuses to run without the compiled ones. `COMPILED` tells which are live. Both builds have the
-names and types of their sources, `_scanning_py`, `_writing_py`, `_filtering_py` and `_headers_py`,
-which the last two use; the parity tests hold them to it.
+With `AMQP_SERVER_PURE_PYTHON=1` the interpreted sources are used. With
+`AMQP_SERVER_REQUIRE_COMPILED=1` the import fails without the compiled build. `COMPILED` says which
+build is in use. Both builds have the names and types of their sources `_scanning_py`,
+`_writing_py`, `_filtering_py` and `_headers_py` (used by the latter two); the parity tests compare
+them.
 """
 
 from __future__ import annotations

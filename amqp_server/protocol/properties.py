@@ -1,9 +1,9 @@
 """Basic properties: the typed fields of a content header.
 
-A content header's payload has 12 octets of class id, weight and body size; what follows them is
-what this codec reads: flag words, then the present properties in order. The first word has one bit
-for each property, content_type in bit 15 down to cluster_id in bit 2; bit 0 says that another word
-follows.
+A content header's payload starts with 12 octets of class id, weight and body size. This module
+reads and writes what follows: flag words, then the present properties in order. The first flag word
+has one bit for each property, content_type in bit 15 down to cluster_id in bit 2; bit 0 says that
+another word follows.
 
 Source: AMQP 0-9-1 specification, sections 1.8 (class basic) and 4.2.6.1 (content header).
 """
@@ -26,22 +26,22 @@ _UNKNOWN_PROPERTIES = 0x0002
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a publisher tells of a message; None where a property is absent.
+    """Properties that a publisher gives a message; None where a property is absent.
 
     Attributes:
         content_type: MIME type of the body.
         content_encoding: MIME encoding of the body.
-        headers: The application's own table; its values are shared, not copied.
+        headers: Table of the application; its values are shared, not copied.
         delivery_mode: 0 to 255; 2 is persistent.
         priority: 0 to 255.
-        correlation_id: The application's.
-        reply_to: Name of the queue for the answer.
-        expiration: Milliseconds to live, written in decimal digits.
-        message_id: The application's.
+        correlation_id: For use by applications.
+        reply_to: Name of the queue for the reply.
+        expiration: Milliseconds to live, in decimal digits.
+        message_id: For use by applications.
         timestamp: Seconds since 1970 as the publisher set it, unsigned 64 bits.
-        type: The application's name for the kind of message.
-        user_id: Must be the user who is logged in.
-        app_id: The application's.
+        type: Name of the kind of message, for use by applications.
+        user_id: Name of the user; must be the one who is logged in.
+        app_id: For use by applications.
         cluster_id: Reserved since 0-9-1, passed on.
     """
 
@@ -81,7 +81,7 @@ class Properties:
 
 
 def decode_properties(data: bytes) -> Properties:
-    """Decode flag words and property list, from octet 12 of a content header to its end.
+    """Decode flag words and property list: the octets of a content header from octet 12.
 
     Raises:
         FieldSyntaxError: A property is malformed, cut short or unknown, or bytes are left over.
@@ -109,7 +109,7 @@ def _decode_flags(data: bytes) -> tuple[int, int]:
         word = _FLAGS.unpack_from(data, position)[0]
         position += _FLAGS.size
         unknown |= word & ~_CONTINUATION
-    # Where the value of an unknown property ends nobody can tell.
+    # The length of an unknown property's value is unknown too.
     if unknown:
         raise FieldSyntaxError("unknown basic property")
     return flags, position

@@ -1,7 +1,7 @@
-"""Single basic properties in the octets of a property list: found, exchanged, put in.
+"""Finds and replaces single basic properties in the octets of a property list.
 
-For the few that the broker looks at or rewrites. All others stay as they came, octet for octet,
-and cost nothing but being stepped over.
+The broker reads or changes only a few properties. All others stay unchanged, octet for octet, and
+are only skipped.
 
 Source: AMQP 0-9-1 specification, sections 1.8 (class basic) and 4.2.6.1 (content header).
 """
@@ -15,15 +15,15 @@ USER_ID = 1 << 4
 
 _FIRST = 1 << 15
 _BYTES_OF_FIXED = {1 << 12: 1, 1 << 11: 1, 1 << 6: 8}
-"""Delivery mode, priority and timestamp."""
+"""Lengths of delivery mode, priority and timestamp."""
 
 
 def find_property(properties: bytes, flag: int) -> tuple[int, int]:
-    """Return where the octets of a property start and end, its length field included.
+    """Return start and end of a property's octets, its length field included.
 
     Args:
-        properties: One word of flags and the property list, as the scanner lets them pass.
-        flag: One of this module's; it must be set in the flags.
+        properties: One word of flags and the property list, checked by the scanner.
+        flag: A flag of this module; it must be set in the properties.
     """
     present = properties[0] << 8 | properties[1]
     assert present & flag, "asked for a property that is absent"
@@ -32,18 +32,18 @@ def find_property(properties: bytes, flag: int) -> tuple[int, int]:
 
 
 def replace_property(properties: bytes, flag: int, octets: bytes) -> bytes:
-    """Return `properties` with other octets for one that is there, length field included."""
+    """Return `properties` with other octets for a present one, its length field included."""
     start, end = find_property(properties, flag)
     return b"".join((properties[:start], octets, properties[end:]))
 
 
 def with_property(properties: bytes, flag: int, octets: bytes) -> bytes:
-    """Return `properties` with these octets for one that may be there or not.
+    """Return `properties` with these octets for a property that may be present or absent.
 
     Args:
-        properties: As for `find_property`.
-        flag: One of this module's.
-        octets: Of the property, its length field included.
+        properties: One word of flags and the property list, checked by the scanner.
+        flag: A flag of this module.
+        octets: Octets of the property, its length field included.
     """
     present = properties[0] << 8 | properties[1]
     if present & flag:
@@ -55,7 +55,7 @@ def with_property(properties: bytes, flag: int, octets: bytes) -> bytes:
 
 
 def _start(properties: bytes, present: int, flag: int) -> int:
-    """Return where the octets of a property start, or would start."""
+    """Return where the octets of a property start, or would start if it is absent."""
     at, bit = 2, _FIRST
     while bit != flag:
         if present & bit:

@@ -1,8 +1,8 @@
-"""Short and long strings, the two variable-length primitives of AMQP.
+"""Short and long strings, the two primitives of AMQP with variable length.
 
-A short string is an octet of length and that many bytes, a long string has four octets of length.
-Short strings become `str` so that names compare and print well; bytes that are not UTF-8 survive
-as escaped surrogates and are sent back as they came.
+A short string is one octet of length and that many bytes; a long string has four octets of length.
+Short strings become `str`, so that names can be compared and printed. Bytes that are not UTF-8
+become escaped surrogates and are sent back unchanged.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.3.
 """
@@ -16,7 +16,7 @@ _LENGTH = Struct(">I")
 
 
 def decode_shortstr(data: bytes, position: int) -> tuple[str, int]:
-    """Read a short string at position; return it and the position after it.
+    """Decode the short string at a position; return it and the position after it.
 
     Raises:
         FieldSyntaxError: The data ends before the string does.
@@ -31,10 +31,10 @@ def decode_shortstr(data: bytes, position: int) -> tuple[str, int]:
 
 
 def encode_shortstr(text: str) -> bytes:
-    """Return the octet of length and the UTF-8 bytes of text.
+    """Return one octet of length and the UTF-8 bytes of a text.
 
     Raises:
-        FieldSyntaxError: The text passes 255 bytes or cannot be written as UTF-8.
+        FieldSyntaxError: The text exceeds 255 bytes or cannot be encoded as UTF-8.
     """
     try:
         encoded = text.encode("utf-8", "surrogateescape")
@@ -46,7 +46,7 @@ def encode_shortstr(text: str) -> bytes:
 
 
 def decode_longstr(data: bytes, position: int) -> tuple[bytes, int]:
-    """Read a long string at position; return a copy of its bytes and the position after it.
+    """Decode the long string at a position; return a copy of it and the position after it.
 
     Raises:
         FieldSyntaxError: The data ends before the string does.

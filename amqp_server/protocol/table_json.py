@@ -1,4 +1,4 @@
-"""Field tables as JSON, for the metadata files: easy to read when common, exact always.
+"""Converts field tables to and from JSON for the metadata files; exact, and easy to read.
 
     JSON                              field value
     true, false                       kind `t`
@@ -7,7 +7,7 @@
     string                            kind `S` that is UTF-8
     null                              kind `V`
     array                             kind `A`
-    object                            one value of any other kind, or one that JSON cannot say:
+    object                            one value of any other kind, or one without a JSON form:
         {"kind": "l", "value": 5}                    integers of other widths, `T`, finite `f`
         {"kind": "S", "base64": "/w=="}              `S` that is not UTF-8, `x`
         {"kind": "d", "bits": "7ff8000000000000"}    infinities and NaN, `d` or `f`
@@ -46,19 +46,19 @@ _INTEGER_BITS = {
 
 
 def table_to_json(table: Table) -> dict[str, Any]:
-    """Return table as a dict that any JSON library can write.
+    """Return a table as a dict that any JSON library can write.
 
     Args:
-        table: As decoded, or built with values inside the ranges of their kinds; not kept.
+        table: Decoded table, or one whose values are in the ranges of their kinds; not kept.
     """
     return {_key_to_json(key): _value_to_json(value) for key, value in table.items()}
 
 
 def table_from_json(document: dict[str, Any]) -> Table:
-    """Return the table that `table_to_json` wrote, each value of the kind and bits it had.
+    """Return the table that `table_to_json` converted, with the same kinds and bits.
 
     Raises:
-        ValueError: The document is not one that `table_to_json` can have written.
+        ValueError: `table_to_json` cannot have written the document.
     """
     try:
         return _table_from_json(document, 1)

@@ -1,9 +1,9 @@
-"""Field tables: decode the bytes of the wire and encode them again, every kind bit for bit.
+"""Decodes and encodes field tables, with every kind of value bit for bit.
 
-Decoding goes down one Python call per level, so the depth bound is also what keeps a hostile table
-from exhausting the stack. Two things are not kept, because RabbitMQ does not keep them either: a
-boolean octet above 1 becomes true (1), and of a key sent twice the last value counts. The bytes of
-a message are stored as they came and are never rebuilt from a table, so this concerns arguments.
+Decoding makes one Python call for each level, so the limit of the depth also keeps a hostile table
+from exhausting the stack. As in RabbitMQ, two things are not kept: a boolean octet above 1 becomes
+true (1), and of a repeated key only the last value counts. This concerns arguments only: the bytes
+of a message are stored unchanged and never rebuilt from a table.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5, and RabbitMQ's errata for the kinds.
 """
@@ -70,8 +70,8 @@ _INTEGERS = {
     b"T": Struct(">Q"),
 }
 
-# A float32 NaN is widened and narrowed by hand: the processor's own conversion would set the quiet
-# bit and so change what the client sent.
+# A float32 NaN is converted by hand: the processor's conversion would set the quiet bit and so
+# change what the client sent.
 _FLOAT_EXPONENT = 0x7F800000
 _FLOAT_MANTISSA = 0x007FFFFF
 _FLOAT_QUIET_BIT = 0x00400000
@@ -80,11 +80,11 @@ _MANTISSA_BITS_MORE = 52 - 23
 
 
 def decode_table(data: bytes, position: int = 0) -> tuple[Table, int]:
-    """Read a length-prefixed table at position; return it and the position after it.
+    """Decode the length-prefixed table at a position; return it and the position after it.
 
     Raises:
-        FieldSyntaxError: The bytes end too soon, do not add up, name an unknown kind, or nest
-            more than `TABLE_DEPTH_MAX` levels.
+        FieldSyntaxError: The bytes end too early, have inconsistent lengths or an unknown kind, or
+            nest more than `TABLE_DEPTH_MAX` levels.
     """
     try:
         start, end = _extent(data, position)
@@ -94,10 +94,10 @@ def decode_table(data: bytes, position: int = 0) -> tuple[Table, int]:
 
 
 def decode_table_body(data: bytes) -> Table:
-    """Decode a table that comes without its length, as the AMQPLAIN response does.
+    """Decode a table without its length prefix, as in the AMQPLAIN response.
 
     Raises:
-        FieldSyntaxError: As `decode_table`.
+        FieldSyntaxError: As for `decode_table`.
     """
     try:
         return _decode_entries(data, 0, len(data), 1)
@@ -106,11 +106,11 @@ def decode_table_body(data: bytes) -> Table:
 
 
 def encode_table(table: Table) -> bytes:
-    """Return the length-prefixed bytes of table, entries in its own order.
+    """Return the length-prefixed bytes of a table, with the entries in its own order.
 
     Raises:
-        FieldSyntaxError: A key passes 255 bytes, a value is not of its kind or out of its range,
-            or tables nest more than `TABLE_DEPTH_MAX` levels.
+        FieldSyntaxError: A key exceeds 255 bytes, a value does not fit its kind, or tables nest
+            more than `TABLE_DEPTH_MAX` levels.
     """
     try:
         return _encode_entries(table, 1)
@@ -119,14 +119,14 @@ def encode_table(table: Table) -> bytes:
 
 
 def table_without(table: bytes, name: str) -> bytes:
-    """Return a length-prefixed table without one entry; the octets of all others are kept.
+    """Return a length-prefixed table without one key; all other octets are unchanged.
 
     Args:
-        table: The whole table, and nothing after it.
-        name: Key of the entry; if it is there more than once, all of them go.
+        table: The whole table, with nothing after it.
+        name: Key to remove; all its entries are removed if it is repeated.
 
     Raises:
-        FieldSyntaxError: As `decode_table`.
+        FieldSyntaxError: As for `decode_table`.
     """
     kept: list[bytes] = []
     try:
@@ -143,7 +143,7 @@ def table_without(table: bytes, name: str) -> bytes:
 
 
 def _extent(data: bytes, position: int) -> tuple[int, int]:
-    """Return where the contents of a table or array start and end."""
+    """Return where the content of a table or array starts and ends."""
     start = position + _LENGTH.size
     end: int = start + _LENGTH.unpack_from(data, position)[0]
     if end > len(data):
@@ -162,7 +162,7 @@ def _decode_entries(data: bytes, position: int, end: int, depth: int) -> Table:
     while position < end:
         key, position = decode_shortstr(data, position)
         table[key], position = _decode_value(data, position, depth)
-    # An entry may have read past its own table into what follows it; it shows here.
+    # An entry that is longer than its table has moved the position past the table's end.
     if position != end:
         raise FieldSyntaxError(f"field table entry passes the end of its table at byte {end}")
     return table
@@ -228,7 +228,7 @@ def _encode_float(number: float) -> bytes:
         return _FLOAT.pack(number)
     bits: int = _DOUBLE_BITS.unpack(_DOUBLE.pack(number))[0]
     payload = (bits >> _MANTISSA_BITS_MORE) & _FLOAT_MANTISSA
-    # Without any payload bit left it would be an infinity.
+    # A NaN must keep a bit of its payload: without any it would become an infinity.
     return _LENGTH.pack((bits >> 63) << 31 | _FLOAT_EXPONENT | (payload or _FLOAT_QUIET_BIT))
 
 

@@ -1,4 +1,4 @@
-"""AMQP methods: one frozen class each, and the way from and to the payload of a method frame.
+"""AMQP methods, one frozen class for each, and their conversion to and from method frames.
 
 Source: AMQP 0-9-1 specification, section 1.3 and following, and RabbitMQ's protocol extensions.
 """
@@ -211,11 +211,11 @@ def decode_method(payload: bytes) -> Method:
 
 
 def method_frame(channel: int, method: Method) -> bytes:
-    """Return the whole frame that carries method, from frame type to end octet.
+    """Return the whole frame that carries a method, from frame type to end octet.
 
     Args:
         channel: Channel number, 0 to 65535.
-        method: Not kept.
+        method: The method; not kept.
 
     Raises:
         FieldSyntaxError: A value does not fit its argument type.

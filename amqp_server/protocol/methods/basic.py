@@ -19,7 +19,7 @@ _CLASS = ClassId.BASIC
 
 @method("basic.qos", _CLASS, 10)
 class BasicQos(Method):
-    """Client: bound the unacknowledged deliveries; `prefetch_size` in bytes, 0 for no bound."""
+    """Client: limit the unacknowledged deliveries; `prefetch_size` in bytes, 0 for no limit."""
 
     prefetch_size: Long = 0
     prefetch_count: Short = 0
@@ -28,7 +28,7 @@ class BasicQos(Method):
 
 @method("basic.qos-ok", _CLASS, 11)
 class BasicQosOk(Method):
-    """Server: the bound is set."""
+    """Server: the limit is set."""
 
 
 @method("basic.consume", _CLASS, 20)
@@ -80,7 +80,7 @@ class BasicPublish(Method):
 
 @method("basic.return", _CLASS, 50, has_content=True)
 class BasicReturn(Method):
-    """Server: give back a message that could not be routed."""
+    """Server: return a message that could not be routed."""
 
     reply_code: Short = 0
     reply_text: ShortStr = ""
@@ -144,21 +144,21 @@ class BasicReject(Method):
 
 @method("basic.recover-async", _CLASS, 100)
 class BasicRecoverAsync(Method):
-    """Client: give back all unacknowledged deliveries, without an answer (deprecated)."""
+    """Client: requeue all unacknowledged deliveries, without a reply (deprecated)."""
 
     requeue: Bit = False
 
 
 @method("basic.recover", _CLASS, 110)
 class BasicRecover(Method):
-    """Client: give back all unacknowledged deliveries."""
+    """Client: requeue all unacknowledged deliveries."""
 
     requeue: Bit = False
 
 
 @method("basic.recover-ok", _CLASS, 111)
 class BasicRecoverOk(Method):
-    """Server: the deliveries were given back."""
+    """Server: the deliveries are requeued."""
 
 
 @method("basic.nack", _CLASS, 120)

@@ -46,7 +46,7 @@ class ChannelClose(Method):
 
 @method("channel.close-ok", _CLASS, 41)
 class ChannelCloseOk(Method):
-    """Either side: the channel is over and its number free."""
+    """Either side: the channel is closed and its number is free."""
 
 
 CHANNEL_METHODS: tuple[type[Method], ...] = (

@@ -1,15 +1,15 @@
-"""Argument types of AMQP methods, and the codec that a method's fields are compiled into.
+"""Argument types of AMQP methods, and the codec that is built from a method's fields.
 
-A method is a class with one annotated field per argument, in the order of the wire:
+A method is a class with one annotated field for each argument, in the order of the wire:
 
     @method("basic.ack", 60, 80)
     class BasicAck(Method):
         delivery_tag: LongLong = 0
         multiple: Bit = False
 
-`method` makes it a slotted dataclass, which nobody changes, and compiles the annotations into a
-layout once. Fixed numbers in a row are one `struct`, bits in a row share octets from the lowest
-bit up.
+`method` makes it a slotted dataclass, whose instances must not be changed, and converts the
+annotations to a layout once. Consecutive fixed-width numbers are one `struct`; consecutive bits
+share octets from the lowest bit up.
 
 Source: AMQP 0-9-1 specification, sections 4.2.4 (method payload) and 4.2.5 (arguments).
 """
@@ -43,11 +43,11 @@ _METHOD_ID = struct.Struct(">HH")
 METHOD_ID_BYTES = _METHOD_ID.size
 _BITS_PER_OCTET = 8
 _SURROGATE = re.compile("[\udc80-\udcff]")
-"""What an octet becomes that is no UTF-8."""
+"""Surrogates that stand for octets which are not UTF-8."""
 
 
 class ArgumentType(Enum):
-    """How an argument lies on the wire; the fixed numbers carry their `struct` letter."""
+    """Type of an argument on the wire; fixed-width numbers have their `struct` letter."""
 
     OCTET = "B"
     SHORT = "H"
@@ -78,22 +78,22 @@ FieldTable = Annotated[Table, ArgumentType.TABLE]
 
 
 class Step(Protocol):
-    """A run of arguments that is read and written at once."""
+    """Consecutive arguments that are decoded and encoded together."""
 
     def decode(self, data: bytes, position: int, into: list[Any]) -> int:
-        """Append the run's values to `into` and return the position after them."""
+        """Append the decoded values to `into`; return the position after them."""
 
     def encode(self, values: list[Any]) -> bytes:
-        """Return the bytes of the run's values, of which there are exactly as many as it has."""
+        """Return the bytes of the values; there must be exactly one for each argument."""
 
 
 class Method:
     """An AMQP method: its arguments are its fields, its identity is in its class.
 
     Attributes:
-        name: Class and method as the specification writes them, `"queue.declare"`.
-        class_id: The AMQP class.
-        method_id: The method inside that class.
+        name: Class and method as the specification writes them, such as `"queue.declare"`.
+        class_id: Id of the AMQP class.
+        method_id: Id of the method in that class.
         has_content: Whether a content header and body follow the method.
     """
 
@@ -150,10 +150,10 @@ class Method:
 
     @classmethod
     def decode(cls, payload: bytes) -> Self:
-        """Read the arguments from the payload of a method frame of this very method.
+        """Decode the arguments from the payload of a frame with this method.
 
         Raises:
-            FieldSyntaxError: The arguments end too soon, too late, or break their grammar.
+            FieldSyntaxError: The arguments end too early or too late, or are malformed.
         """
         values: list[Any] = []
         position = METHOD_ID_BYTES
@@ -185,15 +185,15 @@ def method(
 
     Args:
         name: Class and method as the specification writes them.
-        class_id: The AMQP class.
-        method_id: The method inside that class.
+        class_id: Id of the AMQP class.
+        method_id: Id of the method in that class.
         has_content: Whether a content header and body follow the method.
     """
 
     def build(cls: type[MethodClass]) -> type[MethodClass]:
-        # Of each generated method the source is compiled anew in every process that starts, which
-        # is most of the time that seventy classes take. `Method` has the others; that nobody
-        # assigns to a field is the type checker's to see.
+        # dataclass compiles the source of each generated method in every process that starts: for
+        # seventy classes that takes most of the time. So `Method` has eq and repr. The type checker
+        # ensures that no code assigns to a field, which replaces `frozen`.
         built = dataclass(slots=True, eq=False, repr=False)(cls)
         built.name = name
         built.class_id = class_id
@@ -211,7 +211,7 @@ def method(
 
 
 class _Numbers:
-    """Fixed-width integers in a row."""
+    """Consecutive fixed-width integers."""
 
     def __init__(self, letters: str) -> None:
         self._struct = struct.Struct(">" + letters)
@@ -225,7 +225,7 @@ class _Numbers:
 
 
 class _Bits:
-    """Bits in a row, the first in the lowest bit of the first octet."""
+    """Consecutive bits, the first in the lowest bit of the first octet."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -276,7 +276,7 @@ _SINGLES = {
 
 
 def _compile(cls: type[Any]) -> tuple[tuple[tuple[str, ...], Step], ...]:
-    """Turn the annotations of a method's fields into steps with the names of their fields."""
+    """Convert the annotations of a method's fields to steps with the names of their fields."""
     hints = get_type_hints(cls, include_extras=True)
     runs: list[tuple[list[str], list[ArgumentType]]] = []
     for argument in fields(cls):

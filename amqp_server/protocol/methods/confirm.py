@@ -8,7 +8,7 @@ _CLASS = ClassId.CONFIRM
 
 @method("confirm.select", _CLASS, 10)
 class ConfirmSelect(Method):
-    """Client: ask for a confirm of each publish on the channel."""
+    """Client: request a confirm for each publish on the channel."""
 
     no_wait: Bit = False
 

@@ -20,7 +20,7 @@ _CLASS = ClassId.CONNECTION
 
 @method("connection.start", _CLASS, 10)
 class ConnectionStart(Method):
-    """Server: present itself; `mechanisms` and `locales` are separated by spaces."""
+    """Server: introduce itself; `mechanisms` and `locales` are separated by spaces."""
 
     version_major: Octet = 0
     version_minor: Octet = 9
@@ -31,7 +31,7 @@ class ConnectionStart(Method):
 
 @method("connection.start-ok", _CLASS, 11)
 class ConnectionStartOk(Method):
-    """Client: choose a mechanism and give its first response."""
+    """Client: choose a mechanism and send its first response."""
 
     client_properties: FieldTable = field(default_factory=dict)
     mechanism: ShortStr = ""
@@ -41,7 +41,7 @@ class ConnectionStartOk(Method):
 
 @method("connection.secure", _CLASS, 20)
 class ConnectionSecure(Method):
-    """Server: ask for another round of the mechanism."""
+    """Server: request another round of the mechanism."""
 
     challenge: LongStr = b""
 
@@ -73,7 +73,7 @@ class ConnectionTuneOk(Method):
 
 @method("connection.open", _CLASS, 40)
 class ConnectionOpen(Method):
-    """Client: enter a virtual host; `capabilities` and `insist` mean nothing since 0-9-1."""
+    """Client: open a virtual host; `capabilities` and `insist` mean nothing since 0-9-1."""
 
     virtual_host: ShortStr = "/"
     capabilities: ShortStr = ""
@@ -99,19 +99,19 @@ class ConnectionClose(Method):
 
 @method("connection.close-ok", _CLASS, 51)
 class ConnectionCloseOk(Method):
-    """Either side: the connection is over."""
+    """Either side: the connection is closed."""
 
 
 @method("connection.blocked", _CLASS, 60)
 class ConnectionBlocked(Method):
-    """Server: publishes of this connection are held back, and why (RabbitMQ extension)."""
+    """Server: publishes of this connection are blocked, with the reason (RabbitMQ extension)."""
 
     reason: ShortStr = ""
 
 
 @method("connection.unblocked", _CLASS, 61)
 class ConnectionUnblocked(Method):
-    """Server: publishes flow again (RabbitMQ extension)."""
+    """Server: publishes of this connection are not blocked any more (RabbitMQ extension)."""
 
 
 @method("connection.update-secret", _CLASS, 70)

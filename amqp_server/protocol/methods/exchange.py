@@ -40,7 +40,7 @@ class ExchangeDelete(Method):
 
 @method("exchange.delete-ok", _CLASS, 21)
 class ExchangeDeleteOk(Method):
-    """Server: the exchange is gone."""
+    """Server: the exchange does not exist any more."""
 
 
 @method("exchange.bind", _CLASS, 30)
@@ -74,7 +74,7 @@ class ExchangeUnbind(Method):
 
 @method("exchange.unbind-ok", _CLASS, 51)
 class ExchangeUnbindOk(Method):
-    """Server: the binding is gone (RabbitMQ extension); its id is 51, not 41."""
+    """Server: the binding does not exist any more (RabbitMQ extension); its id is 51, not 41."""
 
 
 EXCHANGE_METHODS: tuple[type[Method], ...] = (

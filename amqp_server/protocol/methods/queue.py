@@ -85,7 +85,7 @@ class QueueDelete(Method):
 
 @method("queue.delete-ok", _CLASS, 41)
 class QueueDeleteOk(Method):
-    """Server: the queue is gone, with this many ready messages."""
+    """Server: the queue is deleted; it had this many ready messages."""
 
     message_count: Long = 0
 
@@ -103,7 +103,7 @@ class QueueUnbind(Method):
 
 @method("queue.unbind-ok", _CLASS, 51)
 class QueueUnbindOk(Method):
-    """Server: the binding is gone."""
+    """Server: the binding does not exist any more."""
 
 
 QUEUE_METHODS: tuple[type[Method], ...] = (

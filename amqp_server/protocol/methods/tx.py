@@ -28,12 +28,12 @@ class TxCommitOk(Method):
 
 @method("tx.rollback", _CLASS, 30)
 class TxRollback(Method):
-    """Client: forget the publishes and acknowledgements of the transaction."""
+    """Client: discard the publishes and acknowledgements of the transaction."""
 
 
 @method("tx.rollback-ok", _CLASS, 31)
 class TxRollbackOk(Method):
-    """Server: the transaction is forgotten."""
+    """Server: the publishes and acknowledgements of the transaction are discarded."""
 
 
 TX_METHODS: tuple[type[Method], ...] = (
