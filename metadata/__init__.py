@@ -1,4 +1,4 @@
-"""Definitions on disk: one JSON document per entity, and the data directory's lock.
+"""Definitions on the disk, one JSON document each, and the lock of the data directory.
 
 Imports nothing: Spark's workers read definitions, and have no aiofiles for `metadata.store`.
 """

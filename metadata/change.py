@@ -1,4 +1,4 @@
-"""One change on its way to the disk, and what it has to wait for."""
+"""One change that is being written, and the changes for which it has to wait."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from metadata.errors import DocumentWriteError
 
 
 class DeletionMark(Protocol):
-    """Says on the disk that something beside the documents is deleted: the log of a queue."""
+    """Records on the disk that something besides the documents is deleted: the log of a queue."""
 
     def set(self) -> None:
-        """Put the mark on the disk; blocks.
+        """Write the mark to the disk; blocks.
 
         Raises:
-            OSError: The disk refused; the mark may be there or not.
+            OSError: The disk refused; the mark may or may not exist.
         """
 
     def take_back(self) -> None:
-        """Remove the mark, if it is there; blocks.
+        """Remove the mark if it exists; blocks.
 
         Raises:
-            OSError: The disk refused; the mark may be there or not.
+            OSError: The disk refused; the mark may or may not exist.
         """
 
 
@@ -32,18 +32,18 @@ class Change:
     """A document that is to be written or removed, or marks that are to be set.
 
     Attributes:
-        path: Of the document; of marks, that of the document that they are set for.
-        content: The new content; None removes the document.
-        is_note: The content only says that the entity is deleted. Nothing may take its place
-            before it is on the disk.
-        is_dependent: The document speaks of entities that have documents of their own.
-        sets_marks: Marks are set, and the document is left as it is.
-        marks: To be set; or to be taken back, should the document stay as it is.
-        after: Changes that must be durable first; without one of them this one fails too.
-        is_at_work: A round has it, so it cannot change any more.
-        is_applied: The file system has done it; whether it is durable is another question.
-        is_done: It is durable, or has failed.
-        error: Why it failed, and where.
+        path: Path of the document; for marks, of the document for which they are set.
+        content: New content; None removes the document.
+        is_note: Whether the content only records the deletion of a definition. Nothing may replace
+            it before it is on the disk.
+        is_dependent: Whether the document refers to definitions that have documents of their own.
+        sets_marks: Whether marks are set and the document stays unchanged.
+        marks: Marks to set; or marks to remove if the document stays unchanged.
+        after: Changes that must be durable first; if one of them fails, this one fails too.
+        is_at_work: Whether a round contains it, so that it cannot be changed any more.
+        is_applied: Whether the file system has done it; it may not be durable yet.
+        is_done: Whether it is durable or has failed.
+        error: Path and error of the failure; None without one.
     """
 
     __slots__ = (
@@ -78,27 +78,27 @@ class Change:
             self.wait_for(each)
 
     def wait_for(self, other: Change) -> None:
-        """Do not begin before another change is done, whatever becomes of it."""
+        """Start only after another change is done, whether that succeeds or fails."""
         other._dependents.append(self)
         self.blocker_count += 1
 
     def fail(self, error: OSError) -> None:
-        """Take note of why it failed; the first reason counts."""
+        """Record the reason of a failure; only the first one counts."""
         if self.error is None:
             self.error = (self.path, error)
 
     def outcome(self) -> Coroutine[None, None, None]:
-        """Return what to await until it is durable.
+        """Return an awaitable that ends when the change is durable.
 
         Raises:
-            DocumentWriteError: When awaited: the disk refused it.
+            DocumentWriteError: When awaited: the disk refused the change.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(done)
         return _result(done)
 
     def finish(self) -> list[Change]:
-        """Tell all who wait; return the changes that can begin now."""
+        """Wake all callers that wait; return the changes that can start now."""
         self.is_done = True
         for waiter in self._waiters:
             if waiter.done():
@@ -119,7 +119,7 @@ class Change:
         return ready
 
     def abandon(self, error: BaseException) -> None:
-        """Tell all who wait that nobody works on it any more."""
+        """Wake all callers that wait with an error: the change will not be carried out."""
         self.is_done = True
         for waiter in self._waiters:
             if waiter.done():

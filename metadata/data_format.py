@@ -1,9 +1,9 @@
-"""The file FORMAT: which version a data directory is of, and the steps of an upgrade.
+"""The file FORMAT: the version of a data directory, and the steps of an upgrade.
 
-An upgrade takes three steps, each on the disk before the next: FORMAT says `UPGRADING`, so that
-earlier programs refuse the directory; every document of an earlier schema is written anew; FORMAT
-says `FORMAT_VERSION`. A crash between them is harmless: the next start resumes the upgrade, and
-until it is finished documents without a checksum are read.
+An upgrade takes three steps, each durable before the next. FORMAT gets the value `UPGRADING`, so
+that earlier programs refuse the directory. Every document of an earlier schema is written again.
+FORMAT gets the value `FORMAT_VERSION`. A crash between the steps is harmless: the next start
+resumes the upgrade, and until it is complete documents without a checksum are accepted.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from metadata.errors import StorageFormatError
 
 FORMAT_NAME: Final = "FORMAT"
 FORMAT_VERSION: Final = "2"
-"""What the file says when every document has a checksum; readable for ever."""
+"""Content of the file when every document has a checksum; later versions will read it too."""
 UPGRADING: Final = "2-upgrading"
-"""What the file says while documents of earlier schemas are written anew."""
+"""Content of the file while documents of earlier schemas are written again."""
 EARLIER_VERSIONS: Final = ("1", "0-unstable")
 """Versions that a start upgrades."""
 
 _FORMAT_BYTES_MAX: Final = 64
-# FORMAT is written before any of these is made, so finding one without FORMAT means that the
-# directory is damaged or somebody else's.
+# FORMAT is written before any of these is created. If one exists without FORMAT, the directory is
+# damaged or belongs to another program.
 _DATA_NAMES: Final = ("metadata", "logs", "offsets", "transactions")
 
 
 class DataFormat(Enum):
-    """How far a data directory is on its way to this program's version."""
+    """State of a data directory relative to this program's version."""
 
     EARLIER = "earlier"
     UPGRADING = "upgrading"
@@ -49,8 +49,8 @@ def read_format(storage_path: Path) -> DataFormat:
 
     Raises:
         FileNotFoundError: There is no FORMAT file.
-        OSError: It cannot be read.
-        StorageFormatError: It is of a version that this program does not read.
+        OSError: The file cannot be read.
+        StorageFormatError: The directory has a version that this program does not read.
     """
     path = storage_path / FORMAT_NAME
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -67,16 +67,16 @@ def read_format(storage_path: Path) -> DataFormat:
 
 
 def begin_format(storage_path: Path, filesystem: FileSystem) -> DataFormat:
-    """Make sure that only programs of this version write to a data directory from now on.
+    """Ensure that from now on only programs of this version write to a data directory.
 
-    Writes FORMAT in a directory that has no data yet, and begins the upgrade of an earlier one.
+    Writes FORMAT in a directory that has no data yet, and begins the upgrade of an earlier version.
 
     Returns:
-        `CURRENT`, or `UPGRADING` if documents of earlier schemas may be there.
+        `CURRENT`, or `UPGRADING` if documents of earlier schemas may exist.
 
     Raises:
         OSError: FORMAT cannot be read or written.
-        StorageFormatError: The data there is of another version, or has lost its FORMAT.
+        StorageFormatError: The data has another version, or FORMAT is missing.
     """
     try:
         found = read_format(storage_path)
@@ -96,7 +96,7 @@ def write_format(storage_path: Path, version: str, filesystem: FileSystem) -> No
     """Replace FORMAT atomically; it is on the disk when this returns.
 
     Raises:
-        OSError: The disk refused; the file says the old version or the new one.
+        OSError: The disk refused; the file has the old or the new version.
     """
     path = storage_path / FORMAT_NAME
     temporary = storage_path / f"{FORMAT_NAME}.tmp"

@@ -1,4 +1,4 @@
-"""Write one definition at once, in the calling thread: for programs without an event loop."""
+"""Writes one definition in the calling thread, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from metadata.paths import document_path, temporary_path
 def write_document(root: Path, document: Document, files: DocumentFiles | None = None) -> None:
     """Create or replace a document; it is on the disk when this returns.
 
-    Nobody else may change the document meanwhile.
+    No other thread or process may change the document during that time.
 
     Args:
-        root: The `metadata` directory; its parent is there.
-        document: What to write.
-        files: The file operations; the real ones by default.
+        root: The `metadata` directory; its parent must exist.
+        document: Document to write.
+        files: File operations; by default the operating system's.
 
     Raises:
         UnstorableDocumentError: JSON cannot hold it exactly; nothing was written.
@@ -43,10 +43,10 @@ def write_document(root: Path, document: Document, files: DocumentFiles | None =
 def remove_document(
     root: Path, kind: str, vhost: str, name: str, files: DocumentFiles | None = None
 ) -> None:
-    """Remove a document if it exists; that is on the disk when this returns.
+    """Remove a document if it exists; the removal is on the disk when this returns.
 
     Raises:
-        DocumentWriteError: The disk refused; the document may still be there.
+        DocumentWriteError: The disk refused; the document may still exist.
     """
     files = DocumentFiles() if files is None else files
     path = document_path(root, kind, vhost, name)

@@ -1,8 +1,9 @@
-"""Claim a data directory for this process and check its format version.
+"""Locks a data directory for this process and checks its format version.
 
-Two servers on one directory would each append to the other's segments, so the claim comes before
-anything else is read. It is an flock on the LOCK file and on the directory itself: the kernel drops
-it however the process ends, so a crash never leaves a stale lock, and deleting LOCK frees nothing.
+Two servers on one directory would each append to the other's segments, so the lock comes before
+anything else is read. It is an flock on the LOCK file and on the directory itself. The kernel
+releases it however the process ends, so a crash leaves no stale lock, and deleting LOCK does not
+unlock anything.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from metadata.errors import StorageLockedError, StorageUnavailableError
 
 
 class DirectoryLock:
-    """Exclusive claim on a data directory, from `acquire` to `release`.
+    """Exclusive lock on a data directory, from `acquire` to `release`.
 
     Attributes:
-        storage_path: The claimed directory.
-        is_upgrade: Whether it is of an earlier version, or its upgrade was interrupted: documents
+        storage_path: The locked directory.
+        is_upgrade: Whether it has an earlier version, or its upgrade was interrupted: documents
             without a checksum are valid until `finish_upgrade`.
     """
 
     def __init__(self, storage_path: Path, held: HeldLock, filesystem: FileSystem) -> None:
-        """Own what is locked already; use `acquire`."""
+        """Wrap locks that are held already; use `acquire` instead."""
         self.storage_path = storage_path
         self.is_upgrade = False
         self._held = held
@@ -41,29 +42,28 @@ class DirectoryLock:
 
     @classmethod
     def acquire(cls, storage_path: Path, filesystem: FileSystem | None = None) -> Self:
-        """Create the directory where needed, lock it, and check or write its format version.
+        """Create the directory if it is missing, lock it, and check or write its format version.
 
-        From here on programs that know earlier versions only refuse the directory.
-
-        Blocks on the disk: call it in a worker thread when a loop is running.
+        Afterwards programs that know only earlier versions refuse the directory. Blocks on the
+        disk: call it in a worker thread while an event loop runs.
 
         Args:
             storage_path: The data directory; missing parents are created.
-            filesystem: Writes FORMAT; the operating system's by default.
+            filesystem: File operations for FORMAT; by default the operating system's.
 
         Returns:
             The lock, held until `release` or the end of the process.
 
         Raises:
-            StorageLockedError: Another process, or this one, holds the directory.
-            StorageFormatError: The data there is of another format version.
+            StorageLockedError: Another process, or this one, has locked the directory.
+            StorageFormatError: The data has another format version.
             StorageUnavailableError: The directory cannot be created, opened or written.
         """
         try:
             storage_path.mkdir(mode=0o700, parents=True, exist_ok=True)
             held = DoubleLock.of_server(storage_path).hold()
         except StorageLockedError as error:
-            # Programs that embed logs share LOCK; the one that writes says so in WRITER.
+            # Embedding programs share LOCK; the one that writes has its number in WRITER.
             pid = error.pid or DoubleLock.of_writer(storage_path).holder()
             raise StorageLockedError(error.path, pid) from None
         except OSError as cause:
@@ -81,7 +81,7 @@ class DirectoryLock:
         return lock
 
     def finish_upgrade(self) -> None:
-        """Say that every document has a checksum: one without is damage from now on.
+        """Record that every document has a checksum: one without is damage from now on.
 
         Raises:
             StorageUnavailableError: The disk refused; the next start resumes the upgrade.
@@ -93,13 +93,14 @@ class DirectoryLock:
         self.is_upgrade = False
 
     def renew(self) -> bool:
-        """Make LOCK again if somebody has deleted or replaced it; return whether that was so.
+        """Create LOCK again if it was deleted or replaced; return whether it was.
 
-        Nobody could claim the directory meanwhile, unless by LOCK alone. Blocks on the disk.
+        During that time another process could lock the directory only if it uses LOCK alone. Blocks
+        on the disk.
 
         Raises:
-            StorageLockedError: Another process has done that.
-            StorageUnavailableError: The directory is not where it was, or LOCK cannot be made.
+            StorageLockedError: Another process has locked the directory.
+            StorageUnavailableError: The directory was moved, or LOCK cannot be created.
         """
         try:
             return self._held.renew()
@@ -107,7 +108,7 @@ class DirectoryLock:
             raise StorageUnavailableError(self.storage_path, cause) from cause
 
     def release(self) -> None:
-        """Give the directory up; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         self._held.release()
 
     def __enter__(self) -> Self:

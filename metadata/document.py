@@ -1,12 +1,12 @@
 """One definition (a queue, an exchange, a user, ...) and its JSON form.
 
-What JSON itself cannot hold exactly (NaN, bytes, tuples, keys that are not text) is
-refused before anything is written: each document is read back from its bytes and compared.
+Values that JSON cannot hold exactly (NaN, bytes, tuples, keys that are not text) are refused before
+anything is written: each document is read back from its bytes and compared.
 
-The last member, `crc32c`, is a checksum of all others, so that a flipped bit is never taken for
-another definition. It is of what they say, not of the file's bytes: a person may indent and order
-the file as they like. Whoever changes a value has it signed by
-`amqp-server repair --accept-definition`. Drawn in docs/metadata-format.md.
+The last member, `crc32c`, is a checksum of all others, so that a flipped bit never turns one
+definition into another. It covers the values, not the bytes of the file: a person may indent and
+order the file freely. A changed value must be signed with `amqp-server repair --accept-definition`.
+See docs/metadata-format.md.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from metadata.json_octets import canonical, dump, load
 from metadata.migrations import MIGRATIONS, Migration, check_schema, migrate, newest_schema
 
 SCHEMA: Final = newest_schema()
-"""Value of `schema` in every document written."""
+"""Value of `schema` in every document that is written."""
 
 DOCUMENT_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Longest document, as JSON, that is written or read."""
+"""Largest document, in bytes of JSON, that is written or read."""
 
 CHECKSUM: Final = "crc32c"
-"""Name of the member with the checksum."""
+"""Name of the member that contains the checksum."""
 SIGNED_SCHEMA_MIN: Final = 2
-"""Documents of this schema and of later ones have a checksum."""
+"""First schema whose documents have a checksum."""
 
 _KIND: Final = re.compile(r"[a-z][a-z_-]{0,63}")
 _FIELDS: Final = {"kind", "vhost", "name", "body"}
 
 
 def is_kind(name: str) -> bool:
-    """Return whether documents may be of a kind with this name."""
+    """Return whether a kind of documents may have this name."""
     return _KIND.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One named entity of the broker, as plain data.
+    """One named definition of the broker, as plain data.
 
     Attributes:
-        kind: What it is, in plural (`queues`, `users`): lower-case letters, `-`, `_`; at most 64.
-            It is a directory's name, so it is the program's choice, never a client's.
-        vhost: Virtual host it belongs to, any text; empty for what belongs to none.
-        name: Its name, any text; unique within kind and vhost.
+        kind: Kind in plural (`queues`, `users`): lower-case letters, `-`, `_`; at most 64. The
+            program chooses it, never a client, because it is the name of a directory.
+        vhost: Name of its virtual host, any text; empty if it belongs to none.
+        name: Its name, any text; unique within kind and virtual host.
         body: Its properties: only what JSON holds exactly (None, bool, int of 64 bits, finite
-            float, str, list, dict with str keys). Not copied; do not change it afterwards.
+            float, str, list, dict with str keys). Not copied; must not be changed afterwards.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Document:
     body: dict[str, Any]
 
     def __post_init__(self) -> None:
-        """Check that the kind is a plain word, because it becomes a path."""
+        """Check that the kind is a lower-case word, because it becomes part of a path."""
         if not is_kind(self.kind):
             raise ValueError(f"document kind must be a lower-case word, found {self.kind!r}")
 
@@ -69,13 +69,13 @@ def encode_document(document: Document) -> bytes:
     """Return the document's file content: indented JSON, one final newline.
 
     Raises:
-        UnstorableDocumentError: It would not read back equal, or is longer than
+        UnstorableDocumentError: It would change on its way through JSON, or exceeds
             `DOCUMENT_BYTES_MAX`.
     """
     try:
         content = _dump(document)
         decoded = decode_document(content)
-        # Equal is not enough: a large integer comes back as an equal float.
+        # Comparing values is not enough: a large integer returns as an equal float.
         is_exact = decoded == document and _dump(decoded) == content
     except (TypeError, ValueError, RecursionError, DocumentFormatError) as cause:
         raise UnstorableDocumentError(document.kind, document.name, str(cause)) from cause
@@ -91,7 +91,7 @@ def decode_document(
     *,
     accepts_unsigned: bool = False,
 ) -> Document:
-    """Read a document's file content, as `decode_with_schema` does."""
+    """Parse a document's file content, as `decode_with_schema` does."""
     return decode_with_schema(content, migrations, accepts_unsigned=accepts_unsigned)[0]
 
 
@@ -101,17 +101,17 @@ def decode_with_schema(
     *,
     accepts_unsigned: bool = False,
 ) -> tuple[Document, int]:
-    """Read a document's file content, and the schema that it is stored in.
+    """Parse a document's file content; return also the schema in which it is stored.
 
     Args:
-        content: Of the file.
-        migrations: How earlier schemas are read.
-        accepts_unsigned: Take documents of schemas that had no checksum; elsewhere than in a data
-            directory of an earlier format they are damage.
+        content: Content of the file.
+        migrations: Steps that convert earlier schemas.
+        accepts_unsigned: Whether to accept documents of schemas without a checksum. They are valid
+            only in a data directory of an earlier format; elsewhere they are damage.
 
     Raises:
-        DocumentFormatError: It is not JSON, too long, of another schema, lacks a field, or its
-            checksum is missing or does not fit.
+        DocumentFormatError: The content is not JSON, is too long, has another schema, lacks a
+            field, or its checksum is missing or wrong.
     """
     fields = read_fields(content)
     schema = check_schema(fields, migrations)
@@ -123,13 +123,14 @@ def decode_with_schema(
 
 
 def sign_document(content: bytes) -> Document:
-    """Read a document that a person has edited, whatever its checksum says.
+    """Parse a document that a person has edited; ignores its checksum.
 
     Args:
-        content: Of the file: of this schema or an earlier one, with a checksum or without.
+        content: Content of the file, of this or an earlier schema, with or without a checksum.
 
     Raises:
-        DocumentFormatError: It is not JSON, too long, of another schema, or lacks a field.
+        DocumentFormatError: The content is not JSON, is too long, has another schema, or lacks a
+            field.
     """
     fields = read_fields(content)
     check_schema(fields)
@@ -138,10 +139,10 @@ def sign_document(content: bytes) -> Document:
 
 
 def read_fields(content: bytes) -> dict[str, Any]:
-    """Return the members of a document's JSON object, none of them checked.
+    """Return the members of a document's JSON object, unchecked.
 
     Raises:
-        DocumentFormatError: It is too long, or not a JSON object.
+        DocumentFormatError: The content is too long, or not a JSON object.
     """
     if len(content) > DOCUMENT_BYTES_MAX:
         raise DocumentFormatError(f"{len(content)} bytes, at most {DOCUMENT_BYTES_MAX} allowed")
@@ -157,10 +158,10 @@ def read_fields(content: bytes) -> dict[str, Any]:
 def checksum(fields: dict[str, Any]) -> str:
     """Return the checksum of a document's members: 8 hexadecimal digits.
 
-    CRC-32C (Castagnoli) of their canonical JSON.
+    It is the CRC-32C (Castagnoli) of their canonical JSON.
 
     Args:
-        fields: All members but the checksum itself.
+        fields: All members except the checksum itself.
     """
     return f"{crc32c(canonical(fields)):08x}"
 

@@ -1,7 +1,7 @@
 """The file operations of the metadata store.
 
-They block, and run in worker threads (`file_workers`); what they do is done by `FileSystem`, as
-everywhere, so that tests can fail any operation of any room.
+They block and run in worker threads (`file_workers`). They use `FileSystem`, as all packages do, so
+that tests can make any operation fail.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from metadata.document import DOCUMENT_BYTES_MAX
 class DocumentFiles:
     """Reads, replaces and removes small files; every method may raise OSError.
 
-    Methods may be called from several threads at once.
+    Several threads may call methods at once.
 
     Args:
-        filesystem: The operating system's by default.
+        filesystem: File operations; by default the operating system's.
     """
 
     def __init__(self, filesystem: FileSystem | None = None) -> None:
@@ -31,11 +31,11 @@ class DocumentFiles:
         return sorted(self._filesystem.listdir(directory))
 
     def read(self, path: Path) -> bytes:
-        """Return a file's content; at most one byte more than the longest document."""
+        """Return a file's content, cut to one byte more than the longest document."""
         return self._filesystem.read_file(path, DOCUMENT_BYTES_MAX + 1)
 
     def write(self, path: Path, content: bytes) -> None:
-        """Create or overwrite a file, and return when its content is on the disk."""
+        """Create or overwrite a file; return when its content is on the disk."""
         self._filesystem.write_file(path, content)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -56,14 +56,14 @@ class DocumentFiles:
         """Remove a directory with its files if it exists; durable after its parent is synced."""
         try:
             for name in self._filesystem.listdir(path):
-                # Another removal of it may be at work.
+                # Another thread may be removing the same directory.
                 self.remove(path / name)
             self._filesystem.rmdir(path)
         except FileNotFoundError:
             return
 
     def with_room(self, write: Callable[[], None]) -> None:
-        """Write something that is no document but belongs to one; may be called twice."""
+        """Run a write that belongs to a document but is not one itself; `write` may run twice."""
         write()
 
     def sync_directory(self, path: Path) -> None:

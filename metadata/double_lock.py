@@ -1,9 +1,9 @@
-"""A lock on a file and on a directory at once: deleting the file frees nothing.
+"""A lock on a file and on a directory at once: deleting the file does not unlock anything.
 
-A lock file is an ordinary file. A tidy script, or a person who takes it for a stale one, deletes it
-while a server runs; the next server would make another one, lock that, and append to the same
-segments. The directory itself cannot be deleted while there is data in it, so it is locked too. The
-file stays: it names the process, and earlier versions lock nothing else.
+A lock file is an ordinary file. A cleanup script, or a person who takes it for a stale one, may
+delete it while a server runs. The next server would create another, lock it, and append to the same
+segments. The directory itself cannot be deleted while it contains data, so it is locked as well.
+The file is still needed: it contains the process number, and earlier versions lock nothing else.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from metadata.errors import StorageLockedError
 from metadata.lock_file import HeldFile, is_at, read_holder, shared_lock
 
 LOCK_NAME: Final = "LOCK"
-"""The file that a running server holds."""
+"""File that a running server locks."""
 
 WRITER_NAME: Final = "WRITER"
-"""The file that the one embedding program holds that writes logs."""
+"""File that the embedding program which writes logs locks."""
 
 LOGS_NAME: Final = "logs"
-"""The directory that it holds with it: the data directory is shared by all that embed logs."""
+"""Directory that this program locks too; all embedding programs share the data directory."""
 
 _NO_DIRECTORY_LOCKS: Final = frozenset(
     {errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 )
-"""How a file system says that it locks files only; NFS wants a descriptor that can write."""
+"""Errors of file systems that lock only files; NFS requires a writable descriptor."""
 
 
 class DoubleLock:
-    """Which file and which directory stand for one claim.
+    """The file and the directory of one lock.
 
     Args:
-        file: Made where it is missing, by whoever holds the lock alone.
-        directory: Locked with it.
+        file: Lock file; created if it is missing when the lock is taken exclusively.
+        directory: Directory that is locked with it.
     """
 
     def __init__(self, file: Path, directory: Path) -> None:
@@ -50,19 +50,19 @@ class DoubleLock:
 
     @classmethod
     def of_server(cls, storage_path: Path) -> DoubleLock:
-        """Return what a server holds alone, and what those share that keep servers away."""
+        """Return the lock that a server takes exclusively and readers share to keep it out."""
         return cls(storage_path / LOCK_NAME, storage_path)
 
     @classmethod
     def of_writer(cls, storage_path: Path) -> DoubleLock:
-        """Return what the one embedding program holds that writes logs."""
+        """Return the lock of the one embedding program that writes logs."""
         return cls(storage_path / WRITER_NAME, storage_path / LOGS_NAME)
 
     def hold(self) -> HeldLock:
-        """Lock both for this process alone; the directory must be there.
+        """Lock both exclusively; the directory must exist.
 
         Raises:
-            StorageLockedError: Another process, or this one, holds one of them.
+            StorageLockedError: Another process, or this one, has locked one of them.
             OSError: One of them cannot be opened, or the file cannot be written.
         """
         held = HeldLock(self)
@@ -71,10 +71,10 @@ class DoubleLock:
 
     @contextmanager
     def share(self) -> Iterator[None]:
-        """Keep others from holding it alone. What of it is missing is not locked, nor made.
+        """Keep other processes from locking exclusively. A missing file or directory is skipped.
 
         Raises:
-            StorageLockedError: A process holds it alone.
+            StorageLockedError: A process has locked it exclusively.
             OSError: One of them cannot be opened.
         """
         with ExitStack() as held:
@@ -86,7 +86,7 @@ class DoubleLock:
             yield
 
     def is_held(self) -> bool:
-        """Tell whether a process holds it alone; it is not locked for longer than this."""
+        """Return whether a process has the lock exclusively; takes it only for a moment."""
         try:
             with self.share():
                 return False
@@ -96,7 +96,7 @@ class DoubleLock:
             return False
 
     def holder(self) -> int | None:
-        """Return the process that holds it alone, if one does and has written its number."""
+        """Return the process that has the lock exclusively, if it has written its number."""
         try:
             with self.share():
                 return None
@@ -107,10 +107,10 @@ class DoubleLock:
 
 
 class _HeldDirectory:
-    """A directory and its lock, from `lock` to `release` or until nobody has this object any more.
+    """A directory and its lock, from `lock` to `release` or the end of this object.
 
     Args:
-        double: Which directory, and which file names its holder.
+        double: Lock that names the directory, and the file with the holder's process number.
     """
 
     def __init__(self, double: DoubleLock) -> None:
@@ -118,10 +118,10 @@ class _HeldDirectory:
         self._descriptor = -1
 
     def lock(self, operation: int) -> None:
-        """Open it, and lock it where the file system can do that.
+        """Open the directory, and lock it if the file system supports that.
 
         Raises:
-            StorageLockedError: Another process, or this one, holds it.
+            StorageLockedError: Another process, or this one, has locked it.
             OSError: It cannot be opened.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -138,26 +138,26 @@ class _HeldDirectory:
                 raise
 
     def is_at(self, path: Path) -> bool:
-        """Tell whether a path names it."""
+        """Return whether a path still names the opened directory."""
         return is_at(self._descriptor, path)
 
     def release(self) -> None:
-        """Give it up; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        # Calls nothing of ours: an exception of a signal handler would end it halfway.
+        # Call no function of ours here: an exception of a signal handler could interrupt it.
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
 
 class HeldLock:
-    """The file and the directory of a `DoubleLock`, from `lock` to `release`.
+    """Locked file and directory of a `DoubleLock`, from `lock` to `release`.
 
-    Who must be able to give them up whatever happens has this object before they are locked: an
-    exception of a signal handler may come between the locking and whoever asked for it.
+    Create this object before locking, so that it can be released whatever happens: an exception of
+    a signal handler may come between taking the lock and returning it.
     """
 
     def __init__(self, double: DoubleLock) -> None:
@@ -166,10 +166,10 @@ class HeldLock:
         self._file = HeldFile(double.file)
 
     def lock(self) -> None:
-        """Lock both for this process alone; the directory must be there.
+        """Lock both exclusively; the directory must exist.
 
         Raises:
-            StorageLockedError: Another process, or this one, holds one of them.
+            StorageLockedError: Another process, or this one, has locked one of them.
             OSError: One of them cannot be opened, or the file cannot be written.
         """
         try:
@@ -180,18 +180,18 @@ class HeldLock:
             raise
 
     def renew(self) -> bool:
-        """Make and lock the file again if it was deleted or replaced; return whether it was.
+        """Create and lock the file again if it was deleted or replaced; return whether it was.
 
         Raises:
-            StorageLockedError: Another process has locked the file that stands there now. It
-                knows nothing of directory locks, or the file system has none.
-            OSError: The directory was moved or replaced, or the file cannot be made.
+            StorageLockedError: Another process has locked the file that is there now. That process
+                uses no directory locks, or the file system has none.
+            OSError: The directory was moved or replaced, or the file cannot be created.
         """
         if not self._directory.is_at(self._double.directory):
             raise OSError(errno.ESTALE, "the directory was moved or replaced")
         return self._file.renew()
 
     def release(self) -> None:
-        """Give both up; a second call does nothing, or finishes the first."""
+        """Release both; a second call does nothing, or completes an interrupted first one."""
         self._file.release()
         self._directory.release()

@@ -1,6 +1,6 @@
-"""Every exception that leaves the metadata room.
+"""Every exception that the metadata package raises.
 
-Each carries what a caller needs to decide as attributes; the text is for people.
+Their attributes have what a caller needs to decide; the text is for people.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ class MetadataError(Exception):
 
 
 class StorageLockedError(MetadataError):
-    """Another process holds the data directory.
+    """Another process has locked the data directory.
 
     Attributes:
-        path: The LOCK file.
-        pid: The process that holds it, or None when it has not written its number yet.
+        path: Path of the LOCK file.
+        pid: Process that has locked it; None if it has not written its number yet.
     """
 
     def __init__(self, path: Path, pid: int | None) -> None:
@@ -28,12 +28,12 @@ class StorageLockedError(MetadataError):
 
 
 class StorageFormatError(MetadataError):
-    """The data directory is of a version that this program does not read.
+    """The data directory has a version that this program does not read.
 
     Attributes:
-        path: The FORMAT file.
-        found: What it says, or None when data is there but the file is not.
-        supported: What it should say.
+        path: Path of the FORMAT file.
+        found: Version in the file; None if the directory has data but no such file.
+        supported: Version that this program writes.
     """
 
     def __init__(self, path: Path, found: str | None, supported: str) -> None:
@@ -48,8 +48,8 @@ class StorageUnavailableError(MetadataError):
     """The data directory cannot be created, opened or written.
 
     Attributes:
-        path: The file or directory that was refused.
-        cause: What the operating system said.
+        path: File or directory whose operation failed.
+        cause: Error of the operating system.
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
@@ -59,11 +59,11 @@ class StorageUnavailableError(MetadataError):
 
 
 class DocumentWriteError(MetadataError):
-    """A document could not be made durable; the stored state is the old or the new one.
+    """A document could not be made durable; the disk has the old or the new one.
 
     Attributes:
-        path: The document's file.
-        cause: What the operating system said.
+        path: Path of the document's file.
+        cause: Error of the operating system.
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
@@ -73,12 +73,12 @@ class DocumentWriteError(MetadataError):
 
 
 class UnstorableDocumentError(MetadataError):
-    """A document would not come back from JSON as it went in; nothing was written.
+    """A document would change on its way through JSON; nothing was written.
 
     Attributes:
-        kind: The document's kind.
-        name: The document's name.
-        reason: What cannot be stored (NaN, bytes, a tuple, a key that is not text, ...).
+        kind: Kind of the document.
+        name: Name of the document.
+        reason: Value that cannot be stored (NaN, bytes, a tuple, a key that is not text, ...).
     """
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
@@ -89,7 +89,7 @@ class UnstorableDocumentError(MetadataError):
 
 
 class DocumentFormatError(MetadataError):
-    """A document's file content cannot be understood.
+    """The content of a document's file is invalid.
 
     Attributes:
         reason: What is wrong with it.

@@ -1,7 +1,7 @@
-"""Threads for file work: one hop from the event loop for all files of a round.
+"""Threads for file operations: one switch from the event loop serves many files.
 
-A hop costs more than a file operation. So the worker thread does all the work of a round, and
-shares out among threads the calls that wait for the disk.
+A switch to a thread costs more than a file operation. So one call does all the work of a round, and
+divides the calls that wait for the disk among more threads.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 THREADS_MAX: Final = 8
-"""Enough for the file system to join the syncs; few enough not to keep the disk from others."""
+"""Threads: enough for the file system to merge syncs, few enough not to block other disk users."""
 
 
 class FileWorkers:
-    """A few threads of the metadata store's own; belongs to one event loop.
+    """A few threads that only the metadata store uses; belongs to one event loop.
 
-    At most two pieces of work run at a time: `share_out` inside them needs the other threads.
+    At most two calls of `run` may be active at a time: `share_out` inside them needs the other
+    threads.
     """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS_MAX, "metadata")
 
     async def run(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
-        """Call a function in a thread and return its result; it may call `share_out`."""
+        """Call a function in a thread and return its result; the function may call `share_out`."""
         return await aiofiles.os.wrap(work)(item, executor=self._threads)
 
     def share_out(self, items: Sequence[_Item], work: Callable[[_Item], None]) -> None:
-        """Call `work` for every item, in some threads at once; for use in what `run` runs.
+        """Call `work` for every item, in several threads; only for use inside `run`.
 
         Raises:
-            Exception: `work` raised; other items may have been worked on.
+            Exception: `work` raised; it may have been called for other items too.
         """
         remaining = iter(items)
 
         def work_on() -> None:
-            # `next` on a list's iterator is one step of the interpreter: no item comes twice.
+            # `next` on a list's iterator is atomic in the interpreter, so no item is handled twice.
             for item in remaining:
                 work(item)
 
@@ -54,5 +55,5 @@ class FileWorkers:
             other.result()
 
     def close(self) -> None:
-        """Let the threads end; nothing may be run afterwards."""
+        """Stop the threads; nothing may be run afterwards."""
         self._threads.shutdown(wait=False)

@@ -1,8 +1,8 @@
-r"""JSON as octets, by orjson; what it refuses, the standard library's parser takes.
+r"""JSON as octets, by orjson, or by the standard library for what orjson refuses.
 
-Names that were not UTF-8 on the wire live in memory as surrogate escapes, which JSON can write
-(`\udc80`) but orjson will not. Where orjson is not installed, as in Spark's workers, which only
-read, the standard library does all of it.
+Names that were not UTF-8 on the wire contain surrogate escapes in memory. JSON can express these
+(`\udc80`), but orjson refuses them. Spark's workers only read and have no orjson: there the
+standard library does everything.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def dump(fields: dict[str, Any]) -> bytes:
     """Return indented JSON and one final newline.
 
     Raises:
-        TypeError: Something has no JSON.
-        ValueError: A number has none, or something holds itself.
+        TypeError: A value has no JSON form.
+        ValueError: A number has no JSON form, or a value contains itself.
     """
     if HAS_ORJSON:
         try:
@@ -34,26 +34,27 @@ def dump(fields: dict[str, Any]) -> bytes:
 
 
 def canonical(fields: dict[str, Any]) -> bytes:
-    """Return the one JSON text of these members: what a checksum is made of.
+    """Return the canonical JSON text of these members, from which the checksum is computed.
 
-    Members by the code points of their names, no spaces, ASCII with escapes for the rest, numbers
-    as Python writes them. The standard library's form, for another one would be another checksum.
+    Members are sorted by the code points of their names. There are no spaces, characters beyond
+    ASCII are escaped, and numbers are written as Python does. The standard library writes it,
+    because any other form would change the checksum.
 
     Raises:
-        TypeError: Something has no JSON.
-        ValueError: A number has none, or something holds itself.
-        RecursionError: It nests too deep.
+        TypeError: A value has no JSON form.
+        ValueError: A number has no JSON form, or a value contains itself.
+        RecursionError: The value nests too deep.
     """
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")
 
 
 def load(content: bytes) -> Any:  # noqa: ANN401 - JSON is anything until it is checked
-    """Return what some JSON says.
+    """Return the value of a JSON text.
 
     Raises:
-        ValueError: It is not JSON.
-        RecursionError: It nests too deep.
+        ValueError: The content is not JSON.
+        RecursionError: The value nests too deep.
     """
     if HAS_ORJSON:
         try:

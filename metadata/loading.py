@@ -1,4 +1,4 @@
-"""Read every document at start-up; one bad file never stops the rest."""
+"""Reads every document at a start; an unreadable file does not stop the others."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ logger: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class UnreadableDocument:
-    """A file, or a directory of files, that could not be used; it stays where it is.
+    """A file, or a directory of files, that could not be used; it stays in its place.
 
     Attributes:
-        path: Where it lies.
-        kind: Its kind, as its directory says.
-        encoded_vhost: Its vhost, as `encode_name` gives it; empty when a whole kind is unreadable.
-        encoded_name: Its name, as `encode_name` gives it; empty when a whole vhost is unreadable.
+        path: Path of the file or directory.
+        kind: Kind, from the directory's name.
+        encoded_vhost: Virtual host, encoded by `encode_name`; empty if a whole kind is unreadable.
+        encoded_name: Name, encoded by `encode_name`; empty if a whole virtual host is unreadable.
         reason: What is wrong with it.
-        fields: What it says, where it is JSON; not to be relied on.
-        is_damage: Whether its content is wrong; otherwise the disk refused to read it, and it may
-            be whole.
-        cause: What the operating system said then.
+        fields: Its members, if it is JSON; unreliable.
+        is_damage: Whether its content is invalid; otherwise the disk refused to read it, and it may
+            be intact.
+        cause: Error of the operating system in that case.
     """
 
     path: Path
@@ -44,14 +44,14 @@ class UnreadableDocument:
 
 @dataclass(slots=True)
 class LoadReport:
-    """What loading found.
+    """Result of loading all documents.
 
     Attributes:
         documents: All readable documents, by kind, then encoded vhost, then encoded name.
-        unreadable: What could not be read, by path. A queue among these is not gone: its log
+        unreadable: What could not be read, by path. A queue among these is not deleted: its log
             directories belong to an unknown incarnation, and none of them may be removed.
-        earlier: Of these documents, those that are stored in an earlier schema.
-        removed_temporaries: Half-written files of an earlier crash that were removed.
+        earlier: The readable documents that are stored in an earlier schema.
+        removed_temporaries: Number of half-written files of an earlier crash that were removed.
     """
 
     documents: list[Document] = field(default_factory=list)
@@ -77,16 +77,16 @@ def load_documents(
     *,
     accepts_unsigned: bool = False,
 ) -> LoadReport:
-    """Read all documents below `root`, and remove what a crash left half-written; blocks.
+    """Read all documents below `root`, and remove half-written ones; blocks.
 
-    Files that are neither documents nor temporary are left alone and not reported.
+    Other files are left unchanged and not reported.
 
     Args:
         root: The `metadata` directory.
-        files: The file operations.
+        files: File operations.
         share_out: Visits the files in several threads; None visits one file after another.
-        accepts_unsigned: Take documents without a checksum: the data directory is of an earlier
-            format, or is being upgraded.
+        accepts_unsigned: Whether to accept documents without a checksum: the data directory has an
+            earlier format, or is being upgraded.
     """
     loading = _Loading(root, files, share_out, accepts_unsigned=accepts_unsigned)
     loading.run()
@@ -94,8 +94,8 @@ def load_documents(
 
 
 def _may_hold_documents(place: _Place) -> bool:
-    """Return whether a file may stand where a directory of documents was, or is a stranger."""
-    # No encoded name begins with a dot.
+    """Return whether a file may stand in the place of a directory of documents."""
+    # No encoded name begins with a dot, so such a file is foreign.
     return not place.vhost.startswith(".") and (not place.kind or is_kind(place.kind))
 
 
@@ -113,7 +113,7 @@ class _Loading:
         self._files = files
         self._share_out = share_out
         self._accepts_unsigned = accepts_unsigned
-        # Several threads add to these, one whole step of the interpreter at a time.
+        # Several threads add to these; each addition is one atomic step of the interpreter.
         self._found: dict[_Place, tuple[Document, int]] = {}
         self._removed: list[Path] = []
 
@@ -142,7 +142,7 @@ class _Loading:
         try:
             return self._files.list_names(self._root.joinpath(*place))
         except FileNotFoundError as cause:
-            # Only the whole may be missing: another name was there, and leads nowhere.
+            # The whole tree may be missing. Below it the name was listed, so it is a dangling link.
             if place.kind:
                 self._report_unreadable(place, str(cause))
             return []
@@ -165,7 +165,7 @@ class _Loading:
         try:
             self._files.remove(path)
         except OSError as cause:
-            # Harmless where it is: the next write of that document overwrites it.
+            # It is harmless: the next write of that document overwrites it.
             logger.warning("cannot remove temporary file path=%s cause=%s", path, cause)
         else:
             self._removed.append(path)
@@ -175,7 +175,7 @@ class _Loading:
         try:
             content = self._files.read(path)
         except OSError as cause:
-            # A directory or a link to nowhere in its place hides nothing that may be whole.
+            # A directory or a dangling link in place of a file cannot be an intact document.
             is_damage = isinstance(cause, IsADirectoryError | FileNotFoundError)
             self._report_unreadable(place, str(cause), is_damage=is_damage, cause=cause)
             return

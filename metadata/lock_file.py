@@ -1,13 +1,14 @@
-"""Files that one process holds, and says so in.
+"""Lock files that contain the number of the process which has locked them.
 
-An flock: the kernel drops it however the process ends, so a crash never leaves a stale lock.
+The lock is an flock. The kernel releases it however the process ends, so a crash leaves no stale
+lock.
 
-Who unlinks such a file holds it, and who has locked one looks whether it still has its name: else
-one process could hold an unlinked file while a second one holds its successor. Against others who
-unlink it while it is held there is `DoubleLock`.
+A process unlinks such a file only while it has locked it. A process that has locked one checks that
+the file still has its name. Otherwise one process could lock an unlinked file while another locks
+its successor. `DoubleLock` protects against programs that unlink it while it is locked.
 
-An exception of a signal handler may come between any two calls. What is held belongs to an object
-that releases it when it is gone, and a release that was cut short can be done again.
+An exception of a signal handler may come between any two calls. So each lock belongs to an object
+that releases it at the end of its life, and an interrupted release can be repeated.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _LOOK_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class HeldFile:
-    """A file that this process locks alone, from `lock` to `release` or the end of the process.
+    """A file that this process locks exclusively, from `lock` to `release` or the process's end.
 
-    Who must be able to give it up whatever happens has this object before it is locked.
+    Create this object before locking, so that it can be released whatever happens.
 
     Args:
-        path: Made where it is missing.
+        path: Path of the file; created if it is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,15 +44,15 @@ class HeldFile:
         self._descriptor = -1
 
     def __del__(self) -> None:
-        # Calls nothing of ours: an exception of a signal handler would end it halfway.
+        # Call no function of ours here: an exception of a signal handler could interrupt it.
         if self._descriptor >= 0:
             os.close(self._descriptor)
 
     def lock(self) -> None:
-        """Lock it, making it where it is missing.
+        """Lock the file; create it if it is missing.
 
         Raises:
-            StorageLockedError: Another process, or this one, holds it, alone or with others.
+            StorageLockedError: Another process, or this one, has locked it, exclusively or shared.
             OSError: It cannot be opened or written.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -70,15 +71,15 @@ class HeldFile:
             except BaseException:
                 self._close()
                 raise
-            # Its holder has removed it between the opening and the locking.
+            # Its holder has removed the file after this process opened it and before it locked it.
             self._close()
 
     def renew(self) -> bool:
-        """Make and lock the file again if it was deleted or replaced; return whether it was.
+        """Create and lock the file again if it was deleted or replaced; return whether it was.
 
         Raises:
-            StorageLockedError: Another process has locked the file that stands there now.
-            OSError: It cannot be made.
+            StorageLockedError: Another process has locked the file that is there now.
+            OSError: The file cannot be created.
         """
         if is_at(self._descriptor, self._path):
             return False
@@ -88,23 +89,23 @@ class HeldFile:
         return True
 
     def release(self) -> None:
-        """Give it up; a second call does nothing, or finishes the first."""
+        """Release the lock; a second call does nothing, or completes an interrupted first one."""
         if self._descriptor >= 0:
             _forget_pid(self._descriptor)
             self._close()
 
     def remove(self) -> None:
-        """Unlink the file, if this still holds it, and give it up.
+        """Unlink the file if this object still has it locked, and release the lock.
 
         Raises:
-            OSError: It cannot be unlinked; it is still held.
+            OSError: The file cannot be unlinked; it is still locked.
         """
         if self._descriptor >= 0 and is_at(self._descriptor, self._path):
             self._path.unlink(missing_ok=True)
         self.release()
 
     def touch(self) -> None:
-        """Say in the time of the file that its holder is there."""
+        """Update the file's time, which shows that its holder is alive."""
         if self._descriptor >= 0:
             os.utime(self._descriptor)
 
@@ -115,10 +116,10 @@ class HeldFile:
 
 
 def hold_file(path: Path) -> HeldFile:
-    """Return a file that this process has locked alone, made where it is missing.
+    """Lock a file exclusively, creating it if it is missing; return the lock.
 
     Raises:
-        StorageLockedError: Another process, or this one, holds it, alone or with others.
+        StorageLockedError: Another process, or this one, has locked it, exclusively or shared.
         OSError: It cannot be opened or written.
     """
     held = HeldFile(path)
@@ -127,7 +128,7 @@ def hold_file(path: Path) -> HeldFile:
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Tell whether a path names what is open."""
+    """Return whether a path names the opened file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -136,13 +137,13 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def shared_lock(path: Path) -> Iterator[None]:
-    """Keep others from locking a file for themselves; nothing in it is changed.
+    """Keep other processes from locking a file exclusively; changes nothing in it.
 
-    A file that is missing is not locked: nobody has ever held it, or somebody has copied the
-    directory without it.
+    A missing file is not locked: no process has ever locked it, or the directory was copied without
+    it.
 
     Raises:
-        StorageLockedError: A process holds it alone.
+        StorageLockedError: A process has locked it exclusively.
         OSError: It cannot be opened.
     """
     try:
@@ -161,7 +162,7 @@ def shared_lock(path: Path) -> Iterator[None]:
 
 
 def read_holder(path: Path) -> int | None:
-    """Return the process that the file names, whether or not it holds anything."""
+    """Return the process number in the file, whether or not that process has locked it."""
     try:
         descriptor = OPEN_FILES.open(path, _LOOK_FLAGS, FILE_MODE)
     except OSError:
@@ -175,7 +176,7 @@ def read_holder(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Tell whether a process holds a file alone; it is not locked for longer than this."""
+    """Return whether a process has locked a file exclusively; locks it only for a moment."""
     try:
         with shared_lock(path):
             return False
@@ -186,7 +187,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _forget_pid(descriptor: int) -> None:
-    # Only courtesy to people who look into the file: a full disk must not stop a release.
+    # The number only informs people who open the file: a full disk must not prevent a release.
     with contextlib.suppress(OSError):
         if _read_pid(descriptor) == os.getpid():
             os.ftruncate(descriptor, 0)
@@ -196,7 +197,7 @@ def _write_pid(descriptor: int) -> None:
     try:
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
     except OSError as error:
-        # Only courtesy to people who look into the file: a full disk must not stop a start.
+        # The number only informs people who open the file: a full disk must not prevent a start.
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
 

@@ -1,8 +1,8 @@
-"""Which log directories there are, and what lies beside them that is none.
+"""Finds the log directories of a data directory, and foreign files among them.
 
-A log is `<vhost>/<queue>/<incarnation>`: three real directories, the last one named by a UUID. It
-is no log any more when it has the mark `deleted`. Everything else is somebody else's: a note, a
-copy, a symbolic link, what a file system check found. Nobody removes or follows that.
+A log is `<vhost>/<queue>/<incarnation>`: three real directories, the last one named by a UUID. A
+directory with the mark `deleted` is no log any more. Everything else is foreign: a note, a copy, a
+symbolic link, output of a file system check. The broker neither removes nor follows it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 REMOVALS_MAX: Final = 100
-"""How often a removal begins again because somebody else removes in the same directory."""
+"""Attempts to remove a directory while another process removes files in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class LogDirectory:
     """One directory that has the form of a log.
 
     Attributes:
-        path: Where it lies.
-        incarnation: Which life of the queue, as its name says.
+        path: Path of the directory.
+        incarnation: Incarnation of the queue, from the directory's name.
         is_deleted: Whether it has the mark `deleted`.
-        is_empty: Whether there is no file in it.
+        is_empty: Whether it contains no file.
     """
 
     path: Path
@@ -46,22 +46,22 @@ class LogDirectory:
 
     @property
     def encoded_vhost(self) -> str:
-        """Its virtual host, as `encode_name` gives it."""
+        """Name of its virtual host, encoded by `encode_name`."""
         return self.path.parent.parent.name
 
     @property
     def encoded_queue(self) -> str:
-        """Its queue, as `encode_name` gives it."""
+        """Name of its queue, encoded by `encode_name`."""
         return self.path.parent.name
 
 
 @dataclass(slots=True)
 class FoundLogs:
-    """What lies below a directory of logs.
+    """Content of a directory of logs.
 
     Attributes:
         logs: All directories that have the form of a log, by path.
-        strangers: Files, links and directories that have not; what is in them was not looked at.
+        strangers: Foreign files, links and directories; their content was not read.
         unreadable: Directories that cannot be listed, and why.
     """
 
@@ -73,7 +73,7 @@ class FoundLogs:
         """Return the logs.
 
         Raises:
-            OSError: A directory cannot be read, so there may be more.
+            OSError: A directory cannot be read, so there may be more logs.
         """
         for _, error in self.unreadable:
             raise error
@@ -81,11 +81,11 @@ class FoundLogs:
 
 
 def find_logs(root: Path, filesystem: FileSystem) -> FoundLogs:
-    """Look through a directory of logs, three levels deep; blocks.
+    """Search a directory of logs, three levels deep; blocks.
 
     Args:
-        root: `logs` or `spill` of a data directory; may be absent.
-        filesystem: All file calls go through it.
+        root: `logs` or `spill` of a data directory; may be missing.
+        filesystem: All file operations.
     """
     found = FoundLogs()
     for vhost in _named_directories(root, filesystem, found):
@@ -97,8 +97,8 @@ def logs_of_vhost(directory: Path, filesystem: FileSystem) -> list[LogDirectory]
     """Return the logs of all queues of a virtual host.
 
     Args:
-        directory: `logs/<vhost>`; may be absent.
-        filesystem: All file calls go through it.
+        directory: `logs/<vhost>`; may be missing.
+        filesystem: All file operations.
 
     Raises:
         OSError: A directory cannot be read.
@@ -109,11 +109,11 @@ def logs_of_vhost(directory: Path, filesystem: FileSystem) -> list[LogDirectory]
 
 
 def logs_of_queue(directory: Path, filesystem: FileSystem) -> list[LogDirectory]:
-    """Return the logs of all lives of one queue.
+    """Return the logs of all incarnations of one queue.
 
     Args:
-        directory: `logs/<vhost>/<queue>`; may be absent.
-        filesystem: All file calls go through it.
+        directory: `logs/<vhost>/<queue>`; may be missing.
+        filesystem: All file operations.
 
     Raises:
         OSError: A directory cannot be read.
@@ -124,12 +124,12 @@ def logs_of_queue(directory: Path, filesystem: FileSystem) -> list[LogDirectory]
 
 
 def remove_log(path: Path, filesystem: FileSystem) -> None:
-    """Remove a log with all that is in its directory, durably; blocks.
+    """Remove a log with everything in its directory, durably; blocks.
 
-    Somebody else may be removing it at the same time.
+    Another thread or process may remove it at the same time.
 
     Raises:
-        OSError: Something cannot be removed.
+        OSError: A file or directory cannot be removed.
     """
     for _ in range(REMOVALS_MAX):
         try:
@@ -158,7 +158,7 @@ def _find_in_queue(directory: Path, filesystem: FileSystem, found: FoundLogs) ->
 
 
 def _named_directories(parent: Path, filesystem: FileSystem, found: FoundLogs) -> list[Path]:
-    """Return the directories that may be those of virtual hosts or queues, by their names."""
+    """Return the directories whose names may be those of virtual hosts or queues."""
     directories = _directories(parent, filesystem, found)
     named = [path for path in directories if is_encoded_name(path.name)]
     found.strangers += set(directories).difference(named)
@@ -176,7 +176,7 @@ def _names(directory: Path, filesystem: FileSystem, found: FoundLogs) -> Sequenc
     try:
         return filesystem.listdir(directory)
     except FileNotFoundError:
-        # Never made, or removed beside this.
+        # It was never created, or is being removed at the same time.
         return ()
     except OSError as error:
         found.unreadable.append((directory, error))
@@ -184,7 +184,7 @@ def _names(directory: Path, filesystem: FileSystem, found: FoundLogs) -> Sequenc
 
 
 def _incarnation(name: str) -> UUID | None:
-    """Return the UUID that a directory is named by, written as the server writes it."""
+    """Return the UUID in a directory's name, if it is written as the server writes it."""
     try:
         incarnation = UUID(name)
     except ValueError:

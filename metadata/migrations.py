@@ -1,8 +1,9 @@
-"""How documents of earlier schemas are read: step by step, each from one schema to the next.
+"""Converts documents of earlier schemas, step by step, each from one schema to the next.
 
-A document says in `schema` how its fields are to be understood. What changes them adds a step
-here, at the end; old files are read through it for ever, and get the new schema when they are
-written next. A schema that is newer than the last step is a later program's: it is not guessed.
+The member `schema` says how a document's fields are to be understood. A change of the fields adds a
+step at the end. Old files are read through the steps for ever, and get the new schema when they are
+written next. A document with a schema above the last step comes from a newer program and is
+refused.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from typing import Any, Final
 from metadata.errors import DocumentFormatError
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
-"""Takes all fields of a document of one schema, and returns those of the next one.
+"""Takes all fields of a document of one schema and returns those of the next one.
 
-`schema` itself is not among them. May raise KeyError, TypeError or ValueError for a document that
-does not hold together.
+`schema` itself is not among them. May raise KeyError, TypeError or ValueError for a malformed
+document.
 """
 
 OLDEST_SCHEMA: Final = 1
 
 
 def _add_checksum(fields: dict[str, Any]) -> dict[str, Any]:
-    """Schema 2 has a checksum of all members; the members are those of schema 1."""
+    """Return the fields unchanged: schema 2 only adds the checksum, which is not among them."""
     return fields
 
 
 MIGRATIONS: Final[Sequence[Migration]] = (_add_checksum,)
-"""The first leads from `OLDEST_SCHEMA` to the schema after it, and so on."""
+"""The first step converts `OLDEST_SCHEMA` to the next schema, and so on."""
 
 
 def newest_schema(migrations: Sequence[Migration] = MIGRATIONS) -> int:
@@ -37,7 +38,7 @@ def newest_schema(migrations: Sequence[Migration] = MIGRATIONS) -> int:
 
 
 def check_schema(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Return the schema that a document says it has.
+    """Return the schema of a document.
 
     Raises:
         DocumentFormatError: The schema is missing, unknown or newer.
@@ -53,14 +54,14 @@ def check_schema(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRA
 
 
 def migrate(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRATIONS) -> dict[str, Any]:
-    """Return the fields of a document, without its schema, as the newest schema has them.
+    """Return the fields of a document, without `schema`, converted to the newest schema.
 
     Args:
-        fields: What the file says.
-        migrations: From the oldest schema on.
+        fields: Members of the file.
+        migrations: Steps from the oldest schema on.
 
     Raises:
-        DocumentFormatError: The schema is missing, unknown or newer, or a step does not fit.
+        DocumentFormatError: The schema is missing, unknown or newer, or a step fails.
     """
     schema = check_schema(fields, migrations)
     rest = {name: value for name, value in fields.items() if name != "schema"}

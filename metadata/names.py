@@ -1,11 +1,11 @@
-"""Map any AMQP name to a file name that is safe on every file system.
+"""Converts any AMQP name to a file name that is safe on every file system.
 
 A name is up to 255 bytes that a client chose: `../x`, `CON`, the empty name, `orders` beside
-`Orders`. Two rules make the mapping collision-free, even where the file system ignores case or
-normalises Unicode: what is written is lower-case ASCII only, and whatever is not in a small safe
-alphabet becomes `%xx`, one per UTF-8 byte. `%` itself is always escaped, so no name can imitate
-another's escape. A result that would be too long keeps a readable beginning and ends in `~` and
-a hash; `~` occurs nowhere else. Nobody decodes file names: the true name is inside the document.
+`Orders`. Two rules prevent collisions, even on file systems that ignore case or normalise Unicode.
+The result contains only lower-case ASCII. Each byte of UTF-8 that is not in a small safe alphabet
+becomes `%xx`. `%` itself is always escaped, so that no name can imitate another's escape. A result
+that would be too long keeps a readable beginning and ends in `~` and a hash; `~` occurs nowhere
+else. File names are never decoded: the true name is inside the document.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _EMPTY: Final = "%"
 _HASH_MARK: Final = "~"
 _HASH_HEX_DIGITS: Final = 40
 
-# Lower-case letters only: upper-case ones are escaped, or `Orders` would overwrite `orders` on a
-# file system that ignores case.
+# Upper-case letters are escaped: `Orders` would overwrite `orders` on a file system that ignores
+# case.
 _UNSAFE: Final = re.compile(rb"[^a-z0-9_.-]")
 _ENCODED: Final = re.compile(r"[a-z0-9_%-][a-z0-9_.%~-]{0,239}")
-# Devices on Windows, with any extension: `con.json` opens the console.
+# Device names on Windows, with any extension: `con.json` opens the console.
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)")
 
 
 def encode_name(name: str) -> str:
-    """Encode a name as one safe path component, injectively.
+    """Encode a name as one safe path component; different names never collide.
 
-    The result is never empty, `.` or `..`, holds no separator, does not begin or end with a dot,
-    and differs from every other name's result even when case is ignored.
+    The result is never empty, `.` or `..`, contains no separator, and does not begin or end with a
+    dot. It differs from every other name's result even if case is ignored.
 
     Args:
-        name: Any text; bytes that were no UTF-8 on the wire are accepted as surrogate escapes.
+        name: Any text; bytes that were not UTF-8 on the wire are accepted as surrogate escapes.
 
     Returns:
         1 to `ENCODED_NAME_BYTES_MAX` characters of lower-case ASCII.
 
     Raises:
-        UnicodeEncodeError: `name` holds a surrogate that stands for no byte.
+        UnicodeEncodeError: `name` contains a surrogate that stands for no byte.
     """
     raw = name.encode("utf-8", "surrogateescape")
     if not raw:
@@ -57,7 +57,7 @@ def encode_name(name: str) -> str:
     encoded = _UNSAFE.sub(_escape, raw).decode("ascii")
     if _RESERVED.match(encoded) or encoded[0] == ".":
         encoded = f"%{ord(encoded[0]):02x}{encoded[1:]}"
-    # A trailing dot is dropped by some file systems, which would merge `a.` with `a`.
+    # Some file systems drop a trailing dot, which would merge `a.` with `a`.
     if encoded[-1] == ".":
         encoded = f"{encoded[:-1]}%2e"
     if len(encoded) <= ENCODED_NAME_BYTES_MAX:
@@ -77,14 +77,14 @@ def log_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID)
     Returns:
         `<storage_path>/logs/<vhost>/<queue>/<incarnation>`, names encoded; nothing is created.
     """
-    # In one step: each `/` parses the path again, and that is much of what a declare costs.
+    # One call: each `/` would parse the path again, which is a large part of a declare's cost.
     return storage_path.joinpath(
         LOGS_NAME, encode_name(vhost), encode_name(queue), str(incarnation)
     )
 
 
 def is_encoded_name(name: str) -> bool:
-    """Return whether `encode_name` may have made a file name."""
+    """Return whether a file name may be a result of `encode_name`."""
     return _ENCODED.fullmatch(name) is not None
 
 
@@ -116,7 +116,7 @@ def queue_directory(storage_path: Path, vhost: str, queue: str) -> Path:
 
 
 def spill_directory(storage_path: Path, vhost: str, queue: str, incarnation: UUID) -> Path:
-    """Return where a queue that no restart survives writes what its ring has no room for.
+    """Return the directory where a queue that no restart survives writes what its ring cannot hold.
 
     Args:
         storage_path: The data directory.

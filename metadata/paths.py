@@ -1,4 +1,4 @@
-"""Where each document lies."""
+"""Paths of the documents."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def document_path(root: Path, kind: str, vhost: str, name: str) -> Path:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return where a document's new content is written before it replaces `path`."""
+    """Return the path where new content is written before it replaces `path`."""
     return path.with_name(path.name + TEMPORARY_SUFFIX)

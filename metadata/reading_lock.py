@@ -1,7 +1,7 @@
-"""Look at a data directory without changing it, and keep servers from starting meanwhile.
+"""Reads a data directory without changing it, and keeps servers from starting on it.
 
-`DirectoryLock` writes: it makes the directory, LOCK and FORMAT. This takes a shared lock through a
-descriptor that can only read, so several may look at once and no file is touched.
+`DirectoryLock` writes: it creates the directory, LOCK and FORMAT. This module takes a shared lock
+with a read-only descriptor, so several readers may run at once and no file is changed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from metadata.errors import StorageFormatError, StorageUnavailableError
 
 
 def check_data_directory(storage_path: Path) -> DataFormat:
-    """Check that there is a data directory of a version that this program reads.
+    """Check that the path is a data directory whose version this program reads.
 
     Returns:
-        Its version: an earlier one is read as it is, and upgraded by whoever writes to it.
+        Its version. An earlier one can be read; the next program that writes to it upgrades it.
 
     Raises:
-        StorageUnavailableError: There is none, or it cannot be read.
-        StorageFormatError: It is of another version, or is no data directory.
+        StorageUnavailableError: The directory does not exist or cannot be read.
+        StorageFormatError: It has another version, or is no data directory.
     """
     try:
         os.listdir(storage_path)  # noqa: PTH208 - only to see that it can be listed
@@ -40,7 +40,7 @@ def check_data_directory(storage_path: Path) -> DataFormat:
 
 @contextmanager
 def reading_lock(storage_path: Path) -> Iterator[None]:
-    """Keep servers and embedding programs from writing; nothing in the directory is changed.
+    """Keep servers and embedding programs from writing; changes nothing in the directory.
 
     Raises:
         StorageLockedError: A server runs on it, or a program writes to it.
@@ -56,10 +56,10 @@ def reading_lock(storage_path: Path) -> Iterator[None]:
 
 
 def is_served(storage_path: Path) -> bool:
-    """Tell whether a server runs on a data directory."""
+    """Return whether a server runs on a data directory."""
     return DoubleLock.of_server(storage_path).is_held()
 
 
 def is_live(storage_path: Path) -> bool:
-    """Tell whether a server, or a program that embeds its logs, writes to a data directory."""
+    """Return whether a server or an embedding program writes to a data directory."""
     return is_served(storage_path) or DoubleLock.of_writer(storage_path).is_held()

@@ -1,4 +1,4 @@
-"""What goes together when entities are deleted, in an order that a crash cannot confuse."""
+"""Definitions that are deleted together, in an order that is safe if a crash interrupts it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from metadata.change import DeletionMark
 
 @dataclass(frozen=True, slots=True)
 class RemovedEntity:
-    """One entity that is deleted.
+    """One definition that is deleted.
 
     Attributes:
-        kind: Of its document.
-        name: Of its document.
-        note: Body that takes the place of the document's while other documents still speak of the
-            entity: it says that it is deleted. None when nothing has to tell that.
-        marks: Of what belongs to it beside the documents. They are set before its document is
-            touched, and taken back if the document cannot be.
+        kind: Kind of its document.
+        name: Name of its document.
+        note: Body that replaces the document's while other documents still refer to it: it records
+            the deletion. None if no note is needed.
+        marks: Deletion marks of what belongs to it besides documents, such as a log. They are set
+            before its document is changed, and removed if the document cannot be changed.
     """
 
     kind: str
@@ -30,16 +30,16 @@ class RemovedEntity:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Entities of one virtual host that are deleted together.
+    """Definitions of one virtual host that are deleted together.
 
-    Marks and notes come first. When they are durable, so is the deletion: then go the documents
-    that speak of the entities, at last those of the entities themselves. So a document that
-    speaks of an entity without one is never what a deletion has left.
+    Marks and notes are written first; when they are durable, so is the deletion. Then the documents
+    that refer to the definitions are removed, and last the documents themselves. So if a document
+    refers to a definition without a document, no deletion was the cause.
 
     Attributes:
-        vhost: The virtual host.
-        entities: Of which nothing is to be left.
-        dependents: Kind and name of each document that speaks of one of them.
+        vhost: Name of the virtual host.
+        entities: Definitions to delete.
+        dependents: Kind and name of each document that refers to one of them.
     """
 
     vhost: str

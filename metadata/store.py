@@ -1,8 +1,8 @@
-"""Keep one JSON file per entity, replaced atomically.
+"""Keeps one JSON file for each definition, replaced atomically.
 
-The new content is written beside the old and synced, renamed over it, and the directory is
-synced; only then does the call return. A crash leaves the old document or the new one, and at
-worst a `.tmp` file that the next start removes.
+The new content is written beside the old and synced, then renamed over it, then the directory is
+synced; only then does the call return. A crash leaves the old or the new document, and at worst a
+`.tmp` file that the next start removes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from metadata.write_rounds import WriteRounds
 class MetadataStore:
     """Durable set of documents below one directory; belongs to one event loop.
 
-    Changes made at the same time share their directory syncs, so many `put` calls at once cost
-    far less than one after another.
+    Changes that are made at the same time share their directory syncs, so many concurrent `put`
+    calls cost far less than consecutive ones.
     """
 
     def __init__(self, root: Path, files: DocumentFiles | None = None) -> None:
-        """Prepare a store; nothing is touched on the disk.
+        """Create a store; reads and writes nothing.
 
         Args:
             root: The `metadata` directory; created by the first `put`.
-            files: The file operations; the real ones by default.
+            files: File operations; by default the operating system's.
         """
         self._root = root
         self._files = DocumentFiles() if files is None else files
@@ -44,11 +44,11 @@ class MetadataStore:
     async def load(self, *, accepts_unsigned: bool = False) -> LoadReport:
         """Read every document; call it once, before the first change.
 
-        One bad file never stops the rest: it is reported, and stays for people to look at.
+        An unreadable file does not stop the others: it is reported and stays in its place.
 
         Args:
-            accepts_unsigned: Take documents without a checksum: the data directory is of an
-                earlier format, or is being upgraded.
+            accepts_unsigned: Whether to accept documents without a checksum: the data directory has
+                an earlier format, or is being upgraded.
 
         Returns:
             The documents, and what could not be read.
@@ -58,15 +58,15 @@ class MetadataStore:
     def put(
         self, document: Document, after: Sequence[tuple[str, str]] = ()
     ) -> Coroutine[None, None, None]:
-        """Begin to create or replace a document; what is returned, awaited, makes sure of it.
+        """Begin to create or replace a document; the returned awaitable ends when it is durable.
 
-        Changes of one document happen in the order of the calls, not of the awaits: the last one
-        stays. Cancelling stops the wait, not the write.
+        Changes of one document happen in the order of the calls, not of the awaits: the last call
+        decides. Cancelling stops the wait, not the write.
 
         Args:
-            document: Encoded at once, so its body may change afterwards.
-            after: Kind and name of documents of the same virtual host that this one speaks of:
-                what was asked for of them is durable before it is written, or it is not written.
+            document: Document to write; encoded at once, so its body may change afterwards.
+            after: Kind and name of documents of the same virtual host to which this one refers.
+                Their earlier changes are durable before this one is written, or it is not written.
 
         Raises:
             UnstorableDocumentError: JSON cannot hold it exactly; nothing was written.
@@ -85,24 +85,25 @@ class MetadataStore:
         return self._rounds.submit(path, content, after=changes, is_dependent=bool(after)).outcome()
 
     def delete(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None]:
-        """Begin to remove a document if it exists; await what is returned, as in `put`.
+        """Begin to remove a document if it exists; await the result, as with `put`.
 
         Raises:
-            DocumentWriteError: The disk refused; the document may still be there.
+            DocumentWriteError: The disk refused; the document may still exist.
         """
         return self._rounds.submit(document_path(self._root, kind, vhost, name), None).outcome()
 
     def remove(self, removal: Removal) -> list[Coroutine[None, None, None]]:
-        """Begin to delete entities with all that speaks of them; see `Removal`.
+        """Begin to delete definitions and all documents that refer to them; see `Removal`.
 
-        What is asked for later of one of these documents comes after this, as in `put`.
+        Later changes of these documents come after this one, as with `put`.
 
         Returns:
-            What to await, each: when all are done, nothing of it can come back.
+            Awaitables. When all of them have ended, no part of the definitions can return.
 
         Raises:
-            DocumentWriteError: When awaited: the disk refused something. An entity whose document
-                could not be touched is as it was, but for documents that spoke of it.
+            DocumentWriteError: When awaited: the disk refused something. A definition whose
+                document could not be changed is unchanged, except for documents that referred to
+                it.
         """
         first: list[Change] = []
         for entity in removal.entities:
@@ -127,7 +128,7 @@ class MetadataStore:
         return [each.outcome() for each in (*dependents, *last)]
 
     def _announce(self, vhost: str, entity: RemovedEntity) -> list[Change]:
-        """Begin to say on the disk that an entity is deleted; return the changes."""
+        """Begin to record on the disk that a definition is deleted; return the changes."""
         path = document_path(self._root, entity.kind, vhost, entity.name)
         changes: list[Change] = []
         if entity.marks:
@@ -141,7 +142,7 @@ class MetadataStore:
         return changes
 
     def pending(self, kind: str, vhost: str, name: str) -> Coroutine[None, None, None] | None:
-        """Return what to await until the last change of a document is durable; None: it is.
+        """Return an awaitable that ends when the last change of a document is durable, or None.
 
         Raises:
             DocumentWriteError: When awaited: the disk refused the change.
@@ -149,23 +150,23 @@ class MetadataStore:
         return self._rounds.pending(document_path(self._root, kind, vhost, name))
 
     async def clear_vhost(self, encoded_vhost: str) -> None:
-        """Remove every document that belongs to a virtual host, readable or not.
+        """Remove every document of a virtual host, readable or not; durable when this returns.
 
-        Durable on return. Its own document is none of these: it belongs to no virtual host.
-        What was asked for before is done first; nothing of it may be changed meanwhile.
+        The document of the virtual host itself is none of these: it belongs to no virtual host.
+        Earlier changes are completed first; none may be submitted during this call.
 
         Args:
-            encoded_vhost: As `encode_name` gives it.
+            encoded_vhost: Name of the virtual host, encoded by `encode_name`.
 
         Raises:
-            DocumentWriteError: The disk refused; some of the documents may still be there.
+            DocumentWriteError: The disk refused; some of the documents may still exist.
         """
         assert encoded_vhost != encode_name(""), "what belongs to no virtual host is not cleared"
         await self._rounds.until_quiet(encoded_vhost)
         await self._workers.run(self._clear_vhost, encoded_vhost)
 
     async def close(self) -> None:
-        """Return when every change submitted so far is durable or has failed; the last call."""
+        """Return when every submitted change is durable or has failed; must be the last call."""
         await self._rounds.drain()
         self._workers.close()
 
@@ -183,7 +184,7 @@ class MetadataStore:
                 directory = self._root / kind / encoded_vhost
                 self._clear_directory(directory)
         except FileNotFoundError:
-            # Nothing was ever written.
+            # No document was ever written.
             return
         except OSError as cause:
             raise DocumentWriteError(directory, cause) from cause
@@ -192,7 +193,7 @@ class MetadataStore:
         try:
             self._files.remove_directory(directory)
         except NotADirectoryError:
-            # A file of somebody else's beside the kinds; loading passes over it too.
+            # A foreign file beside the directories of the kinds; loading ignores it as well.
             return
         self._rounds.forget_directory(directory)
         self._files.sync_directory(directory.parent)

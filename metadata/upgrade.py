@@ -1,6 +1,6 @@
-"""Upgrade a data directory of an earlier format, for programs without an event loop.
+"""Upgrades a data directory of an earlier format, for programs without an event loop.
 
-A server does the same on its own loop when it starts.
+A server does the same on its own event loop when it starts.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from metadata.loading import LoadReport, load_documents
 logger: Final = logging.getLogger(__name__)
 
 SERVER_REPORT_NAME: Final = "recovery.json"
-"""What a server leaves that has run on a data directory."""
+"""File that exists if a server has run on a data directory."""
 
 
 def upgrade_directory(storage_path: Path, filesystem: FileSystem | None = None) -> None:
-    """Write every document of an earlier schema anew, and FORMAT when all have a checksum.
+    """Write every document of an earlier schema again, then FORMAT when all have a checksum.
 
-    Documents that cannot be read stay as they are. An upgrade that was interrupted is resumed.
-    Where a server has run, its next start finishes the upgrade: only a server can tell which logs
-    are the rest of deletions and of transient queues, and sets them aside before that.
+    Documents that cannot be read stay unchanged. An interrupted upgrade is resumed. If a server has
+    run on the directory, its next start finishes the upgrade. Only a server can recognise logs that
+    deletions and transient queues left, and it must set these aside first.
 
     Args:
-        storage_path: The data directory; claimed for this process alone meanwhile.
-        filesystem: The operating system's by default.
+        storage_path: The data directory; locked for this process alone during the upgrade.
+        filesystem: File operations; by default the operating system's.
 
     Raises:
         StorageLockedError: Another process uses the directory.
-        StorageFormatError: It is of a version that this program does not read.
+        StorageFormatError: It has a version that this program does not read.
         StorageUnavailableError: FORMAT cannot be written.
         DocumentWriteError: A document cannot be written; the next attempt resumes.
     """
@@ -51,10 +51,10 @@ def upgrade_directory(storage_path: Path, filesystem: FileSystem | None = None) 
 
 
 def finish_upgrade(lock: DirectoryLock, report: LoadReport) -> None:
-    """Say in FORMAT that the upgrade is done; call it when all of `report.earlier` is written.
+    """Record in FORMAT that the upgrade is complete; all of `report.earlier` must be written.
 
-    What the disk refused to read may be whole, and of an earlier schema. Then the upgrade is left
-    unfinished, and the next start resumes it.
+    If the disk refused to read a document, it may be intact and of an earlier schema. The upgrade
+    then stays unfinished, and the next start resumes it.
 
     Raises:
         StorageUnavailableError: FORMAT cannot be written.

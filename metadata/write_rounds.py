@@ -1,9 +1,9 @@
-"""Make many changes durable together.
+"""Makes many changes durable together.
 
-Whatever arrives while a round is at work waits for the next one, which goes to a worker thread as
-a whole, writes its files side by side and syncs each directory once. A document is never twice in
-one round: a later change takes the place of the one that waits, and both callers return when it
-is durable. A change may have to wait until others are durable: it comes into a later round then.
+Changes that arrive while a round is being written wait for the next one. A worker thread writes a
+whole round: its files in parallel, and each directory is synced once. A document is never twice in
+one round: a later change replaces a waiting one, and both callers return when it is durable. A
+change that must wait until others are durable comes into a later round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from metadata.paths import temporary_path
 logger: Final = logging.getLogger(__name__)
 
 ROUND_CHANGES_MAX: Final = 256
-"""Most documents in one round, so that a change never waits for thousands of others."""
+"""Most changes in one round, so that a change never waits for thousands of others."""
 
 
 class WriteRounds:
@@ -51,27 +51,29 @@ class WriteRounds:
         is_dependent: bool = False,
         marks: Sequence[DeletionMark] = (),
     ) -> Change:
-        """Take in a change now: the file at `path` is to be replaced, or removed.
+        """Accept a change: the file at `path` is to be replaced or removed.
 
         Args:
-            path: Two directories below the root.
-            content: The new content; None to remove the file.
-            after: Changes that must be durable first; if one of them fails, this one does too.
-            is_note: The content only says that the entity is deleted: it is written for certain,
-                whatever else is asked for meanwhile.
-            is_dependent: The file speaks of entities that have files of their own; see `left`.
-            marks: Taken back, should the file stay as it is.
+            path: Path of the file, two directories below the root.
+            content: New content; None to remove the file.
+            after: Changes that must be durable first; if one of them fails, this one fails too.
+            is_note: Whether the content only records the deletion of a definition. It is then
+                always written, even if another change of the file follows.
+            is_dependent: Whether the file refers to definitions that have files of their own; see
+                `left`.
+            marks: Marks to remove if the file stays unchanged.
         """
         refused = self._refused_marks.pop(path, ())
         if refused:
-            # What an earlier deletion could not remove goes now: this content is another life's.
+            # An earlier deletion has failed to remove these marks: they must not apply to the new
+            # content.
             after = (*after, self.submit_marks(path, refused))
         needed = frozenset(each for each in after if not each.is_done)
         change = self._last.get(path)
         if change is None or change.is_at_work:
             change = self._add(Change(path, needed))
         elif change.is_note or not needed <= change.after:
-            # It must not wait for what may be waiting for it.
+            # Do not reuse that change: it may have to wait for one that waits for it.
             earlier, change = change, Change(path, needed)
             if earlier not in needed:
                 change.wait_for(earlier)
@@ -84,30 +86,30 @@ class WriteRounds:
         return change
 
     def submit_marks(self, path: Path, marks: Sequence[DeletionMark]) -> Change:
-        """Take in marks to be set.
+        """Accept marks that are to be set.
 
         Args:
-            path: Of the document that is to be removed when they are on the disk.
-            marks: What belongs to it.
+            path: Path of the document that is to be removed when they are on the disk.
+            marks: Marks of what belongs to it.
         """
         change = Change(path)
         change.sets_marks, change.marks = True, tuple(marks)
         return self._add(change)
 
     def left(self, encoded_vhost: str) -> list[Path]:
-        """Return the dependents of a virtual host that may be there though nobody knows of them.
+        """Return dependents of a virtual host that may exist although no caller expects them.
 
-        The disk refused to write or to remove them. They have to go before an entity that they may
-        speak of.
+        The disk refused to write or to remove them. They must be removed before any definition to
+        which they may refer.
         """
         return [path for path in self._left if path.parent.name == encoded_vhost]
 
     def last(self, path: Path) -> Change | None:
-        """Return the last change of a file, if it is not done yet."""
+        """Return the last change of a file if it is not done yet."""
         return self._last.get(path)
 
     def pending(self, path: Path) -> Coroutine[None, None, None] | None:
-        """Return what to await until the last change of a file is durable; None: there is none.
+        """Return an awaitable that ends when the last change of a file is durable, or None.
 
         Raises:
             DocumentWriteError: When awaited: the disk refused the change.
@@ -116,18 +118,18 @@ class WriteRounds:
         return None if change is None else change.outcome()
 
     def forget_directory(self, directory: Path) -> None:
-        """Hear that a directory was removed: the next change in it makes it anew."""
+        """Note that a directory was removed: the next change in it creates it again."""
         self._durable_directories.discard(directory)
 
     async def until_quiet(self, encoded_vhost: str) -> None:
-        """Return when every change of a virtual host's documents is done, or has failed."""
+        """Return when every change of a virtual host's documents is done or has failed."""
         waiting = [
             each.outcome() for each in self._unfinished if each.path.parent.name == encoded_vhost
         ]
         await asyncio.gather(*waiting, return_exceptions=True)
 
     async def drain(self) -> None:
-        """Return when no change is waiting or at work."""
+        """Return when no change waits or is being written."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -153,7 +155,8 @@ class WriteRounds:
             self._abandon(error)
             raise
         except Exception as error:
-            # Not the disk's fault but ours: whoever waits gets it, and the next change works.
+            # A programming error, not the disk's: callers get it, and the next change is tried
+            # again.
             logger.exception("metadata round failed changes=%d", len(self._unfinished))
             self._abandon(error)
         finally:
@@ -168,7 +171,7 @@ class WriteRounds:
         self._ready += change.finish()
 
     def _note_refusal(self, change: Change) -> None:
-        """Remember what is on the disk now that nobody wanted there."""
+        """Record files and marks that a failed change has left on the disk."""
         if change.error is None:
             self._left.discard(change.path)
             return
@@ -178,7 +181,7 @@ class WriteRounds:
             self._refused_marks[change.path] = change.marks
 
     def _abandon(self, error: BaseException) -> None:
-        """Let no caller wait for ever for a round that will not come."""
+        """Wake every caller with an error, so that none waits for a round that never comes."""
         for change in self._unfinished:
             change.abandon(error)
         self._unfinished.clear()
@@ -200,7 +203,7 @@ class WriteRounds:
         self._workers.share_out(kept, self._take_back_marks)
 
     def _make_directories(self, directory: Path, changes: list[Change]) -> None:
-        """Make a directory that is not known to be durable, if anything is to be written in it."""
+        """Create a directory that may not be durable yet, if a file is to be written in it."""
         written = [change for change in changes if change.content is not None]
         if not written or directory in self._durable_directories:
             return
@@ -237,14 +240,15 @@ class WriteRounds:
             self._files.with_room(mark.set)
 
     def _take_back_marks(self, change: Change) -> None:
-        """Let what belongs to a document that stays as it is stay as well."""
+        """Remove the marks of a document that stays unchanged, so that its log stays too."""
         for mark in change.marks:
             try:
                 mark.take_back()
             except OSError as cause:
                 logger.warning(
                     "deletion refused, but its mark stays: the next start deletes path=%s error=%s",
-                    *(change.path, cause),
+                    change.path,
+                    cause,
                 )
 
     def _sync(self, changed: tuple[Path, list[Change]]) -> None:

@@ -1,6 +1,6 @@
-"""A bounded, preallocated hand-over between the stages of a queue: the disruptor ring.
+"""A bounded, preallocated buffer between the stages of a queue: the disruptor ring.
 
-Knows nothing of AMQP, files or asyncio. A slot holds one `bytes` object.
+It knows nothing of AMQP, files or asyncio. A slot holds one `bytes` object.
 """
 
 from __future__ import annotations

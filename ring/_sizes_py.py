@@ -1,14 +1,14 @@
-"""Sums over the messages of a batch: the only work that a ring does for each message.
+"""Sums over the messages of a batch: the only work of a ring for each single message.
 
-Ordinary Python; `_sizes_c.pxd` gives its names C types and the build compiles it as `_sizes_c`;
-`sizes.py` chooses.
+The file is ordinary Python. `_sizes_c.pxd` gives its names C types, and the build compiles it as
+`_sizes_c`; `sizes.py` chooses.
 """
 
 from __future__ import annotations
 
 
 def bytes_of(messages: list[bytes]) -> int:
-    """Return how many bytes the messages have together."""
+    """Return the total number of bytes in the messages."""
     total = 0
     for message in messages:
         total += len(message)
@@ -16,7 +16,7 @@ def bytes_of(messages: list[bytes]) -> int:
 
 
 def count_within(messages: list[bytes], bytes_max: int) -> int:
-    """Return how many of the messages, from the first, have at most `bytes_max` together."""
+    """Return how many messages, from the first on, have at most `bytes_max` bytes together."""
     total = 0
     count = 0
     for message in messages:

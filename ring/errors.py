@@ -1,18 +1,18 @@
-"""What can go wrong with a ring: only misuse by its owner."""
+"""Errors of a ring; only misuse by its owner causes them."""
 
 from __future__ import annotations
 
 
 class RingError(Exception):
-    """Base of the ring's errors."""
+    """Base class of the ring's errors."""
 
 
 class SequenceNotHeldError(RingError):
-    """A sequence was asked for that the ring does not hold (any more, or yet).
+    """The ring does not hold the requested sequence, either not yet or not any more.
 
     Attributes:
-        sequence: The sequence asked for.
-        window_start: Oldest sequence held (inclusive).
+        sequence: The requested sequence.
+        window_start: Oldest sequence that the ring holds (inclusive).
         cursor: End of what was published (exclusive).
     """
 

@@ -13,14 +13,13 @@ _EMPTY: Page = [None] * PAGE_SLOTS
 class PagePool:
     """Lends pages to rings and counts the bytes that all of them hold.
 
-    An idle ring holds no page, so ten thousand idle queues cost nothing here, while a busy
-    one has its full capacity. Pages that come back are kept for the next ring, up to
-    `spare_pages_max`.
+    An idle ring holds no page, so ten thousand idle queues cost no memory here, while a busy one
+    has its full capacity. The pool keeps returned pages for the next ring, up to `spare_pages_max`.
 
     Args:
-        bytes_max: Message bytes that all rings together should hold. The pool only counts;
-            whoever owns the rings makes room when `is_over` turns true.
-        spare_pages_max: Free pages kept instead of being returned to the allocator.
+        bytes_max: Message bytes that all rings together should hold. The pool only counts; the
+            owner of the rings must make room when `is_over` is true.
+        spare_pages_max: Free pages that the pool keeps instead of returning them to the allocator.
     """
 
     def __init__(self, bytes_max: int, spare_pages_max: int = 256) -> None:
@@ -41,7 +40,7 @@ class PagePool:
         return self._spare.pop() if self._spare else [None] * PAGE_SLOTS
 
     def take_back(self, page: Page) -> None:
-        """Take a page whose messages its ring has let go of, emptied or not."""
+        """Take back a page whose messages its ring has released, whether emptied or not."""
         self.lent_pages -= 1
         if len(self._spare) < self.spare_pages_max:
             page[:] = _EMPTY

@@ -1,7 +1,7 @@
 """The disruptor ring: the newest window of a queue's messages, in preallocated slots.
 
-One writer publishes, everything else reads, and one number means the same everywhere: the
-*sequence* of a slot is the *offset* of its message. Words as in the LMAX disruptor:
+One writer publishes; all others only read. The *sequence* of a slot is the *offset* of its message,
+so one number means the same everywhere. The words are those of the LMAX disruptor:
 
     window_start                      cursor        window_start + capacity
          |                               |                    |
@@ -10,9 +10,9 @@ One writer publishes, everything else reads, and one number means the same every
          |        ^
          |        gating sequence: what lies below it may be overwritten
 
-The ring never waits. A claim that the slowest gate holds back is answered with a smaller
-number, and the caller decides what to do meanwhile. That is what keeps a stalled reader
-from stalling the loop; a spinning or blocking claim would stop every connection.
+The ring never waits. If the slowest gate limits a claim, the ring returns a smaller number, and the
+caller decides what to do. So a stalled reader never stalls the event loop. A
+claim that spins or blocks would stop every connection.
 
 Source: LMAX disruptor, technical paper, sections 3 and 4 (sequencing, batching effect).
 """
@@ -24,16 +24,17 @@ from ring.page_pool import PAGE_SLOTS, Page, PagePool
 from ring.sizes import bytes_of, count_within
 
 _RELEASE_STEP = 64
-"""Slots given up at a time when bytes, not slots, are short."""
+"""Slots that are released at a time when bytes, not slots, are short."""
 
 
 class Ring:
-    """A bounded window of messages by sequence. Not thread-safe: the loop owns it.
+    """A bounded window of messages by sequence. Not thread-safe: the event loop owns it.
 
     Args:
-        capacity: Slots, a positive multiple of `PAGE_SLOTS`.
-        capacity_bytes: Message bytes held at most; one larger message is taken when alone.
-        pool: Where pages come from and go to.
+        capacity: Number of slots, a positive multiple of `PAGE_SLOTS`.
+        capacity_bytes: Message bytes that the ring holds at most; a larger message is accepted when
+            the ring is empty.
+        pool: Pool that lends the pages.
         sequence: First sequence that will be claimed (a recovered log's end offset).
     """
 
@@ -48,12 +49,12 @@ class Ring:
         self.window_start = sequence
         self.cursor = sequence
         self._pool = pool
-        # A window that does not start on a page's edge touches one page more.
+        # A window that does not start at a page's edge touches one page more.
         self._pages: list[Page | None] = [None] * (capacity // PAGE_SLOTS + 1)
         self._page_bytes = [0] * len(self._pages)
 
     def __len__(self) -> int:
-        """Return how many messages are held."""
+        """Return the number of messages in the ring."""
         return self.cursor - self.window_start
 
     @property
@@ -63,23 +64,23 @@ class Ring:
 
     @property
     def fill(self) -> float:
-        """How full the ring is, in slots or in bytes, whichever is fuller: 0.0 to 1.0 or more."""
+        """Used share of the slots or of the bytes, whichever is higher: 0.0 to 1.0 or more."""
         return max(len(self) / self.capacity, self.held_bytes / self.capacity_bytes)
 
     @property
     def is_pool_over(self) -> bool:
-        """Whether all rings of the pool together hold too much."""
+        """Whether all rings of the pool together hold too many bytes."""
         return self._pool.is_over
 
     def try_claim(self, messages: list[bytes], gating_sequence: int) -> int:
-        """Return how many of `messages`, from the first, may be published now.
+        """Return how many of `messages`, from the first on, may be published now.
 
-        Slots below `gating_sequence` are given up, oldest first, as far as the claim needs
-        them. While all rings of the pool together hold too much, a ring that must keep
-        something grants nothing: it goes on when that is written or settled.
+        The ring releases slots below `gating_sequence`, oldest first, as far as the claim needs
+        them. While all rings of the pool together hold too much, a ring that must keep a message
+        grants nothing until that is written or settled.
 
         Args:
-            messages: The batch that wants in.
+            messages: Batch that is to be published.
             gating_sequence: Lowest sequence that must be kept.
 
         Returns:
@@ -105,10 +106,10 @@ class Ring:
         return fitting
 
     def publish(self, messages: list[bytes]) -> None:
-        """Put claimed messages at the cursor and move it; the ring keeps references.
+        """Store claimed messages at the cursor and move it; the ring keeps references.
 
         Args:
-            messages: At most as many as the last `try_claim` granted.
+            messages: At most as many messages as the last `try_claim` granted.
         """
         count = len(messages)
         assert count <= self.remaining_capacity, "published without a claim"
@@ -129,14 +130,14 @@ class Ring:
         self._pool.held_bytes += added_bytes
 
     def holds(self, sequence: int) -> bool:
-        """Return whether the message of `sequence` is in the window."""
+        """Return whether the ring holds the message of `sequence`."""
         return self.window_start <= sequence < self.cursor
 
     def read(self, start: int, end: int) -> list[bytes]:
-        """Return the messages of `[start, end)`, which the window must hold wholly.
+        """Return the messages of `[start, end)`; the ring must hold all of them.
 
         Raises:
-            SequenceNotHeldError: Some of the range is not held.
+            SequenceNotHeldError: The ring does not hold a part of the range.
         """
         if start < self.window_start or end > self.cursor:
             missing = start if start < self.window_start else end - 1
@@ -154,7 +155,7 @@ class Ring:
         return messages
 
     def release(self, end: int) -> None:
-        """Let go of everything below `end`; whole pages go back to the pool."""
+        """Release everything below `end`; whole pages return to the pool."""
         end = min(end, self.cursor)
         sequence = self.window_start
         freed_bytes = 0
@@ -182,7 +183,7 @@ class Ring:
         return page
 
     def _empty_slots(self, sequence: int, count: int) -> int:
-        """Let go of a part of a page; return how many bytes that was."""
+        """Release a part of a page; return its bytes."""
         at = sequence % PAGE_SLOTS
         page = self._page(sequence)
         freed_bytes = bytes_of(page[at : at + count])  # type: ignore[arg-type]
@@ -191,7 +192,7 @@ class Ring:
         return freed_bytes
 
     def _return_page(self, sequence: int) -> int:
-        """Let go of all that a page still has; return how many bytes that was."""
+        """Release everything that a page still holds; return its bytes."""
         number = self._number(sequence)
         page = self._pages[number]
         if page is not None:

@@ -1,7 +1,8 @@
-"""The kernel that sums sizes, compiled where it was built, interpreted otherwise.
+"""The kernel that sums sizes: the compiled build if there is one.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted source; `AMQP_SERVER_REQUIRE_COMPILED=1` refuses
-to run without the compiled one. Both build the same functions, which the parity test holds them to.
+With `AMQP_SERVER_PURE_PYTHON=1` the interpreted source is used. With
+`AMQP_SERVER_REQUIRE_COMPILED=1` the import fails without the compiled build. Both builds have the
+same functions; the parity test compares them.
 """
 
 from __future__ import annotations

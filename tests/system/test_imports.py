@@ -140,7 +140,7 @@ def test_a_queue_that_cannot_take_messages_is_refused(
         (encode_message(1, b"", b"", b"\x20\x01", b""), "do not add up"),
         (encode_message(3, b"", b"", b"\x00\x00", b""), "its flags are 3"),
         (encode_message(0x41, b"", b"", b"\x00\x00", b""), "its flags are 65"),
-        (encode_message(0, b"", b"", b"\x10\x00\x02", b""), "not by its flags"),
+        (encode_message(0, b"", b"", b"\x10\x00\x02", b""), "its flags that it is not"),
         (encode_message(0, b"", b"", b"", b""), "no property flags"),
         (encode_message(1, b"", b"", b"\x00\x00", bytes(3000)), "accepts 2048"),
     ],
