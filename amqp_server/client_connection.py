@@ -135,7 +135,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that the client has not read yet, beside what the kernel has."""
+        """Bytes that wait in this process to be sent to the client, without the kernel's buffer."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def handshake_done(self) -> None:

@@ -255,7 +255,7 @@ class ClientSession:
                 replies.end_with(partial(self._fail, InternalError(_SEE_LOG)))
             is_over = bool(events) and time_slice.is_over
         if event is not None:
-            # The slice ends with the event that used it up.
+            # Report the last event of the slice: it is the one that used up the time.
             self._watch.note(time_slice.seconds, _EventOf(self.name, event))
         self._is_handling = False
         if is_over and not self._is_next_slice_due:
@@ -431,7 +431,7 @@ class ClientSession:
 
 
 class _EventOf(NamedTuple):
-    """What a client asked for, as the log of stalls names it."""
+    """A client's event, as text for the log of stalls."""
 
     client: str
     event: tuple[Any, ...]

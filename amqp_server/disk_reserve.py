@@ -64,7 +64,7 @@ class DiskReserve:
         if self._filesystem.exists(self._path):
             self._is_there = self._filesystem.file_size(self._path) >= RESERVE_BYTES
         if self._is_there and self._filesystem.free_bytes(self._path) < RESERVE_BYTES:
-            self.release("no room to recover in")
+            self.release("no room for recovery")
 
     def run(self, write: Callable[..., ResultT], *arguments: object) -> ResultT:
         """Run a write; if the disk is full, remove the reserve and run it again.

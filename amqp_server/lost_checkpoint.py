@@ -27,14 +27,14 @@ def log_lost_checkpoint(recovery: CheckpointRecovery, report: LoadReport) -> Non
     damaged = [path.name for path in recovery.damaged_files]
     if recovery.rounds and damaged:
         logger.error(
-            "checkpoint damaged files=%s rounds_read=%d: what was settled in rounds that cannot be "
-            "read comes back, and every message is marked redelivered",
+            "checkpoint damaged files=%s rounds_read=%d: messages that were settled in unreadable "
+            "rounds return, and every message is marked redelivered",
             damaged,
             recovery.rounds,
         )
     elif not recovery.rounds and any(each.kind == QUEUES for each in report.documents):
         logger.error(
-            "no checkpoint can be read damaged_files=%s: every message in the logs comes back, "
-            "settled or not, marked redelivered",
+            "no checkpoint can be read damaged_files=%s: every message in the logs returns, "
+            "settled or not, and is marked redelivered",
             damaged,
         )

@@ -101,7 +101,7 @@ def refusal(storage_path: Path, missing: Sequence[MissingPart]) -> str:
     nouns = " and ".join(_NOUNS[each.part] for each in missing)
     command = f"amqp-server recover --accept-loss --storage-path {shlex.quote(str(storage_path))}"
     texts = "; ".join(each.text for each in missing)
-    return f"{texts}: put {nouns} back, or go on without them for good: {command}"
+    return f"{texts}: put {nouns} back, or accept the loss for good: {command}"
 
 
 def _missing_logs(
@@ -119,7 +119,7 @@ def _missing_logs(
     if not names:
         return None
     others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    text = f"but the checkpoint knows of messages in it, of queue {names[0]}{others}"
+    text = f"but the checkpoint records messages of queue {names[0]}{others}"
     return _missing(storage_path, Part.LOGS, text)
 
 

@@ -331,7 +331,7 @@ class Server:
         return start_report
 
     def _held_message_bytes(self) -> int:
-        """Return the bytes of messages in memory, wherever they wait; any thread may call it."""
+        """Return the bytes of all messages in memory; any thread may call it."""
         unsent_bytes = sum(connection.unsent_bytes for connection in tuple(self.connections))
         return (
             self._storage.held_bytes

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 announcements = logging.getLogger(f"{__name__}.announcements")
-"""Events that are logged at every `--log-level`."""
+"""Logger of events that are logged at every `--log-level`."""
 announcements.setLevel(logging.INFO)
 
 SWITCH_INTERVAL_SECONDS = 0.0005
@@ -69,10 +69,10 @@ async def serve(config: ServerConfig) -> bool:
 
 
 def announce(log_format: str, host: str, port: int) -> None:
-    """Write to standard error that clients can connect.
+    """Report on standard error that clients can connect.
 
     Args:
-        log_format: `text` for the line `listening on HOST:PORT`, `json` for a log event, so that
+        log_format: `text` writes the line `listening on HOST:PORT`, `json` a log event, so that
             every line of the log is one object.
         host: Address that the server listens on.
         port: TCP port that the server listens on.

@@ -1,4 +1,4 @@
-"""Long work on the event loop in slices: between two of them every other client is served."""
+"""Splits long work on the event loop into slices, between which other clients are served."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import time
 
 SLICE_SECONDS = 0.002
-"""How long one piece of work may keep the event loop from all others."""
+"""Seconds that one piece of work may use the event loop before others get a turn."""
 
 
 class TimeSlice:
-    """Says when a piece of work has used its time up. It begins when it is made.
+    """The time that a piece of work may use the event loop; starts when it is created.
 
-    What the work looks at may change wherever it lets the loop go on.
+    Any state may change while `yield_if_due` lets others run.
     """
 
     def __init__(self) -> None:
@@ -20,16 +20,16 @@ class TimeSlice:
 
     @property
     def is_over(self) -> bool:
-        """Whether the loop should go on with something else now."""
+        """Whether the time is used up, so that others should get a turn."""
         return time.perf_counter() >= self._end_seconds
 
     @property
     def seconds(self) -> float:
-        """How long ago it began."""
+        """Seconds since the slice started."""
         return time.perf_counter() - self._end_seconds + SLICE_SECONDS
 
     async def yield_if_due(self) -> None:
-        """Return at once, or after a turn of the loop, with a new slice, when this one is over."""
+        """If the slice is over, wait one turn of the event loop and start a new one."""
         if self.is_over:
             await asyncio.sleep(0)
             self._end_seconds = time.perf_counter() + SLICE_SECONDS

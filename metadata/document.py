@@ -80,7 +80,7 @@ def encode_document(document: Document) -> bytes:
     except (TypeError, ValueError, RecursionError, DocumentFormatError) as cause:
         raise UnstorableDocumentError(document.kind, document.name, str(cause)) from cause
     if not is_exact:
-        reason = "it does not read back equal"
+        reason = "reading it back gives another value"
         raise UnstorableDocumentError(document.kind, document.name, reason)
     return content
 
@@ -173,7 +173,7 @@ def _check_checksum(fields: dict[str, Any]) -> None:
     try:
         computed = checksum(fields)
     except (ValueError, RecursionError) as cause:
-        raise DocumentFormatError(f"no checksum can be made of it: {cause}") from cause
+        raise DocumentFormatError(f"its checksum cannot be computed: {cause}") from cause
     if stored != computed:
         raise DocumentFormatError(
             f"checksum does not fit: 'crc32c' is {stored!r}, the content has {computed!r}"

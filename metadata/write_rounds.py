@@ -246,7 +246,8 @@ class WriteRounds:
                 mark.take_back()
             except OSError as cause:
                 logger.warning(
-                    "deletion refused, but its mark stays: the next start deletes path=%s error=%s",
+                    "deletion refused, but its mark is still there: the next start deletes path=%s "
+                    "error=%s",
                     change.path,
                     cause,
                 )

@@ -96,7 +96,7 @@ def decode_request(line: bytes) -> Request:
         raise ControlError(ErrorKind.UNSUPPORTED_VERSION, reason)
     command, arguments = fields.pop("command", None), fields.pop("arguments", {})
     if not isinstance(command, str):
-        raise ControlError(ErrorKind.BAD_REQUEST, 'no "command", which is text')
+        raise ControlError(ErrorKind.BAD_REQUEST, '"command" is missing or not text')
     if not isinstance(arguments, dict):
         raise ControlError(ErrorKind.BAD_REQUEST, '"arguments" is not an object')
     if fields:

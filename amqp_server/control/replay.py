@@ -82,7 +82,7 @@ async def replay(
                 is_dry_run=dry_run,
             )
             if first > request.end:
-                reason = f"it would begin at offset {first}, behind its end {request.end}"
+                reason = f"the start, offset {first}, is above the end, {request.end}"
                 raise ControlError(ErrorKind.INVALID_ARGUMENT, reason)
             reporter = _Reporter(request, report)
             work = Replay(request, pin, lambda: bool(server.alarms.low), reporter.report)

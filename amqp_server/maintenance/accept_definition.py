@@ -63,7 +63,7 @@ def _checked(storage_path: Path, path: Path, content: bytes) -> Document:
     if place.resolve() != path.resolve():
         raise StartupError(
             f"{path}: not accepted: {document.kind} {document.name!r} in vhost "
-            f"{document.vhost!r} belongs into {place}"
+            f"{document.vhost!r} belongs in {place}"
         )
     if names_queue(document):
         _check_incarnation(storage_path, path, document)

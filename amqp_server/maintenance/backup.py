@@ -388,13 +388,15 @@ class _Copy:
         newest = self._redo_number()
         numbers = sorted(self._redo)
         if (known is None) != (newest is None):
-            raise BackupFailedError("the server was started or stopped meanwhile: try again")
+            raise BackupFailedError(
+                "the server was started or stopped during the backup: try again"
+            )
         if known is not None and newest is not None:
             missed = set(range(known + 1, newest + 1)) - self._redo.keys()
             if missed:
                 raise BackupFailedError(
-                    f"{len(missed)} files of commits went by faster than a log could be copied: "
-                    "try again when there is less to do"
+                    f"{len(missed)} files of the redo journal were removed before they could be "
+                    "copied: try again when there are fewer commits"
                 )
         directory = self._target / "transactions"
         self._make_directory(directory)

@@ -37,10 +37,10 @@ _MISSING: Final = {
     Part.CHECKPOINTS: "missing-checkpoints",
 }
 _KEPT: Final = (
-    "no definition names the queue of this log: it is kept, for a definition is not readable"
+    "no definition names the queue of this log; it is kept, because a definition cannot be read"
 )
 _SET_ASIDE: Final = (
-    "belongs to no queue or virtual host: the upgrade at the next start sets it aside"
+    "belongs to no queue or virtual host: the upgrade at the next start moves it to quarantine"
 )
 SECOND_LOOK_SECONDS: Final = 0.3
 """Seconds to wait before a problem in a running server's log is checked again."""
@@ -183,7 +183,7 @@ def _check_redo(stored: StoredQueues, filesystem: FileSystem, check: DirectoryCh
         return
     check.redo_transactions = len(found.transactions)
     for path in found.damaged_files:
-        text = "a round that was on the disk once cannot be read: a commit may be lost"
+        text = "a round that was on the disk cannot be read: a commit may be lost"
         check.problems.append(Problem(Level.DAMAGE, "damaged-journal", path, text))
     if found.torn_bytes and not stored.is_live:
         text = f"{found.torn_bytes} bytes of a round cut short"
@@ -206,7 +206,7 @@ def _read_checkpoints(
         return None
     check.checkpoint_generation = found.generation
     for path in found.damaged_files:
-        text = "a round that was on the disk once cannot be read: settled messages may come again"
+        text = "a round that was on the disk cannot be read: settled messages may return"
         check.problems.append(Problem(Level.DAMAGE, "damaged-checkpoint", path, text))
     if found.torn_bytes and not stored.is_live:
         text = f"{found.torn_bytes} bytes of a round cut short"
@@ -339,7 +339,7 @@ def _check_evidence(stored: StoredQueues, check: DirectoryCheck) -> None:
         *(("orphaned-log", log.path, _KEPT) for log in found.kept_logs),
         *(("orphaned-log", path, _SET_ASIDE) for path in found.orphans),
         *(
-            ("not-a-log", path, "no log of this server: it is left alone")
+            ("not-a-log", path, "not a log of this server: it is left unchanged")
             for path in found.strangers
         ),
     ]

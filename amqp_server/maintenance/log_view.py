@@ -302,7 +302,7 @@ def end_view(directory: Path) -> dict[str, Any]:
     finally:
         descriptors.close()
     if identity is None:
-        raise LogError(f"{directory}: no segment tells whose `end` it is")
+        raise LogError(f"{directory}: no segment names the queue of its `end` file")
     end = read_durable_end(FileSystem(), directory, identity.incarnation)
     if end is None:
         raise LogError(f"{directory / END_FILE_NAME}: missing, or no valid slot")

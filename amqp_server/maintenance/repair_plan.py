@@ -119,7 +119,9 @@ def plan_repair(
 
 def _dropped(text: str, option: str, *, is_asked: bool) -> tuple[Remedy, str]:
     return (
-        (Remedy.SET_ASIDE, text) if is_asked else (Remedy.NONE, f"{text}; {option} sets it aside")
+        (Remedy.SET_ASIDE, text)
+        if is_asked
+        else (Remedy.NONE, f"{text}; {option} moves it to quarantine")
     )
 
 

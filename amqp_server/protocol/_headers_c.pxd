@@ -15,12 +15,12 @@ cdef int _OFFSET_ENTRY_BYTES
 
 
 cdef inline octets_t octets_of(const unsigned char[::1] view) noexcept:
-    # Of a buffer that the caller keeps alive.
+    # The caller must keep the buffer alive.
     return &view[0]
 
 
 cdef inline octets_t place_in(octets_t octets, Py_ssize_t at) noexcept:
-    # Good as long as the caller keeps the octets alive.
+    # The result is valid as long as the caller keeps the octets alive.
     return octets + at
 
 

@@ -14,7 +14,7 @@ cdef inline bint is_same(
 
 cdef inline bytes joined(bytes prefix, octets data, Py_ssize_t start, Py_ssize_t end):
     cdef Py_ssize_t before = PyBytes_GET_SIZE(prefix)
-    # Nobody else may see it before it is filled.
+    # No other code may see it before it is filled.
     cdef bytes whole = PyBytes_FromStringAndSize(NULL, before + end - start)
     cdef char *target = PyBytes_AS_STRING(whole)
     memcpy(target, PyBytes_AS_STRING(prefix), before)

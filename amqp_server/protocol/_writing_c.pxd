@@ -24,7 +24,7 @@ cdef bytes _OFFSET_ENTRY
 
 
 cdef inline bytearray unwritten(Py_ssize_t size):
-    # Whatever its memory held: zeros would be written twice. What is not written is cut off.
+    # The memory is not zeroed, because it is overwritten; the caller cuts off the rest.
     return PyByteArray_FromStringAndSize(NULL, size)
 
 
@@ -37,8 +37,8 @@ cdef inline void copy_octets(
 cdef inline void store_number(
     unsigned char *target, Py_ssize_t to, unsigned long long number, int size
 ) noexcept:
-    # Into local octets first: a store through `target` might change what `self` holds, so that
-    # the compiler would do it octet by octet.
+    # Store to local octets first. The compiler must assume that a store through `target` may
+    # change `self`, and would otherwise write octet by octet.
     cdef unsigned char octets[8]
     cdef int place
     for place in range(size):

@@ -261,8 +261,8 @@ def _negotiate(name: str, asked: int, least: int, most: int) -> int:
 def _plain(response: bytes) -> tuple[str, bytes]:
     parts = response.split(b"\0")
     if len(parts) != 3 or parts[0]:
-        # An identity to act as stands before the first NUL. To ignore it would log the client in as
-        # another user than it asked for; RabbitMQ takes none either.
+        # The first field is an identity to act as. Ignoring it would log the client in as
+        # another user than it asked for; RabbitMQ refuses it too.
         raise FieldSyntaxError("malformed PLAIN response: expected NUL user NUL password")
     return parts[1].decode("utf-8", "surrogateescape"), parts[2]
 

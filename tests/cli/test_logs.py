@@ -92,7 +92,7 @@ def test_a_json_line_has_the_event_the_whole_message_and_typed_fields() -> None:
         ("stopping", (), "stopping", {}),
         ("%s", ("a b=c",), "a b=c", {}),
         ("replay %s queue=%s", ("done", "q"), "replay done", {"queue": "q"}),
-        ("given up part=%s: %s", ("logs", "gone"), "given up", {"part": "logs"}),
+        ("loss accepted part=%s: %s", ("logs", "gone"), "loss accepted", {"part": "logs"}),
         ("set aside: count=%d path=%s: look", (2, "x"), "set aside", {"count": 2, "path": "x"}),
         ("refused peer=%s reason=too many", ("p",), "refused", {"peer": "p", "reason": "too many"}),
         ("at place=%s to %s end=%d", (1, 2, 3), "at", {"place": "1 to 2", "end": 3}),

@@ -81,7 +81,7 @@ def test_programs_get_an_object(
         (["--queue", "q", "--from", "first", "--filter", "x"], 2, "'x' is not a filter"),
         (["--queue", "q", "--from", "first", "--include", "some"], 2, "'some' is not one of"),
         (["--queue", "q", "--from", "4"], 2, "start: offset 4 is not kept"),
-        (["--queue", "q", "--from", "2", "--until", "1"], 2, "behind its end 1"),
+        (["--queue", "q", "--from", "2", "--until", "1"], 2, "is above the end, 1"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

@@ -310,7 +310,7 @@ def test_an_edited_definition_is_accepted_by_a_command(
     ("change", "reason"),
     [
         (set_arguments(**{"x-max-length": "many"}), "invalid arg 'x-max-length'"),
-        (lambda fields: fields.update(name="p"), "belongs into"),
+        (lambda fields: fields.update(name="p"), "belongs in"),
         (lambda fields: fields.update(schema=9), "newer program"),
         (set_body(incarnation="0b5f3a52-7e5c-4f1e-9d34-6f0d7f9d7f11"), "has no log; the logs of"),
     ],
