@@ -125,7 +125,8 @@ class Alarms:
         )
         is_disk_low = reading.disk_free_bytes < self.disk_free_bytes_min
         has_changed = (is_memory_low, is_disk_low) != (self.is_memory_low, self.is_disk_low)
-        self.is_memory_low, self.is_disk_low = is_memory_low, is_disk_low
+        self.is_memory_low = is_memory_low
+        self.is_disk_low = is_disk_low
         if has_changed:
             logger.warning(
                 "alarms reason=%s memory_bytes=%d memory_bytes_max=%d disk_free_bytes=%d "

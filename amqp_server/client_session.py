@@ -78,7 +78,8 @@ class ClientSession:
         self.name = connection.name
         self.user = ""
         self.frame_max = server.config.limits.frame_bytes_min
-        self.notifies_cancel = self.qos_reaches_consumers = False
+        self.notifies_cancel = False
+        self.qos_reaches_consumers = False
         self.channels: dict[int, Channel] = {}
         self.parked = ParkedPublishes(
             self, server.config.limits.parked_bytes_per_connection_max, server.parked_budget
@@ -94,7 +95,8 @@ class ClientSession:
         self._events: deque[tuple[Any, ...]] = deque()
         self._closing_channels: set[int] = set()
         self._replies = ReplyQueue(self._handle_events)
-        self._is_handling = self._is_next_slice_due = False
+        self._is_handling = False
+        self._is_next_slice_due = False
         self.on_alarms_changed()
         self.write(method_frame(0, machine.greeting))
 
@@ -238,8 +240,11 @@ class ClientSession:
         the events of other clients. Until then the server does not read this client.
         """
         self._is_handling = True
-        replies, events = self._replies, self._events
-        time_slice, is_over, event = TimeSlice(), False, None
+        replies = self._replies
+        events = self._events
+        time_slice = TimeSlice()
+        is_over = False
+        event = None
         while (
             events and not is_over and replies.admits(events[0]) and not self._connection.is_clogged
         ):

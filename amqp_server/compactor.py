@@ -155,7 +155,8 @@ class Compactor:
                 best.append((candidate, queue, settled))
         best.sort(key=lambda each: each[0].freed_bytes, reverse=True)
         chosen: list[tuple[Queue, CompactRequest | None]] = []
-        room_bytes, free_bytes = ROUND_BYTES, self._free_bytes()
+        room_bytes = ROUND_BYTES
+        free_bytes = self._free_bytes()
         for candidate, queue, settled in best:
             segment = candidate.segment
             live_bytes_max = int(segment.data_bytes * self._compact_below)

@@ -50,7 +50,8 @@ class DiskReserve:
         self._free_bytes_min = free_bytes_min + 2 * RESERVE_BYTES
         self._is_there = False
         self._is_missed = False
-        self._looks_left = self._pause = 1
+        self._looks_left = 1
+        self._pause = 1
         self._lock = threading.Lock()
 
     def open(self) -> None:
@@ -99,7 +100,8 @@ class DiskReserve:
             except OSError as error:
                 logger.warning("disk reserve not released path=%s error=%s", self._path, error)
                 return False
-            self._is_there, self._is_missed = False, True
+            self._is_there = False
+            self._is_missed = True
             # Most file systems release the blocks only when their own journal is written.
             with suppress(OSError):
                 self._filesystem.sync_directory(self._path.parent)
@@ -128,12 +130,14 @@ class DiskReserve:
                 self._filesystem.write_file(self._path, os.urandom(RESERVE_BYTES))
                 self._filesystem.sync_directory(self._path.parent)
             except OSError as error:
-                self._looks_left = self._pause = min(2 * self._pause, PAUSE_MAX)
+                self._pause = min(2 * self._pause, PAUSE_MAX)
+                self._looks_left = self._pause
                 with suppress(OSError):
                     self._filesystem.unlink(self._path)
                 logger.warning("disk reserve not created path=%s error=%s", self._path, error)
                 return
-            self._looks_left = self._pause = 1
+            self._looks_left = 1
+            self._pause = 1
             self._is_there = True
         if self._is_missed:
             logger.warning("disk reserve restored path=%s bytes=%d", self._path, RESERVE_BYTES)

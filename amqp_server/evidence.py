@@ -295,7 +295,8 @@ class _Search:
     # Bindings
 
     def _judge_binding(self, document: Document) -> None:
-        body, vhost = document.body, document.vhost
+        body = document.body
+        vhost = document.vhost
         kind = QUEUES if body.get("destination_kind") == "queue" else EXCHANGES
         ends = ((EXCHANGES, body.get("source")), (kind, body.get("destination")))
         absent = [(kind, name) for kind, name in ends if not self._is_there(kind, vhost, name)]

@@ -79,5 +79,6 @@ def _recovered(
     settlement = Settlement()
     if checkpoint is not None:
         settlement = Settlement(checkpoint.ack_floor, checkpoint.acked_ranges)
-    report.lost, report.noted = settlement.unsettled_ranges(start, end), []
+    report.lost = settlement.unsettled_ranges(start, end)
+    report.noted = []
     return report

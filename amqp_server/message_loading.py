@@ -71,8 +71,10 @@ async def _load(queue: Queue) -> None:
     Raises:
         LogError: The log cannot be read now.
     """
-    loading, started = queue.loading, time.monotonic()
-    count, unread = loading.count, loading.unread
+    loading = queue.loading
+    started = time.monotonic()
+    count = loading.count
+    unread = loading.unread
     if unread is None:
         return
     is_more = True

@@ -113,7 +113,8 @@ class Reclaimer:
 
     def _remove(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> None:
         """Request the removal and the sealing of segments by the queue's own retention rules."""
-        log, policy = queue.store.log, queue.storage_settings.retention
+        log = queue.store.log
+        policy = queue.storage_settings.retention
         if queue.is_stream:
             shorten(queue, now_ns)
         floor = self._floor(queue, kept_from)
@@ -135,7 +136,8 @@ class Reclaimer:
         self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]
     ) -> bool:
         """Return whether only a failed seal keeps the last, settled segment of a log."""
-        log, floor = queue.store.log, self._floor(queue, kept_from)
+        log = queue.store.log
+        floor = self._floor(queue, kept_from)
         keep_since_ns = queue.storage_settings.retention.keep_since_ns(now_ns)
         return (
             queue.store.is_failed
@@ -155,7 +157,8 @@ class Reclaimer:
 
     def _forced_end(self, queue: Queue, now_ns: int, kept_from: Mapping[Queue, int]) -> int:
         """Drop unsettled messages of segments that retention removes; return the removal's end."""
-        log, policy = queue.store.log, queue.storage_settings.retention
+        log = queue.store.log
+        policy = queue.storage_settings.retention
         if not policy.may_force or queue.name == DELAY_QUEUE_NAME:
             return 0
         end = forced_end(log.segments, policy, now_ns)
@@ -171,7 +174,8 @@ class Reclaimer:
         kept: dict[Queue, tuple[Sequence[Segment], int]] = {}
         for queue in tuple(self._broker.queues()):
             await time_slice.yield_if_due()
-            log, policy = queue.store.log, queue.storage_settings.retention
+            log = queue.store.log
+            policy = queue.storage_settings.retention
             floor = self._floor(queue, kept_from)
             if policy.keeps_settled and log.has_settled_segment(floor):
                 end = removal_end(log.segments, floor, policy, now_ns)

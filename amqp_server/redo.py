@@ -143,7 +143,8 @@ def _append(log: Log, transaction_id: bytes, messages: list[bytes]) -> None:
     for end, message in enumerate(messages):
         if end > start and size + len(message) > CHUNK_BYTES_MAX:
             _append_chunk(log, transaction_id, messages[start:end], timestamp_ns, sync=False)
-            start, size = end, 0
+            start = end
+            size = 0
         size += len(message)
     # The last chunk is synced, and with it all chunks before it.
     _append_chunk(log, transaction_id, messages[start:], timestamp_ns, sync=True)

@@ -259,7 +259,10 @@ class Server:
         await self._metadata.close()
         try:
             await shut_queues_down(
-                *(self.broker, self.compactor, self.checkpointer, self._flusher),
+                self.broker,
+                self.compactor,
+                self.checkpointer,
+                self._flusher,
                 seconds_max=SHUTDOWN_SECONDS_MAX / 4,
             )
         except OffsetsError as error:
@@ -375,7 +378,12 @@ class Server:
         self._storage.on_compacted = self.compactor.compacted
         leases = Leases(self.config.storage_path, self._filesystem)
         reclaimer = Reclaimer(
-            *(self.broker, self._flusher, self._committer, self.compactor, leases, self._reserve)
+            self.broker,
+            self._flusher,
+            self._committer,
+            self.compactor,
+            leases,
+            self._reserve,
         )
         self.checkpointer = Checkpointer(
             self.broker,

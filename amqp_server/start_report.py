@@ -199,10 +199,13 @@ class StartReport:
         seconds: float,
     ) -> None:
         """Record the result of opening the queues, and log the summary."""
-        self.queues, self.malformed = queues, malformed
+        self.queues = queues
+        self.malformed = malformed
         self.unreadable += [(each.path, each.reason) for each in malformed]
-        self.redo_left, self.removed_logs = redo_left, cleaning.removed_logs
-        self.quarantined, self.strangers = cleaning.quarantined, cleaning.strangers
+        self.redo_left = redo_left
+        self.removed_logs = cleaning.removed_logs
+        self.quarantined = cleaning.quarantined
+        self.strangers = cleaning.strangers
         self.seconds = seconds
         if not self.queues and self.outcome is Outcome.CLEAN:
             return

@@ -66,8 +66,12 @@ class Change:
     def __init__(self, path: Path, after: Iterable[Change] = ()) -> None:
         self.path = path
         self.content: bytes | None = None
-        self.is_note = self.is_dependent = self.sets_marks = False
-        self.is_at_work = self.is_applied = self.is_done = False
+        self.is_note = False
+        self.is_dependent = False
+        self.sets_marks = False
+        self.is_at_work = False
+        self.is_applied = False
+        self.is_done = False
         self.marks: tuple[DeletionMark, ...] = ()
         self.error: tuple[Path, OSError] | None = None
         self.after = frozenset(each for each in after if not each.is_done)

@@ -43,7 +43,8 @@ def check_schema(fields: dict[str, Any], migrations: Sequence[Migration] = MIGRA
     Raises:
         DocumentFormatError: The schema is missing, unknown or newer.
     """
-    schema, newest = fields.get("schema"), newest_schema(migrations)
+    schema = fields.get("schema")
+    newest = newest_schema(migrations)
     if type(schema) is not int or schema < OLDEST_SCHEMA:
         raise DocumentFormatError(f"schema is {schema!r}, expected {newest}")
     if schema > newest:

@@ -93,7 +93,8 @@ class WriteRounds:
             marks: Marks of what belongs to it.
         """
         change = Change(path)
-        change.sets_marks, change.marks = True, tuple(marks)
+        change.sets_marks = True
+        change.marks = tuple(marks)
         return self._add(change)
 
     def left(self, encoded_vhost: str) -> list[Path]:

@@ -121,7 +121,8 @@ class ImportWork:
     def __init__(self, storage_path: Path, reply: dict[str, Any]) -> None:
         self.progress = ImportProgress(reply)
         self._storage_path = storage_path
-        self._name, self._token = reply["name"], reply["token"]
+        self._name = reply["name"]
+        self._token = reply["token"]
         self._batch = Path(reply["batch"])
 
     def __enter__(self) -> Self:

@@ -94,7 +94,8 @@ def decode_request(line: bytes) -> Request:
     if version != VERSION:
         reason = f"version {version!r} of the control protocol, this server speaks {VERSION}"
         raise ControlError(ErrorKind.UNSUPPORTED_VERSION, reason)
-    command, arguments = fields.pop("command", None), fields.pop("arguments", {})
+    command = fields.pop("command", None)
+    arguments = fields.pop("arguments", {})
     if not isinstance(command, str):
         raise ControlError(ErrorKind.BAD_REQUEST, '"command" is missing or not text')
     if not isinstance(arguments, dict):
@@ -140,7 +141,8 @@ def decode_reply(line: bytes) -> Any:  # noqa: ANN401 - what a command returns
     fields = _object(line)
     if "ok" in fields:
         return fields["ok"]
-    kind, reason = fields.get("error"), fields.get("reason")
+    kind = fields.get("error")
+    reason = fields.get("reason")
     known = next((each for each in ErrorKind if each == kind), ErrorKind.FAILED)
     details = fields.get("details")
     raise ControlError(

@@ -67,9 +67,13 @@ def _queues(server: Server, vhost: str, name: str) -> Iterator[Queue]:
 
 def queue_stats(server: Server, queue: Queue) -> dict[str, Any]:
     """Return the statistics of one queue. Costs microseconds; reads no file."""
-    store, settlement, log = queue.store, queue.settlement, queue.store.log
-    settings, kept = queue.settings, queue.storage_settings
-    end, ready = store.end_offset, queue.ready_count
+    store = queue.store
+    settlement = queue.settlement
+    log = queue.store.log
+    settings = queue.settings
+    kept = queue.storage_settings
+    end = store.end_offset
+    ready = queue.ready_count
     unacked = sum(consumer.unacked for consumer in queue.subscriptions.consumers())
     if not queue.is_stream:
         unsettled = end - settlement.ack_floor - settlement.settled_above_floor

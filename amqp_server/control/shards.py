@@ -42,7 +42,8 @@ async def create(
     server: Server, exchange: str, shards: int, vhost: str, arguments: dict[str, Any]
 ) -> dict[str, object]:
     """Create an exchange with its shards, or the missing ones; return when it is durable."""
-    host, wanted = _vhost(server, vhost), ShardSet(exchange, shards)
+    host = _vhost(server, vhost)
+    wanted = ShardSet(exchange, shards)
     with _refusals():
         made = await _finished(
             server, create_shards(server.broker, host, wanted, _table(arguments))

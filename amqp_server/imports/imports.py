@@ -154,8 +154,10 @@ class Imports:
                 await asyncio.to_thread(self._settle, state, queue)
         if again:
             state.run += 1
-            state.ranges, state.partial = [], {}
-        state.is_open, state.floor = True, queue.store.end_offset
+            state.ranges = []
+            state.partial = {}
+        state.is_open = True
+        state.floor = queue.store.end_offset
         await asyncio.to_thread(self._states.write, state)
         opened = OpenImport(queue, state, token_hex(8))
         self._open[state.name] = opened
@@ -229,7 +231,8 @@ class Imports:
                 state.partial[start] = state.partial.get(start, 0) + count
                 state.imported += count
                 logger.info("import cut short queue=%s messages=%d", queue.name, count)
-        state.is_open, state.floor = False, log.log_end_offset
+        state.is_open = False
+        state.floor = log.log_end_offset
         self._states.write(state)
 
     def _read(self, opened: OpenImport, start: int) -> list[bytes]:

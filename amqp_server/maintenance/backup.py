@@ -421,7 +421,8 @@ class _Copy:
 
 def _is_sealed(path: Path, name: SegmentName) -> bool:
     """Return whether a segment has its footer, so that nothing more is appended to it."""
-    filesystem, descriptors = FileSystem(), Descriptors(1)
+    filesystem = FileSystem()
+    descriptors = Descriptors(1)
     try:
         header = read_segment_header(path.parent, name, filesystem, descriptors)
         if header is None:

@@ -132,7 +132,8 @@ def chunk_rows(path: Path) -> Iterator[dict[str, Any]]:
         OSError: The file cannot be read.
     """
     identity = read_header(path).identity
-    filesystem, descriptors = FileSystem(), Descriptors(1)
+    filesystem = FileSystem()
+    descriptors = Descriptors(1)
     try:
         with descriptors.borrow(filesystem, path, os.O_RDONLY) as descriptor:
             size = filesystem.size(descriptor)
@@ -215,13 +216,15 @@ def segment_rows(directory: Path) -> Iterator[dict[str, Any]]:
         LogError: A segment has another format version.
         OSError: The directory or a file cannot be read.
     """
-    filesystem, descriptors = FileSystem(), Descriptors(1)
+    filesystem = FileSystem()
+    descriptors = Descriptors(1)
     names = newest_generations(directory, filesystem)
     owner = log_owner(directory, names, filesystem, descriptors) if names else None
     strangers: list[Stranger] = []
     if owner is not None:
         own = own_segments(directory, owner, filesystem)
-        names, strangers = own.names, own.strangers
+        names = own.names
+        strangers = own.strangers
     for name in names:
         path = directory / name.file_name
         row: dict[str, Any] = {
@@ -295,7 +298,8 @@ def end_view(directory: Path) -> dict[str, Any]:
         LogError: The file has no valid slot, or no segment names the log's owner.
         OSError: A file cannot be read.
     """
-    filesystem, descriptors = FileSystem(), Descriptors(1)
+    filesystem = FileSystem()
+    descriptors = Descriptors(1)
     names = newest_generations(directory, filesystem)
     try:
         identity = log_owner(directory, names, filesystem, descriptors) if names else None

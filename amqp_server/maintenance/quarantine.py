@@ -123,7 +123,8 @@ class Quarantine:
 
     def _copy_file(self, source: Path, target: Path) -> None:
         """Copy a file; the copy gets its name when all of it is on the disk."""
-        filesystem, part = self._filesystem, target.with_name(f"{target.name}{PART_SUFFIX}")
+        filesystem = self._filesystem
+        part = target.with_name(f"{target.name}{PART_SUFFIX}")
         reading = filesystem.open(source, os.O_RDONLY)
         try:
             writing = filesystem.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -214,7 +214,9 @@ class _Mending:
             self._quarantine.take(step.path)
 
     def _rewrite(self, path: Path, check: QueueCheck) -> None:
-        directory, filesystem, queue = check.queue.directory, self._filesystem, check.queue
+        directory = check.queue.directory
+        filesystem = self._filesystem
+        queue = check.queue
         names = own_segments(directory, queue.identity, filesystem).names
         at = [name.file_name for name in names].index(path.name)
         is_last = at + 1 == len(names)
@@ -249,7 +251,8 @@ class _Mending:
 
     def _put_in_place(self, path: Path, check: QueueCheck) -> None:
         """Rename a segment as its header says; a file with that name goes to quarantine."""
-        queue, filesystem = check.queue, self._filesystem
+        queue = check.queue
+        filesystem = self._filesystem
         for stranger in own_segments(queue.directory, queue.identity, filesystem).strangers:
             if stranger.said is not None and stranger.name.file_name == path.name:
                 target = path.with_name(stranger.said.file_name)
@@ -264,7 +267,8 @@ class _Mending:
             self._lost.setdefault(queue.incarnation, []).append((start, end))
 
     def _rebuild_index(self, path: Path, check: QueueCheck) -> None:
-        directory, identity = check.queue.directory, check.queue.identity
+        directory = check.queue.directory
+        identity = check.queue.identity
         names = own_segments(directory, identity, self._filesystem).names
         by_index: dict[str, SegmentName] = {name.index_name: name for name in names}
         if self._filesystem.exists(path):

@@ -104,7 +104,8 @@ def plan_repair(
         if problem.kind == "not-a-log":
             # It is a foreign file, and nothing is wrong with it.
             continue
-        remedy, text = _OF_THE_DIRECTORY.get(problem.kind, Remedy.NONE), problem.text
+        remedy = _OF_THE_DIRECTORY.get(problem.kind, Remedy.NONE)
+        text = problem.text
         if problem.kind == "unreadable-definition" and problem.path.suffix == ".json":
             remedy, text = _dropped(text, "--drop-definitions", is_asked=drop_definitions)
         elif problem.kind == "missing-definition" and problem.path.parent.parent.name == VHOSTS:
@@ -130,6 +131,6 @@ def _step_for(check: QueueCheck, problem: Problem) -> Step:
     path = problem.path
     if problem.kind == "segment-gap":
         # The segment before the gap records the loss.
-        paths = [facts.segment.path for facts in check.log.segments]
+        paths = [found.segment.path for found in check.log.segments]
         path = paths[paths.index(path) - 1]
     return Step(remedy, path, problem.text, check.queue)

@@ -42,7 +42,8 @@ def settle_in_checkpoint(
         settlement = Settlement(state.ack_floor, state.acked_ranges)
         for start, end in gone:
             settlement.settle(start, end)
-        floor, acked_ranges = settlement.ack_floor, settlement.ranges()
+        floor = settlement.ack_floor
+        acked_ranges = settlement.ranges()
         settled.append(replace(state, ack_floor=floor, acked_ranges=acked_ranges))
     try:
         store.write_round(settled, list(forgotten), clean=was_clean)
