@@ -184,7 +184,7 @@ class _Loading:
         except DocumentFormatError as cause:
             self._report_unreadable(place, str(cause), fields=_readable_fields(content))
             return
-        # A copy under another name must not come back as a second, older truth.
+        # Refuse a copy under another name: it would be loaded as a second, older definition.
         if document_path(self._root, document.kind, document.vhost, document.name) != path:
             self._report_unreadable(place, f"belongs to {document.kind} {document.name!r}")
             return

@@ -67,11 +67,11 @@ _RABBITMQ_STATES = {
 
 
 KEPT_PROPERTIES = frozenset({"capabilities", "connection_name", "platform", "product", "version"})
-"""Properties of a client that are kept while it is connected."""
+"""Client properties that the broker keeps while the client is connected."""
 PROPERTY_BYTES_MAX = 1024
-"""Octets of a property's text; a longer one is not kept."""
+"""Longest text of a kept property in octets; a longer one is dropped."""
 CAPABILITIES_MAX = 64
-"""Capabilities that are kept."""
+"""Most capabilities that are kept of one client."""
 
 
 class Authenticator(Protocol):
@@ -233,7 +233,7 @@ class ConnectionMachine:
 
 
 def _kept_properties(properties: Table) -> Table:
-    """Return what is kept of a client's properties: a client may send thousands, of any size."""
+    """Return the properties to keep: a client may send thousands, of any size."""
     kept = {}
     for name in KEPT_PROPERTIES & properties.keys():
         value = properties[name]

@@ -1,9 +1,9 @@
-"""Deliveries of large messages: the frames of one body that all consumers share.
+"""Encodes deliveries of large messages, so that all consumers share one body.
 
-`encode_deliveries` copies each body into the octets for one client, which is right for small
-messages: one write carries many of them. A copy of a large body for each of twenty consumers that
-do not read would fill the memory. Here only the heads of the frames are made for each delivery; the
-pieces of the body are views of the one message.
+`encode_deliveries` copies each body into the octets for one client. That is right for small
+messages, because one write carries many of them. For twenty consumers that do not read, copies of a
+large body would fill the memory. So this module creates only the heads of the frames for each
+delivery, and the pieces of the body are views of the one message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from amqp_server.protocol.framing import encode_deliveries
 from appendlog.layout.message import message_borders
 
 LARGE_MESSAGE_BYTES: Final = 128 * 1024
-"""Messages of at least this size are delivered so."""
+"""Bytes from which on a message is delivered this way."""
 _FRAME_END: Final = b"\xce"
 _BODY_FRAME: Final = 3
 
@@ -26,15 +26,15 @@ def encode_large_delivery(
     """Return the octets of one `basic.deliver` with its content, in pieces.
 
     Args:
-        message: Message as it stands in the ring (docs/log-format.md); kept by the pieces.
+        message: Message as stored in the ring (docs/log-format.md); the pieces keep it alive.
         channel: Channel number, 1 to 65535.
         consumer_tag: Octets of the consumer tag, at most 255.
         tag: Delivery tag.
-        redelivered: Whether the flag is set.
+        redelivered: Whether the redelivered flag is set.
         frame_max: Largest frame in octets, framing included.
 
     Raises:
-        ValueError: The lengths in the message do not add up.
+        ValueError: The lengths in the message are inconsistent.
     """
     _, properties_at, body_at = message_borders(message)
     head = bytearray(
