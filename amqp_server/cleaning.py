@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-TOGETHER: Final = 1024
+REMOVALS_AT_ONCE: Final = 1024
 """Documents that are removed at the same time."""
 STRANGERS_LOGGED_MAX: Final = 100
 """Foreign files that get a log line each; the others are counted in one line."""
@@ -144,8 +144,10 @@ def begin_cleaning(
 
 
 async def _remove_all(definitions: Definitions, documents: Sequence[Document]) -> None:
-    for at in range(0, len(documents), TOGETHER):
-        await asyncio.gather(*map(definitions.remove_document, documents[at : at + TOGETHER]))
+    for at in range(0, len(documents), REMOVALS_AT_ONCE):
+        await asyncio.gather(
+            *map(definitions.remove_document, documents[at : at + REMOVALS_AT_ONCE])
+        )
 
 
 def _is_removed(path: Path, filesystem: FileSystem) -> bool:

@@ -195,7 +195,7 @@ class ClientSession:
         if not self.is_open:
             self._connection.close()
             return
-        self.parked.take_in()
+        self.parked.handle_all()
         self._send_close(ConnectionForced(explanation))
 
     # Closing
@@ -279,7 +279,7 @@ class ClientSession:
         kind, number = event[0], event[1]
         if self._machine.state is ConnectionState.CLOSED:
             return
-        if self.parked.is_watching and self.is_open and self.parked.holds(event):
+        if self.parked.is_watching and self.is_open and self.parked.parks(event):
             return
         if kind == framing.METHOD and number == 0:
             self._handle_connection_method(event[2])

@@ -156,7 +156,7 @@ class _Search:
         self._deleted: set[tuple[str, str, str]] = set()
         self._deleted_vhosts: set[str] = set()
         self._gone_vhosts: set[str] = set()
-        self._missed: set[tuple[str, str, str]] = set()
+        self._missing: set[tuple[str, str, str]] = set()
         for path, error in found.unreadable:
             vhost = path.relative_to(storage_path / LOGS_NAME).parts[:1]
             self.evidence.missing.append(
@@ -168,11 +168,11 @@ class _Search:
         marked = {each.incarnation for each in self._logs if each.is_deleted}
         for document in self._documents:
             if document.kind in (EXCHANGES, QUEUES) and self._is_in_vhost(document):
-                self._judge_entity(document, marked)
-        self._judge_logs()
+                self._classify_entity(document, marked)
+        self._classify_logs()
         for document in self._documents:
             if document.kind == BINDINGS and self._is_in_vhost(document):
-                self._judge_binding(document)
+                self._classify_binding(document)
 
     def close(self) -> None:
         """Close the files of orphans."""
@@ -200,7 +200,7 @@ class _Search:
             name = proven[encoded]
             shown = repr(name) if name is not None else f"of the encoded name {encoded}"
             reason = f"missing, but there are files of virtual host {shown}"
-            self._miss(VHOSTS, _OF_NO_VHOST, encoded, reason)
+            self._add_missing(VHOSTS, _OF_NO_VHOST, encoded, reason)
             if name is not None:
                 evidence.missing_vhosts.append(name)
 
@@ -238,7 +238,7 @@ class _Search:
 
     # Queues and exchanges
 
-    def _judge_entity(self, document: Document, marked: set[UUID]) -> None:
+    def _classify_entity(self, document: Document, marked: set[UUID]) -> None:
         place = (document.kind, document.vhost, document.name)
         if is_deletion_note(document) or stored_incarnation(document) in marked:
             self.evidence.deleted.append(document)
@@ -246,7 +246,7 @@ class _Search:
         else:
             self._live[place] = document
 
-    def _judge_logs(self) -> None:
+    def _classify_logs(self) -> None:
         """Sort the logs: named by a definition, deleted, or without a definition."""
         claims = _Claims(self._live.values(), self._unreadable)
         evidence = self.evidence
@@ -260,10 +260,10 @@ class _Search:
             elif not is_claimed and self._may_be_claimed(log, claims):
                 evidence.kept_logs.append(log)
             elif not is_claimed:
-                self._judge_orphan(log, has_other_life=_place(log) in claims.queues)
+                self._classify_orphan(log, has_other_incarnation=_place(log) in claims.queues)
         for log in self._logs:
             place = (QUEUES, *_place(log))
-            is_taken = _place(log) in claims.queues or place in self._missed
+            is_taken = _place(log) in claims.queues or place in self._missing
             if log.is_deleted and not is_taken and not self._may_be(*place):
                 # Its definition is gone already: what still refers to the queue is to be removed as
                 # well.
@@ -275,14 +275,14 @@ class _Search:
             return True
         return _place(log) in claims.vague_queues or self._may_be(QUEUES, *_place(log))
 
-    def _judge_orphan(self, log: LogDirectory, *, has_other_life: bool) -> None:
+    def _classify_orphan(self, log: LogDirectory, *, has_other_incarnation: bool) -> None:
         """Classify a log that neither a readable nor an unreadable definition names."""
         identity = self._identity(log)
         if identity is not None and not _is_of(log, identity):
             self.evidence.strangers.append(log.path)
         elif self._is_earlier_format:
             self.evidence.orphans.append(log.path)
-        elif has_other_life or log.encoded_queue == _DELAY_QUEUE:
+        elif has_other_incarnation or log.encoded_queue == _DELAY_QUEUE:
             reason = "no definition names this log, so it is kept"
             self.evidence.missing.append(
                 UnreadableDocument(log.path, LOGS, log.encoded_vhost, str(log.incarnation), reason)
@@ -290,11 +290,11 @@ class _Search:
         else:
             shown = repr(identity.queue) if identity else f"of the encoded name {log.encoded_queue}"
             reason = f"missing, but queue {shown} has a log: {log.path}"
-            self._miss(QUEUES, log.encoded_vhost, log.encoded_queue, reason)
+            self._add_missing(QUEUES, log.encoded_vhost, log.encoded_queue, reason)
 
     # Bindings
 
-    def _judge_binding(self, document: Document) -> None:
+    def _classify_binding(self, document: Document) -> None:
         body = document.body
         vhost = document.vhost
         kind = QUEUES if body.get("destination_kind") == "queue" else EXCHANGES
@@ -317,7 +317,9 @@ class _Search:
             self._add_orphan(document)
             return
         for place in missing:
-            self._miss(*place, f"missing, but binding {document.name} refers to {places[place]!r}")
+            self._add_missing(
+                *place, f"missing, but binding {document.name} refers to {places[place]!r}"
+            )
 
     def _is_there(self, kind: str, vhost: str, name: object) -> bool:
         if not isinstance(name, str):
@@ -337,10 +339,10 @@ class _Search:
         )
         return bool(self._unreadable) and not self._unreadable.isdisjoint(places)
 
-    def _miss(self, kind: str, encoded_vhost: str, encoded_name: str, reason: str) -> None:
+    def _add_missing(self, kind: str, encoded_vhost: str, encoded_name: str, reason: str) -> None:
         place = (kind, encoded_vhost, encoded_name)
-        if place not in self._missed:
-            self._missed.add(place)
+        if place not in self._missing:
+            self._missing.add(place)
             path = self._root.joinpath(kind, encoded_vhost, f"{encoded_name}{DOCUMENT_SUFFIX}")
             self.evidence.missing.append(
                 UnreadableDocument(path, kind, encoded_vhost, encoded_name, reason)

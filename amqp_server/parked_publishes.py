@@ -141,7 +141,7 @@ class ParkedPublishes:
         budget: Bytes that all connections have parked; shared with them.
 
     Attributes:
-        is_watching: Whether an alarm is on: the session must call `holds` for each event.
+        is_watching: Whether an alarm is on: the session must call `parks` for each event.
         is_blocked: Whether the connection has published since the alarm began.
         held_bytes: Bytes parked now.
     """
@@ -155,11 +155,11 @@ class ParkedPublishes:
         self._budget = budget
         self._reason = ""
         self._refuses = False
-        self._is_leaving = False
+        self._is_closing = False
         self._events: dict[int, list[Event]] = {}
         # Methods that wait on a channel beside publishes: later methods may depend on them.
         self._methods: defaultdict[int, set[bytes]] = defaultdict(set)
-        self._leaving: WeakSet[Channel] = WeakSet()
+        self._closing_channels: WeakSet[Channel] = WeakSet()
         self._timers: dict[int, asyncio.TimerHandle] = {}
 
     # The alarm
@@ -172,7 +172,7 @@ class ParkedPublishes:
             refuses_confirmed: Whether publishes on channels with confirms are answered with
                 basic.nack when there is no room to park more.
         """
-        if self._is_leaving:
+        if self._is_closing:
             return
         self.is_watching = True
         self._reason = reason
@@ -185,7 +185,7 @@ class ParkedPublishes:
     def lift_alarm(self) -> None:
         """Handle the parked events, in their order, before any event that arrives now."""
         self.is_watching = False
-        self._leaving.clear()
+        self._closing_channels.clear()
         self._stop_refusing()
         if self.is_blocked:
             self.is_blocked = False
@@ -200,7 +200,7 @@ class ParkedPublishes:
 
     # Events
 
-    def holds(self, event: Event) -> bool:
+    def parks(self, event: Event) -> bool:
         """Park an event if it has to wait; return whether it has to."""
         kind, number = event[0], event[1]
         channel = self._publisher.channels.get(number)
@@ -216,7 +216,7 @@ class ParkedPublishes:
         """Return whether this event is the first to be parked on its channel, or on channel 0."""
         if event[1] == 0:
             return bool(self._events) and _is_method(event, _CONNECTION_CLOSE_ID)
-        if channel is None or channel in self._leaving or channel.publishing.is_refusing:
+        if channel is None or channel in self._closing_channels or channel.publishing.is_refusing:
             return False
         if channel.publishing.is_unfinished:
             # The message began before the alarm: methods that pass must not split its content.
@@ -256,7 +256,7 @@ class ParkedPublishes:
         close_id = _CHANNEL_CLOSE_ID if number else _CONNECTION_CLOSE_ID
         if _is_method(event, close_id) and number not in self._timers:
             self._timers[number] = asyncio.get_running_loop().call_later(
-                CLOSE_WAIT_SECONDS, self._leave, number
+                CLOSE_WAIT_SECONDS, self._end_close_wait, number
             )
         if self._is_full:
             self._make_room()
@@ -278,19 +278,19 @@ class ParkedPublishes:
 
     # The end of waiting
 
-    def _leave(self, number: int) -> None:
+    def _end_close_wait(self, number: int) -> None:
         """Handle what is parked before a close that has waited long enough."""
         if number == 0:
-            self.take_in()
+            self.handle_all()
             return
         channel = self._publisher.channels.get(number)
         if channel is not None:
-            self._leaving.add(channel)
+            self._closing_channels.add(channel)
         self._release([number])
 
-    def take_in(self) -> None:
+    def handle_all(self) -> None:
         """Handle everything that is parked: the connection is about to close."""
-        self._is_leaving = True
+        self._is_closing = True
         self.is_watching = False
         self._release(list(self._events))
 
@@ -322,7 +322,7 @@ class ParkedPublishes:
         for number in list(self._events):
             self._take(number)
         self.is_watching = False
-        self._is_leaving = True
+        self._is_closing = True
 
     def _take(self, number: int) -> list[Event]:
         timer = self._timers.pop(number, None)
