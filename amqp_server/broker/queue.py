@@ -34,6 +34,7 @@ from offsets.delivery_counters import DeliveryCounters
 from offsets.settlement import Settlement
 
 if TYPE_CHECKING:
+    from asyncio import Future
     from uuid import UUID
 
     from amqp_server.broker.client import Client
@@ -65,6 +66,9 @@ class Queue:
         storage: Source of the queue's message store; shared by all queues.
         opened: Log of the queue, and what its checkpoint says about it.
         turn: Turn at whose end the queue writes and dispatches.
+
+    Attributes:
+        purge_under_way: The last purge that dropped messages, until the disk has it, or None.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class Queue:
         self.waiting_confirms: set[ConfirmWaiter] = set()
         self.refused_ranges = RefusedRanges(self)
         self.expiry_timer: ExpiryTimer | None = None
+        self.purge_under_way: Future[None] | None = None
         self._storage = storage
         self._turn = turn
         self._had_consumer = False

@@ -116,6 +116,45 @@ def test_those_who_ask_while_a_round_is_written_share_the_next(tmp_path: Path) -
         assert store.rounds == 2
 
 
+def test_a_second_purge_waits_for_what_the_first_one_promised(tmp_path: Path) -> None:
+    """Its purge-ok says that the queue is empty, also after a crash."""
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        slow_store(server) as store,
+        channel_to(server) as first,
+        channel_to(server) as second,
+    ):
+        first.declare("q")
+        first.publish(b"purged", "q")
+        first.expect_confirmed()
+        first.send(Queue.Purge(queue="q"))
+        assert store.entered.wait(SECONDS_MAX)
+
+        second.send(Queue.Purge(queue="q"))
+        # By then the server has handled the second purge too.
+        with channel_to(server) as witness:
+            for _ in range(3):
+                assert witness.ready_count("q") == 0
+        replies = server.call(
+            lambda: [each._session._replies.is_waiting for each in server.server.connections]  # type: ignore[union-attr]
+        )
+        assert replies.count(True) == 2, "the second purge was answered before the first"
+        store.gate.set()
+        assert first.expect(Queue.PurgeOk).message_count == 1
+        assert second.expect(Queue.PurgeOk).message_count == 0
+
+
+def test_a_purge_of_a_queue_that_never_had_a_message_waits_for_nothing(tmp_path: Path) -> None:
+    with (
+        ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0) as server,
+        slow_store(server) as store,
+        channel_to(server) as client,
+    ):
+        client.declare("q")
+        assert client.call(Queue.Purge(queue="q"), Queue.PurgeOk).message_count == 0
+        assert store.rounds == 0
+
+
 def test_a_slow_disk_skips_rounds_and_never_writes_two_at_once(tmp_path: Path) -> None:
     with (
         ThreadedServer(tmp_path, offset_checkpoint_interval_seconds=0.01) as server,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from asyncio import ensure_future, shield
 from base64 import urlsafe_b64encode
 from secrets import token_bytes
 from typing import TYPE_CHECKING
@@ -169,8 +170,11 @@ def purge(channel: Channel, method: QueuePurge) -> Awaitable[Method | None] | No
     count = queue.purge()
     reply = None if method.no_wait else QueuePurgeOk(message_count=count)
     if queue.is_journaled and count:
-        return send_reply(channel, reply, channel.broker.make_settlement_durable(queue))
-    return send_reply(channel, reply)
+        queue.purge_under_way = ensure_future(channel.broker.make_settlement_durable(queue))
+    elif queue.purge_under_way is None or queue.purge_under_way.done():
+        return send_reply(channel, reply)
+    # An empty queue stays empty after a crash only when the purge that emptied it is on the disk.
+    return send_reply(channel, reply, shield(queue.purge_under_way))
 
 
 def delete(channel: Channel, method: QueueDelete) -> Awaitable[Method | None] | None:
