@@ -1,7 +1,7 @@
 """The append log of a queue: segments, chunks, recovery, group flush, retention.
 
-A synchronous library; knows nothing of AMQP methods, sockets or event loops. The format
-is drawn in docs/log-format.md.
+A synchronous library, independent of AMQP methods, sockets and event loops.
+docs/log-format.md describes the format.
 """
 
 from importlib import import_module
@@ -117,11 +117,11 @@ _LATE: Final = {
     "THROUGHPUT": "appendlog.embedded.options",
     "WriterStatistics": "appendlog.embedded.writer_statistics",
 }
-"""Where what is for programs that embed or read logs is: a server does not import it."""
+"""Modules of the names that only embedding programs and readers use; the server skips them."""
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are
-    """Import one of the names that the server has no use for, when it is asked for."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the exported names have any type
+    """Import one of the late names at its first use, so that a server never loads its module."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATE[name]), name)

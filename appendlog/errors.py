@@ -1,21 +1,21 @@
-"""Errors of the append log: one class per failure, attributes as well as text."""
+"""Errors of the append log: one class per kind of failure, with attributes for programs."""
 
 import sys
 from pathlib import Path
 
 
 class LogError(Exception):
-    """Base of everything that `appendlog` raises for the world's mistakes."""
+    """Base class of all errors that `appendlog` raises for bad files, bad input and failed I/O."""
 
 
 class CorruptRecordError(LogError):
     """Bytes that were once on the disk are not what was written.
 
     Attributes:
-        path: File.
-        position: Where in the file the damage begins.
-        offset: The first offset that may be lost.
-        reason: What was expected.
+        path: File that is damaged.
+        position: Position in the file, in bytes, where the damage begins.
+        offset: First offset that may be lost.
+        reason: Why the bytes are not valid, in a few words.
     """
 
     def __init__(self, path: Path, position: int, offset: int, reason: str) -> None:
@@ -27,10 +27,10 @@ class CorruptRecordError(LogError):
 
 
 class OffsetOutOfRangeError(LogError):
-    """An offset was asked for that the log does not hold, or not any more.
+    """The log does not hold the requested offset: not yet, or not any more.
 
     Attributes:
-        offset: What was asked for.
+        offset: Offset that the caller requested.
         log_start_offset: Lowest offset of the log, inclusive.
         log_end_offset: End of the log, exclusive.
     """
@@ -43,11 +43,11 @@ class OffsetOutOfRangeError(LogError):
 
 
 class LogFailedError(LogError):
-    """A write or fsync of this log failed; it takes no more for ever after.
+    """A write or sync of this log failed; the log is read-only until it is reopened.
 
     Attributes:
-        path: File or directory that the call was for.
-        cause: What the operating system (or, for a bug, Python) said.
+        path: File or directory of the failed call.
+        cause: Error of the operating system; for a bug, the Python exception.
     """
 
     def __init__(self, path: Path, cause: Exception) -> None:
@@ -57,10 +57,10 @@ class LogFailedError(LogError):
 
 
 class LogClosedError(LogError):
-    """A log was used after it was closed.
+    """A caller used a log after closing it.
 
     Attributes:
-        directory: Of the log.
+        directory: Directory of the log.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -69,15 +69,15 @@ class LogClosedError(LogError):
 
 
 class RecordTooLargeError(LogError):
-    """A record is longer than any reader has to take; nothing was appended.
+    """A record is longer than readers accept; nothing was appended.
 
     Attributes:
-        record_bytes: Of it, with key and headers.
-        bytes_max: What it may have.
+        record_bytes: Size of the record with its key and headers, in bytes.
+        bytes_max: Maximum size, in bytes.
     """
 
     def __init__(self, record_bytes: int, bytes_max: int) -> None:
-        super().__init__(f"record has {record_bytes} bytes, at most {bytes_max} allowed")
+        super().__init__(f"record has {record_bytes} bytes, the maximum is {bytes_max}")
         self.record_bytes = record_bytes
         self.bytes_max = bytes_max
 
@@ -101,19 +101,19 @@ class MissingPackageError(ImportError):
 
 
 class MisplacedSegmentError(LogError):
-    """A segment's file has the name of another segment, and its own place is empty.
+    """A segment's file bears the name of another segment, and no file bears its own name.
 
     Attributes:
-        path: File.
-        file_name: The name that it should have, as its header says.
-        offsets: `[start, end)` of the log that are in no other file.
+        path: File with the wrong name.
+        file_name: Correct name, from the header of the segment.
+        offsets: Offsets `[start, end)` of the log that no other file holds.
     """
 
     def __init__(self, path: Path, file_name: str, offsets: tuple[int, int]) -> None:
         start, end = offsets
         super().__init__(
             f"{path}: its header says {file_name}, and no other file has offsets [{start}, {end}): "
-            "rename it while nothing uses the log, or let `amqp-server repair` do it"
+            "rename it while nothing uses the log, or run `amqp-server repair`"
         )
         self.path = path
         self.file_name = file_name
@@ -121,7 +121,7 @@ class MisplacedSegmentError(LogError):
 
 
 class UnsupportedFormatError(LogError):
-    """A file is valid but of a format version that this program does not read.
+    """A file is valid, but this program cannot read its format version.
 
     Attributes:
         path: File.

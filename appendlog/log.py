@@ -25,32 +25,31 @@ from appendlog.segments.transaction_counts import transaction_counts
 from appendlog.segments.transient import transient_ranges
 
 EMPTIED_BYTES: Final = 1 << 20
-"""An active segment of which everything is settled is sealed for removal from this size on.
+"""Size from which an active segment with only settled records is sealed, so it can be removed.
 
-Sealing costs four syncs; below this size it would cost a queue that is drained again and again
-more than the room is worth.
+Sealing costs four syncs. For a small segment that is too much: a queue that is often drained
+would pay it each time.
 """
 
 
 class Log:
-    """An append log in one directory. Made by `Log.open`.
+    """Append log in one directory; `Log.open` makes it.
 
-    Who may do what at the same time:
+    Threads:
 
     - `append` and `roll`: one thread.
-    - `remove_settled`, `reclaim`'s changes, `reopen`, `close`, `delete`: one thread, one after the
-      other. The first two may run beside an append: they touch only segments that nothing is
-      appended to any more. The last three may not. A log that is opened anew has failed, so
-      nobody appends to it until that is done.
-    - All that reads, and the plain numbers: any threads, beside all of the above. What they look
-      at is replaced whole or only grows. A reopen replaces the whole state: a read takes it once,
-      and what it found in the old one it may go on with, for a reopen removes nothing that could
-      be read. A compaction that was asked for before a reopen finds that its segment is not one
-      of the log any more, and does nothing.
+    - `remove_settled`, the changes of `reclaim`, `reopen`, `close`, `delete`: one thread, one call
+      after the other. The first two may run during an append: they touch only segments that are
+      no longer appended to. The last three may not. A log that is reopened has failed, so no
+      caller appends to it until the reopen is done.
+    - All reads and the counters: any thread, at any time. The data that they look at is replaced
+      as a whole or only grows. A reopen replaces the whole state. A read takes the state once and
+      may continue with the old one, because a reopen removes nothing that could be read. A
+      compaction that was requested before a reopen does nothing: its segment is not in the log.
     """
 
     def __init__(self, state: LogState) -> None:
-        """Use `open`; or `fresh_state`, for a log that cannot be there yet."""
+        """Take the state; callers use `open`, or `fresh_state` for a log that cannot exist yet."""
         self.directory: Final = state.directory
         self.identity: Final = state.identity
         self._state = state
@@ -68,22 +67,22 @@ class Log:
     ) -> tuple[Self, RecoveryReport]:
         """Open a log and recover it; a directory that does not exist is an empty log.
 
-        Creates nothing before the first append. A torn tail is cut, damage is copied
-        aside and skipped; whatever was found is on the disk afterwards. Reads the last
-        segment, and of the others their footers.
+        Creates nothing before the first append. Recovery cuts a torn tail, copies damage aside and
+        skips it; its result is on the disk afterwards. It reads the last segment, and only the
+        footers of the others.
 
         Args:
-            directory: Of this incarnation alone.
-            identity: Whose log it is; chunks of another incarnation are not its chunks.
-            options: Defaults are for production.
-            filesystem: The operating system's by default.
-            settled_floor: Offsets below it are known to be settled. Segments that are missing
-                there were being removed when a power cut came; they are not lost.
-            known_end: Offsets below it are known to have been on the disk. If they are not, and
-                not settled, they are lost; they are never used again.
+            directory: Directory that only this incarnation uses.
+            identity: Queue that owns the log; chunks of another incarnation are not valid here.
+            options: Options of the log; the defaults are for production.
+            filesystem: File operations; those of the operating system by default.
+            settled_floor: Offset below which everything is known to be settled. A segment that is
+                missing there was being removed at a power cut; it is not lost.
+            known_end: Offset below which everything is known to have been on the disk. Missing
+                offsets that are not settled are reported as lost, and never used again.
 
         Returns:
-            The log, and what recovery found.
+            The log, and the report of its recovery.
 
         Raises:
             UnsupportedFormatError: A segment is of another format version.
@@ -110,7 +109,7 @@ class Log:
 
     @property
     def log_end_offset(self) -> int:
-        """Return the offset behind the last one written, exclusive."""
+        """Return the offset after the last one written, exclusive."""
         return self._state.log_end_offset
 
     @property
@@ -120,17 +119,17 @@ class Log:
 
     @property
     def last_timestamp_ns(self) -> int:
-        """Return the append time of the last record; 0 when the log never held one."""
+        """Return the append time of the last record; 0 if the log never had one."""
         return self._state.writer.last_timestamp_ns
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments as they are now, oldest first. Do not change them."""
+        """The current segments, oldest first. Do not change them."""
         return self._state.segments.snapshot
 
     @property
     def reclaim(self) -> LogReclaim:
-        """What gives back disk space; another one after a reopen."""
+        """The part that frees disk space; replaced by a reopen."""
         return self._state.reclaim
 
     @property
@@ -145,17 +144,17 @@ class Log:
 
     @property
     def failed(self) -> LogFailedError | None:
-        """Return the failure that made the log read-only for ever, or None."""
+        """Return the failure that made the log read-only, or None."""
         return self._state.failed
 
     @property
     def damaged(self) -> list[str]:
-        """Return a line for each damaged place that reads have met since the log was opened."""
+        """Return a line for each damaged place that reads have found since the log was opened."""
         return self._state.reads.damaged
 
     @property
     def damaged_chunks(self) -> int:
-        """Return how many damaged places were met since the log was opened, by that as well."""
+        """Return the number of damaged places that recovery and reads have found."""
         return self._damaged_at_open + len(self.damaged)
 
     def summaries(self) -> list[SegmentSummary]:
@@ -167,25 +166,25 @@ class Log:
     ) -> None:
         """Append chunks; the log ends at `end_offset` afterwards.
 
-        Segments roll before a chunk that would make them longer than `segment_bytes`; the
-        chunks for one segment are one write. Without `sync` the bytes reach the kernel
-        only. With it, everything up to `end_offset` is on the disk when this returns, and
-        the `end` file says so. No chunks and `sync` puts on the disk what was not. Chunks
-        are packed before where the options say so.
+        A segment rolls before a chunk that would make it longer than `segment_bytes`. The chunks
+        for one segment are one write. Without `sync` the bytes only reach the kernel. With it,
+        everything up to `end_offset` is on the disk when this returns, and the `end` file says so.
+        An empty `chunks` with `sync` writes to the disk what is not there yet. The log compresses
+        the chunks first if its options say so.
 
         Args:
-            chunks: Of `encode_chunk` with this log's salt, base offsets increasing from
-                `log_end_offset` on. Not kept.
-            end_offset: At least the end of the last chunk; what is between is skipped for
-                ever (a gap marker is written).
-            sync: See above.
-            settled_floor: Nobody will soon read an offset below it: of these, what a sync has
-                put on the disk need not stay in the page cache.
+            chunks: Results of `encode_chunk` with this log's salt; base offsets increase from
+                `log_end_offset` on. The log does not keep them.
+            end_offset: At least the end of the last chunk. The log skips the offsets between the
+                two and never uses them (it writes a gap marker).
+            sync: Whether everything must be on the disk when this returns.
+            settled_floor: Offset below which no consumer reads soon. Synced pages with records
+                below it need not stay in the page cache.
 
         Raises:
             ValueError: The chunks are not this log's or not in order; nothing was written.
-            LogFailedError: A write or sync failed, now or before. Final: what of these
-                chunks is on the disk is unknown until the log is opened anew.
+            LogFailedError: A write or sync failed, now or before. The log stays read-only; which of
+                these chunks are on the disk is unknown until it is reopened.
         """
         state = self._state
         if state.failed is not None:
@@ -201,16 +200,16 @@ class Log:
     def read(self, offset: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`, in order.
 
-        Sees what was appended, synced or not; never past `log_end_offset`.
+        Includes records that are not synced yet; never reads past `log_end_offset`.
 
         Args:
-            offset: Where to begin; below `log_start_offset` means there.
-            max_bytes: Of messages, >= 1; no more are added once it is reached, so one
-                record is always returned if there is one.
-            max_records: >= 1.
+            offset: First offset; below `log_start_offset` means the start of the log.
+            max_bytes: Limit of message bytes, >= 1. The read ends once it is reached, so it returns
+                at least one record if there is one.
+            max_records: Limit of records, >= 1.
 
         Raises:
-            LogFailedError: A file cannot be read. The log itself does not fail by it.
+            LogFailedError: A file cannot be read. The log itself does not fail because of this.
         """
         state = self._state
         return state.reads.read(offset, state.log_end_offset, max_bytes, max_records)
@@ -220,17 +219,17 @@ class Log:
     ) -> ReadResult:
         """Return the records of a piece of one file, from the one at `offset` on.
 
-        For reading on in order without reading anything twice: a window ends between chunks.
-        The records are one part, of a mapping if their segment is sealed; they are in the page
-        cache, their CRCs are checked. Otherwise as `read`.
+        For sequential reading without reading anything twice: a window ends between chunks. The
+        records are one part. If their segment is sealed, they lie in a mapping. They are in the
+        page cache, and their CRCs have been checked. Otherwise like `read`.
 
         Args:
-            offset: Where to begin; below `log_start_offset` means there.
-            max_records: >= 1.
-            max_bytes: About how long a piece: 64 KiB to 1 MiB.
+            offset: First offset; below `log_start_offset` means the start of the log.
+            max_records: Limit of records, >= 1.
+            max_bytes: Approximate size of the piece in bytes: 64 KiB to 1 MiB.
 
         Raises:
-            LogFailedError: A file cannot be read. The log itself does not fail by it.
+            LogFailedError: A file cannot be read. The log itself does not fail because of this.
         """
         state = self._state
         return state.reads.read_window(offset, state.log_end_offset, max_records, max_bytes)
@@ -238,9 +237,11 @@ class Log:
     def first_offset_at(self, timestamp_ns: int) -> int:
         """Return the lowest offset that was appended at or after a time.
 
-        Nanoseconds since 1970 UTC. `log_end_offset` when there is none. What follows may be from
-        before that time: where a clock was set back, append times step back. Costs the reading of
-        one interval of the sparse index.
+        `log_end_offset` if there is none. Later records may be older than that time: append times
+        step back where a clock was set back. Reads one interval of the sparse index.
+
+        Args:
+            timestamp_ns: Nanoseconds since 1970 UTC.
 
         Raises:
             LogFailedError: A file cannot be read.
@@ -249,15 +250,15 @@ class Log:
         return state.reads.first_offset_at(timestamp_ns, state.log_end_offset)
 
     def index_statistics(self) -> IndexStatistics:
-        """Count what the sparse indexes hold; asks the file system for their sizes."""
+        """Count the entries of the sparse indexes; asks the file system for their sizes."""
         state = self._state
         return state.indexes.statistics(state.segments.snapshot)
 
     def transient_ranges(self, start: int) -> list[tuple[int, int]]:
         """Return the offsets >= `start` whose records are not PERSISTENT, as ranges.
 
-        Segments and chunks without such records are skipped by their sums. A range may
-        span offsets that are not in the log. Joined where they touch; in order.
+        Skips segments and chunks whose sums show no such records. A range may include offsets
+        that are not in the log. Ranges that touch are joined; they are in order.
 
         Raises:
             LogFailedError: A file cannot be read.
@@ -283,17 +284,17 @@ class Log:
             raise LogFailedError(self.directory, error) from error
 
     def has_settled_segment(self, floor: int) -> bool:
-        """Tell whether `remove_settled(floor)` might find a segment to remove. O(1)."""
+        """Return whether `remove_settled(floor)` may find a segment to remove. O(1)."""
         segments = self._state.segments.snapshot
         return len(segments) > 1 and segments[0].end_offset <= floor
 
     def remove_settled(self, floor: int) -> int:
         """Remove sealed segments that lie wholly below `floor`; return the bytes freed.
 
-        The last segment always stays, so an emptied log keeps its end offset.
+        The last segment always stays, so that an empty log keeps its end offset.
 
         Args:
-            floor: Offsets below it are settled, and that is on the disk.
+            floor: Offset below which everything is settled, and the settlement is on the disk.
 
         Raises:
             LogFailedError: A file cannot be removed.
@@ -304,15 +305,15 @@ class Log:
             raise self.fail(self.directory, error) from error
 
     def is_roll_due(self, now_ns: int, floor: int, keep_since_ns: int | None = None) -> bool:
-        """Tell whether the last segment should be sealed though nothing is appended. O(1).
+        """Return whether the last segment should be sealed although nothing is appended. O(1).
 
-        Because its first record is old enough, so that retention may take the segment one day.
-        Or because all of it is settled, and it is large: retention may take it at once.
+        Either its first record is old enough, so that retention can remove the segment later. Or
+        the segment is large and all of it is settled: retention can remove it at once.
 
         Args:
             now_ns: Nanoseconds since 1970 UTC.
             floor: As for `remove_settled`.
-            keep_since_ns: What was appended at or after this time is kept though it is settled.
+            keep_since_ns: Retention keeps records appended at or after this time, even if settled.
         """
         state = self._state
         last = state.segments.last
@@ -322,15 +323,16 @@ class Log:
             return True
         last_ns = last.summary.last_timestamp_ns
         is_kept = keep_since_ns is not None and last_ns >= keep_since_ns
-        # Or it would be kept for as long as the clock was wrong: sealed, its age is known.
+        # A wrong clock may have stamped the segment: seal it, or it stays as long as that time is
+        # ahead.
         is_kept = is_kept and not is_ahead(last_ns, now_ns)
         emptied_bytes = min(EMPTIED_BYTES, state.options.segment_bytes)
         return last.end_offset <= floor and last.size_bytes >= emptied_bytes and not is_kept
 
     def roll(self) -> None:
-        """Seal the last segment and begin an empty one; nothing happens in an empty log.
+        """Seal the last segment and begin an empty one; do nothing in an empty log.
 
-        Everything so far is on the disk when this returns.
+        Everything appended before is on the disk when this returns.
 
         Raises:
             LogFailedError: A write or sync failed, now or before.
@@ -343,7 +345,7 @@ class Log:
             state.roll()
 
     def close(self) -> None:
-        """Put everything on the disk and close the files. The log is not used afterwards.
+        """Write everything to the disk and close the files. The log is not used afterwards.
 
         Raises:
             LogFailedError: The last sync failed.
@@ -358,7 +360,7 @@ class Log:
             state.forget_files(state.segments.snapshot)
 
     def delete(self) -> None:
-        """Remove the directory with all that is in it; the log is not used afterwards.
+        """Remove the directory with all its files; the log is not used afterwards.
 
         Raises:
             LogFailedError: Something could not be removed.
@@ -366,41 +368,42 @@ class Log:
         state = self._state
         segments = state.segments.snapshot
         state.segments.clear()
-        # Nothing is stored any more in the directory that is about to be removed.
+        # No index may be stored in the directory that is removed next.
         state.indexes.close()
         try:
             remove_directory(self.directory, state.filesystem)
         except OSError as error:
             raise self.fail(self.directory, error) from error
         finally:
-            # Not sooner: a read beside this would open a file again before it is unlinked.
+            # Not earlier: a concurrent read would open a file again before it is unlinked.
             state.forget_files(segments)
         if state.options.directories is not None:
             state.options.directories.forget_deleted(state.filesystem, self.directory)
 
     def fail(self, path: Path, cause: Exception) -> LogFailedError:
-        """Make the log read-only for ever and return why; the first failure counts.
+        """Make the log read-only and return the failure; only the first one counts.
 
-        A second fsync on the same descriptor could lie: the kernel may have dropped the
-        pages that it could not write.
+        A second fsync on the same descriptor could report success wrongly: the kernel may have
+        dropped the pages that it could not write.
         """
         return self._state.fail(path, cause)
 
     def reopen(self) -> RecoveryReport:
-        """Take a failed log into use again: its files are opened and recovered anew.
+        """Use a failed log again: open and recover its files again.
 
-        What the failed append left is taken back first, for nobody was promised it; what it
-        had sealed stays, so the log may end behind where it did, never before it. Sound after a
-        write that failed for want of room. After a failed sync it is not proven that what was
-        written before without a sync is on the disk, though it can be read.
+        First this removes what the failed append left: no caller got a confirmation for it.
+        Segments that the append had sealed stay, so the log may end later than before, never
+        earlier. This is safe after a write that failed because the disk was full. After a failed
+        sync, data written earlier without a sync is readable, but it is not proven to be on the
+        disk.
 
         Raises:
-            LogFailedError: It still fails; the log stays as it is.
+            LogFailedError: The files still fail; the log stays unchanged.
         """
         failed = self._state
         assert failed.failed is not None, "a log that works is not opened again"
         self._state, report = reopen_state(failed)
         self._damaged_at_open = report.damaged_chunks
-        # What reads have found by the old state until now is not of the new one.
+        # Reads have filled caches through the old state until now; the new state must not use them.
         failed.forget_mapped(failed.segments.snapshot)
         return report

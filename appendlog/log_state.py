@@ -1,4 +1,4 @@
-"""What a log has open, from one recovery of its files to the next."""
+"""Open parts of a log, from one recovery of its files to the next."""
 
 import os
 from collections.abc import Sequence
@@ -24,25 +24,27 @@ from appendlog.segments.segment_writer import SegmentWriter
 
 
 class LogState:
-    """Segments, and what writes, reads, finds and removes them. `Log` has one at a time.
+    """Segments of a log, and the parts that write, read, find and remove them.
+
+    A `Log` has one at a time.
 
     Args:
-        directory: Of the log.
-        identity: Of the log.
-        options: Of the log.
-        filesystem: All file calls go through it.
-        recovered: What the files held.
+        directory: Directory of the log.
+        identity: Identity of the log.
+        options: Options of the log.
+        filesystem: File operations of the log.
+        recovered: Result of the recovery of the files.
 
     Attributes:
-        segments: Of the log.
-        writer: Appends to the last of them.
-        reads: Reads them.
-        indexes: Find places in them.
-        reclaim: Removes and rewrites the sealed ones.
-        scanning: What a scan of them needs: file system, descriptors, salt.
-        log_end_offset: Behind the last offset written.
-        recovery_point: All below is on the disk.
-        failed: What made the log read-only, or None.
+        segments: Segments of the log.
+        writer: Appends to the last segment.
+        reads: Reads the segments.
+        indexes: Find places in the segments.
+        reclaim: Removes and rewrites sealed segments.
+        scanning: Arguments of a segment scan: file system, descriptors, salt.
+        log_end_offset: Offset after the last one written.
+        recovery_point: Offset below which everything is on the disk.
+        failed: Failure that made the log read-only, or None.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class LogState:
         sync: bool,
         gap_reason: int,
     ) -> None:
-        """Write chunks that were checked; see `SegmentWriter.append`.
+        """Write chunks that have been checked; see `SegmentWriter.append`.
 
         Raises:
             LogFailedError: A file operation failed.
@@ -125,7 +127,7 @@ class LogState:
             self.recovery_point = end_offset
 
     def roll(self) -> None:
-        """Seal the last segment and begin an empty one; all is on the disk then.
+        """Seal the last segment and begin an empty one; everything is on the disk then.
 
         Raises:
             LogFailedError: A file operation failed.
@@ -138,13 +140,13 @@ class LogState:
         self.recovery_point = self.log_end_offset
 
     def fail(self, path: Path, cause: Exception) -> LogFailedError:
-        """Make the log read-only and return why; the first failure counts."""
+        """Make the log read-only and return the failure; only the first one counts."""
         if self.failed is None:
             self.failed = LogFailedError(path, cause)
         return self.failed
 
     def settle_recovery(self, recovered: RecoveredLog) -> None:
-        """Put what recovery found on the disk, and go on behind what was lost.
+        """Write the result of recovery to the disk, and continue after the lost offsets.
 
         Raises:
             LogFailedError: A file operation failed.
@@ -160,7 +162,7 @@ class LogState:
         self.append([], [], recovered.lost_end_offset, True, GAP_LOST)
 
     def forget_files(self, segments: Sequence[Segment]) -> None:
-        """Store nothing any more, and let go of what is open or mapped of these segments."""
+        """Stop storing indexes; close and unmap the files of these segments."""
         self.indexes.close()
         descriptors = self.options.descriptors
         for segment in segments:
@@ -169,7 +171,7 @@ class LogState:
         self.forget_mapped(segments)
 
     def forget_mapped(self, segments: Sequence[Segment]) -> None:
-        """Let go of what is mapped of these segments and of their indexes."""
+        """Unmap these segments and their indexes."""
         for segment in segments:
             self.options.mappings.forget(self.filesystem, segment.path)
             self.indexes.forget(segment)

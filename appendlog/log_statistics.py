@@ -1,7 +1,8 @@
-"""What a log holds, in numbers: the same ones for whoever shows them.
+"""Counters and bounds of a log, the same ones for every caller.
 
-The running server takes them from the open log, programs without a server from their writer, and
-whoever only has the files from the ends of the segments. docs/statistics.md has each number.
+The running server takes them from the open log. Programs without a server take them from their
+writer. Commands that have only the files read the ends of the segments. docs/statistics.md
+explains each number.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogStatistics:
-    """What a log holds now, whoever wrote it and whenever.
+    """Current contents of a log, whichever process wrote it.
 
     Attributes:
-        records: In its segments, those too that are settled and not removed yet; None: not known
-            without a scan, which only files after a crash of the machine can make necessary.
-        disk_bytes: Of its segment files, headers and footers included.
-        segments: How many segment files.
-        first_offset: Of the first record; None: there is none, or it is not known.
-        last_offset: Of the last record that may be shown (I9); None: as above.
-        first_timestamp_ns: Append time of the first record, ns since 1970 UTC; None: as above.
-        last_timestamp_ns: Of the last one.
+        records: Records in its segments, including settled ones that are not removed yet. None if
+            only a scan could count them, which happens only after a crash of the machine.
+        disk_bytes: Size of its segment files, with headers and footers.
+        segments: Number of segment files.
+        first_offset: Offset of the first record; None if there is none, or it is not known.
+        last_offset: Offset of the last record that consumers may see (I9); None as above.
+        first_timestamp_ns: Append time of the first record, ns since 1970 UTC; None as above.
+        last_timestamp_ns: Append time of the last record, likewise.
     """
 
     records: int | None
@@ -55,11 +56,11 @@ class LogStatistics:
 
 
 def log_statistics(log: Log, visible_end: int | None = None) -> LogStatistics:
-    """Return what an open log holds. O(segments); looks at no file.
+    """Return the statistics of an open log. O(segments); reads no file.
 
     Args:
-        log: The log.
-        visible_end: Offsets from here on are not shown; None: all that is written is.
+        log: Log that is open.
+        visible_end: Offset from which on records are hidden; None shows all that are written.
     """
     return _of_summaries(log.summaries(), log.size_bytes, visible_end)
 
@@ -67,12 +68,12 @@ def log_statistics(log: Log, visible_end: int | None = None) -> LogStatistics:
 def stored_statistics(
     directory: Path, identity: LogIdentity, filesystem: FileSystem
 ) -> LogStatistics:
-    """Return what the files of a log tell: the end of each segment is read, none is scanned.
+    """Return the statistics of a log's files; reads the end of each segment, scans none.
 
     Args:
-        directory: Of the log.
-        identity: Whose it is.
-        filesystem: Reads the files.
+        directory: Directory of the log.
+        identity: Identity of the log.
+        filesystem: File operations.
 
     Raises:
         OSError: A file cannot be read.
@@ -85,7 +86,7 @@ def stored_statistics(
         size, summary = _stored_segment(directory, name, identity, filesystem)
         size_bytes += size
         if summary is None and durable is not None:
-            # Of the last segment, as long as it has no footer.
+            # The last segment has no footer yet.
             is_last = name.base_offset == durable.segment_base_offset
             summary = durable.summary if is_last else None
         summaries.append(summary)
@@ -98,7 +99,7 @@ def stored_statistics(
 def _stored_segment(
     directory: Path, name: SegmentName, identity: LogIdentity, filesystem: FileSystem
 ) -> tuple[int, SegmentSummary | None]:
-    """Return the size of a segment and the sums in its footer, if it has one."""
+    """Return the size of a segment and the sums in its footer, None without a valid footer."""
     descriptors = Descriptors(1)
     try:
         with descriptors.borrow(filesystem, directory / name.file_name, os.O_RDONLY) as descriptor:

@@ -1,4 +1,4 @@
-"""Opening a log: its files are recovered, and what a log has open is made from what they hold."""
+"""Opening a log: recovers its files and makes the log's state from them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ def open_state(
     settled_floor: int = 0,
     known_end: int = 0,
 ) -> tuple[LogState, RecoveryReport]:
-    """Recover a log and put on the disk what was found; see `Log.open`.
+    """Recover a log and write the result to the disk; see `Log.open`.
 
     Raises:
         UnsupportedFormatError: A segment is of another format version.
@@ -51,25 +51,25 @@ def open_state(
 def fresh_state(
     directory: Path, identity: LogIdentity, options: LogOptions, filesystem: FileSystem
 ) -> LogState:
-    """Return the state of a log that nobody has written to; the disk is not touched."""
+    """Return the state of a log without any record; does not touch the disk."""
     return LogState(directory, identity, options, filesystem, RecoveredLog())
 
 
 def reopen_state(state: LogState) -> tuple[LogState, RecoveryReport]:
-    """Recover a log that has failed, without what the failed append left; see `Log.reopen`.
+    """Recover a failed log without what its failed append left; see `Log.reopen`.
 
     Args:
-        state: What failed. Its segments can be read until the new one is in its place.
+        state: State that failed. Its segments can be read until the new state replaces it.
 
     Raises:
-        LogFailedError: It still fails; the state stays as it is.
+        LogFailedError: The files still fail; the state stays unchanged.
     """
     state.forget_files(state.segments.snapshot)
     try:
         state.writer.take_back(state.segments.snapshot)
     except OSError as error:
         raise LogFailedError(state.directory, error) from error
-    # Directories that are there now need not be safe: this log may have made them.
+    # Existing directories may not be on the disk yet: this log may have made them.
     options = replace(state.options, directories=state.writer.directories)
     anew, report = open_state(state.directory, state.identity, options, state.filesystem)
     if anew.log_end_offset < state.log_end_offset:

@@ -1,4 +1,4 @@
-"""What can be set about a log."""
+"""Options of a log."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +13,7 @@ INDEX_INTERVAL_BYTES = 4096
 
 
 class Compression(StrEnum):
-    """How the records of a chunk are packed."""
+    """Compression of the records in a chunk."""
 
     NONE = "none"
     ZSTD = "zstd"
@@ -24,18 +24,18 @@ class LogOptions:
     """Options of one log.
 
     Attributes:
-        segment_bytes: A segment is sealed before a chunk that would make it longer; a
-            chunk that is longer by itself gets a segment of its own. 1 to 2 GiB.
-        segment_age_seconds: A segment is sealed before a chunk that is this much younger than
-            its first record; 0 = never for its age.
-        index_interval_bytes: Least distance between two index entries.
-        compression: Whether chunks are packed with zstd before they are written.
-        compression_bytes_min: Chunks with fewer bytes of records are never packed.
-        descriptors: Where open files are kept; by default one bounded set per process.
-        mappings: Where mapped segments are kept; by default one bounded set per process.
-        indexes: Where mapped indexes are kept; by default one bounded set per process.
-        directories: Makes the log's directory and its parents; to be shared by logs that share
-            parents. By default what is there when the log is opened counts as safe.
+        segment_bytes: Maximum size of a segment, 1 byte to 2 GiB. A segment is sealed before a
+            chunk that would exceed it; a chunk that is longer gets its own segment.
+        segment_age_seconds: Maximum difference in age between a segment's first record and the next
+            chunk; the segment is sealed before a younger chunk. 0 = no limit.
+        index_interval_bytes: Minimum distance between two index entries, >= 1.
+        compression: Compression of chunks before they are written.
+        compression_bytes_min: Chunks with fewer bytes of records are never compressed.
+        descriptors: Cache of open files; by default one bounded cache per process.
+        mappings: Cache of mapped segments; by default one bounded cache per process.
+        indexes: Cache of mapped indexes; by default one bounded cache per process.
+        directories: Makes the log's directory and its parents; shared by logs with common parents.
+            By default, directories that exist at the open count as durable.
     """
 
     segment_bytes: int = 64 << 20

@@ -1,8 +1,8 @@
 """Reading a log from another process, without the broker and without changing anything.
 
-A `LogReader` is a view of one log directory as it was when it was opened: it never looks
-past the durable end. `plan_splits` cuts a range of offsets into pieces that tile it
-exactly and can be read anywhere, in any order; a split is plain data and picklable.
+A `LogReader` is a view of one log directory at the time of its opening: it never reads past
+the durable end. `plan_splits` cuts a range of offsets into pieces without gaps or overlaps.
+Any process can read these pieces in any order; a split is plain data and picklable.
 """
 
 import os
@@ -44,26 +44,27 @@ _MAGIC_OCTETS: Final = SEGMENT_MAGIC.to_bytes(4, "little")
 
 
 class LogReader:
-    """A read-only view of one log directory; open it anew to see what was added.
+    """Read-only view of one log directory; open it again to see what was added.
 
     Args:
-        directory: Of the log. One that is missing or holds no segment is an empty log.
-        filesystem: The operating system's by default.
-        skip_damage: False raises CorruptRecordError at damage; True goes on behind it, and
-            `ReadResult.lost` tells what was skipped.
+        directory: Directory of the log. A missing directory, or one without segments, is an empty
+            log.
+        filesystem: File operations; those of the operating system by default.
+        skip_damage: False raises CorruptRecordError at damage; True continues after it, and
+            `ReadResult.lost` lists the skipped offsets.
 
     Attributes:
-        identity: Whose log it is; None when it is empty.
-        log_end_offset: Durable end, exclusive.
+        identity: Identity of the log; None if the log is empty.
+        log_end_offset: Durable end of the log, exclusive.
 
     Raises:
         UnsupportedFormatError: A segment is of another format version.
-        LogError: There are segments, but no header is readable.
+        LogError: There are segments, but no segment has a readable header.
         OSError: A file cannot be read.
     """
 
     _tells_of_lost_ends = True
-    """Whether offsets that `end` promises are read as damage when their segment is gone."""
+    """Whether offsets below the durable end are read as damage when their segment is missing."""
 
     def __init__(
         self, directory: Path, filesystem: FileSystem | None = None, skip_damage: bool = False
@@ -78,10 +79,11 @@ class LogReader:
         self._skip_damage = skip_damage
         self._segments: Sequence[Segment] = ()
         self._names: list[SegmentName] = []
-        # What the footers say, by segment: those without one are not in it.
+        # End offsets from the footers, by segment; segments without a footer are not in it.
         self._stated_ends: dict[SegmentName, int] = {}
         self._durable: DurableEnd | None = None
-        # Something does not fit; and from then on headers are read, not only names.
+        # Doubts: some segments do not fit together. Strangers: from then on the reader checks
+        # headers, not only file names.
         self._has_doubts = self._has_strangers = False
         self._known_first: SegmentName | None = None
         names = self._list()
@@ -89,7 +91,7 @@ class LogReader:
             self._load(names)
 
     def close(self) -> None:
-        """Close the files that are still open; they are opened again when needed."""
+        """Close the open files; the reader opens them again when needed."""
         self._descriptors.close()
         self._indexes.close()
 
@@ -106,10 +108,10 @@ class LogReader:
 
     @property
     def log_start_offset(self) -> int:
-        """Lowest offset, inclusive. Looks into the first segment, once.
+        """Lowest offset, inclusive. Reads the first segment once.
 
         Raises:
-            OSError: It cannot be read.
+            OSError: The segment cannot be read.
         """
         first = self._names[0] if self._names else None
         if first is not None and first != self._known_first:
@@ -124,7 +126,7 @@ class LogReader:
         return self._names[0].base_offset if self._names else 0
 
     def summaries(self) -> list[SegmentSummary]:
-        """Return the sums of each segment, oldest first; the last one's are not known."""
+        """Return the sums of each segment, oldest first; those of the last one are not known."""
         return self._without_doubts(lambda: [segment.summary for segment in self._segments])
 
     def plan_splits(
@@ -132,17 +134,17 @@ class LogReader:
     ) -> list[Split]:
         """Cut `[start, end)` into splits of about `split_bytes`, in order, without gaps.
 
-        The first split starts at `start`, each begins where the one before ends, and the
-        last one ends at `end`. A split never spans segments. Reads indexes only; one that is
-        missing or cannot be right is put together in memory from the chunk headers.
+        The first split begins at `start`, each begins where the one before ends, and the last one
+        ends at `end`. A split never spans segments. This reads only indexes; for an index that is
+        missing or wrong, it builds one in memory from the chunk headers.
 
         Args:
-            start: Inclusive; the log's start by default.
-            end: Exclusive; the durable end by default.
-            split_bytes: Size to aim at, >= 1.
+            start: First offset, inclusive; the start of the log by default.
+            end: End offset, exclusive; the durable end by default.
+            split_bytes: Target size of a split in bytes, >= 1.
 
         Raises:
-            OffsetOutOfRangeError: Part of the range is not, or not any more, in the log.
+            OffsetOutOfRangeError: The log does not hold all of the range, or not any more.
         """
         return self._without_doubts(lambda: self._plan(start, end, split_bytes))
 
@@ -169,36 +171,36 @@ class LogReader:
     def read_split(
         self, split: Split, batch_records: int = BATCH_RECORDS, batch_bytes: int = BATCH_BYTES
     ) -> Iterator[ReadResult]:
-        """Return the records of a split, in batches; an empty batch is never returned.
+        """Yield the records of a split, in batches that are never empty.
 
         Args:
-            split: Of this log; may have been planned by another reader object.
-            batch_records: At most this many in a batch, >= 1.
-            batch_bytes: A batch ends once its messages reach this, >= 1.
+            split: Split of this log; another reader object may have planned it.
+            batch_records: Limit of records in a batch, >= 1.
+            batch_bytes: A batch ends once its messages reach this many bytes, >= 1.
 
         Raises:
-            OffsetOutOfRangeError: Retention removed the segment since the planning.
-            CorruptRecordError: Damage, unless it is to be skipped.
+            OffsetOutOfRangeError: Retention has removed the segment since the planning.
+            CorruptRecordError: The log is damaged, and `skip_damage` is off.
         """
         reader = SplitReader(self.directory, self._filesystem, self._on_damage, self._descriptors)
         return reader.read(split, batch_records, batch_bytes)
 
     def read(self, start: int | None = None, end: int | None = None) -> Iterator[ReadResult]:
-        """Return the records of `[start, end)` in batches; see `plan_splits`, `read_split`."""
+        """Yield the records of `[start, end)` in batches; see `plan_splits`, `read_split`."""
         for split in self.plan_splits(start, end):
             yield from self.read_split(split)
 
     def first_offset_at(self, timestamp_ns: int, within: tuple[int, int] | None = None) -> int:
         """Return the lowest offset that was appended at or after a time.
 
-        What follows may be from before it: where a clock was set back, append times step back.
+        Later records may be older: append times step back where a clock was set back.
 
         Args:
             timestamp_ns: Nanoseconds since 1970 UTC.
-            within: A piece of `segment_ranges`, to look at its segment alone; by default all.
+            within: Range from `segment_ranges`, to search only its segment; by default all.
 
         Returns:
-            The log end offset, or the end of the piece, when there is none.
+            The log end offset, or the end of the range, if there is none.
         """
         if not self._segments:
             return self.log_end_offset
@@ -217,8 +219,11 @@ class LogReader:
     def end_offset_before(self, timestamp_ns: int) -> int:
         """Return the offset from which on nothing was appended before a time.
 
-        Nanoseconds since 1970 UTC. The log start offset when nothing was. What precedes it may be
-        from that time or after it; where append times ascend it is `first_offset_at`.
+        The log start offset if nothing was. Earlier records may be from that time or after it;
+        where append times ascend, the result is that of `first_offset_at`.
+
+        Args:
+            timestamp_ns: Nanoseconds since 1970 UTC.
         """
         if not self._segments:
             return self.log_start_offset
@@ -229,23 +234,23 @@ class LogReader:
         )
 
     def segment_ranges(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Cut `[start, end)` where segments begin: append times ascend within each piece."""
+        """Yield `[start, end)` cut where segments begin: append times ascend within each piece."""
         bases = [name.base_offset for name in self._names[1:]]
         for low, high in zip([start, *bases], [*bases, end], strict=True):
             if max(low, start) < min(high, end):
                 yield max(low, start), min(high, end)
 
     def _list(self) -> list[SegmentName]:
-        """Return the segments that are there now.
+        """Return the segments that exist now.
 
-        As long as all of them fit, by their names alone: see `own_segments` for the others.
+        While all of them fit, by their file names alone; see `own_segments` for the others.
         """
         if self._has_strangers and self.identity is not None:
             return own_segments(self.directory, self.identity, self._filesystem).names
         return newest_generations(self.directory, self._filesystem)
 
     def _is_own(self, name: SegmentName) -> bool:
-        """Tell whether a file is what its name says; else no name is believed any more."""
+        """Return whether a file is the segment of its name; after one mismatch, trust no name."""
         if not self._has_strangers and self.identity is not None:
             self._has_strangers = not is_as_named(
                 self.directory, name, self.identity, self._filesystem, self._descriptors
@@ -254,7 +259,7 @@ class LogReader:
         return True
 
     def _without_doubts(self, look: Callable[[], Found]) -> Found:
-        """Return what a look at the segments finds, when all that it looked at are segments."""
+        """Return the result of a look at the segments, once all their files are the log's own."""
         try:
             found = look()
         except IsADirectoryError:
@@ -281,7 +286,7 @@ class LogReader:
         durable = read_durable_end(self._filesystem, self.directory, self.identity.incarnation)
         self._durable = durable
         if durable is not None and names[-1].base_offset < durable.segment_base_offset:
-            # A segment was begun since the listing, or one is gone.
+            # The writer has begun a segment since the listing, or a segment is missing.
             names = self._list() or names
         names = _below(names, durable)
         if names and not self._is_own(names[-1]):
@@ -308,7 +313,7 @@ class LogReader:
         )
 
     def _look_newest(self, name: SegmentName, *, is_last: bool) -> Segment:
-        """Look at a segment, or at what a compaction has made of it since it was listed."""
+        """Look at a segment, or at the compacted one that has replaced it since the listing."""
         try:
             segment = self._look_at(name, is_last=is_last)
         except FileNotFoundError:
@@ -330,8 +335,8 @@ class LogReader:
     def _known_end(self, segment: Segment, *, is_last: bool) -> int:
         """Return the offset below which a segment accounts for all offsets, read or not.
 
-        The next one should begin there. The base offset if only its chunks can tell: it has no
-        footer, or is shorter than it was when all of it was on the disk.
+        The next segment should begin there. The base offset if only the chunks can show it: the
+        segment has no footer, or is shorter than it was when all of it was on the disk.
         """
         durable = self._durable
         if not is_last or segment.is_sealed or durable is None:
@@ -342,14 +347,14 @@ class LogReader:
         return self.log_end_offset if is_whole else segment.base_offset
 
     def _look_at(self, name: SegmentName, *, is_last: bool) -> Segment:
-        # Compacted ones are sealed too when an `end` from before speaks of them.
+        # Compacted segments are sealed too, even if an older `end` file names one as active.
         segment = self._sealed(name) if not is_last or name.generation else None
         return segment or self._unsealed(name)
 
     def _is_beginning(self, name: SegmentName) -> bool:
-        """Tell whether the writer has just begun, or was cut off in, its first segment.
+        """Return whether the writer has just begun its first segment, or was cut off in it.
 
-        Nothing of such a log was ever on the disk, or `end` would say so.
+        Nothing of such a log was ever on the disk; otherwise the `end` file would say so.
         """
         octets = self._filesystem.read_file(self.directory / name.file_name, len(_MAGIC_OCTETS))
         return _MAGIC_OCTETS.startswith(octets) and promises_nothing(
@@ -373,7 +378,7 @@ class LogReader:
         return segment
 
     def _find_end(self, last: Segment, durable: DurableEnd | None) -> int:
-        """Bound the last segment by the durable end, or by its last valid chunk."""
+        """Set the end of the last segment: the durable end, or the end of its last valid chunk."""
         assert self.identity is not None
         if last.is_sealed:
             return last.end_offset
@@ -460,7 +465,7 @@ class LogReader:
 
 
 def _below(names: list[SegmentName], durable: DurableEnd | None) -> list[SegmentName]:
-    """Return the segments that `end` promises, as far as it tells."""
+    """Return the segments up to the one that the `end` file names; all without that file."""
     if durable is None:
         return names
     return [name for name in names if name.base_offset <= durable.segment_base_offset]

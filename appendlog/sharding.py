@@ -1,10 +1,10 @@
-"""Which shard a key belongs to, and which shards a worker takes: pure functions.
+"""Sharding: the shard of a key, and the shards of a worker. Pure functions.
 
-A key belongs to the same shard for an `x-consistent-hash` exchange (whose bindings are made with
-weight 1 in the order of the shards), for a program that asks `pick_shard`, and for RabbitMQ's
-exchange of that type. So the way is RabbitMQ's: a 27-bit hash of the key seeds a generator of
-random numbers, and the numbers make the jumps of a jump consistent hash. More shards at the end
-take only their share from the others; a shard that leaves from the middle renumbers those behind.
+A key belongs to the same shard for an `x-consistent-hash` exchange (with bindings of weight 1, made
+in the order of the shards), for a program that calls `pick_shard`, and for RabbitMQ's exchange of
+that type. So this is RabbitMQ's algorithm: a 27-bit hash of the key seeds a random number
+generator, whose numbers make the jumps of a jump consistent hash. New shards at the end take only
+their share from the others; removing a shard from the middle renumbers all later shards.
 
 Source: Lamping and Veach, "A fast, minimal memory, consistent hash algorithm", 2014; RabbitMQ,
 `rabbit_exchange_type_consistent_hash:jump_consistent_hash`; Erlang/OTP, `erlang:phash2` for
@@ -18,10 +18,10 @@ from struct import pack, unpack
 from typing import Final
 
 SHARDS_MAX: Final = 65_536
-"""Most shards that a key can be spread over; most workers they can be shared out to."""
+"""Maximum number of shards for a key, and of workers that share them."""
 
 HASHED_BYTES_MAX: Final = 255
-"""Longest key that is hashed as it is; a longer one, as no routing key is, by its digest."""
+"""Longest key that is hashed directly; a longer one (no routing key is) is first digested."""
 
 _MASK_21: Final = (1 << 21) - 1
 _MASK_27: Final = (1 << 27) - 1
@@ -39,16 +39,16 @@ def pick_shard(key: str | bytes, count: int) -> int:
     """Return the shard that a key belongs to.
 
     Args:
-        key: Routing key, or the header or property that the exchange hashes; text counts as
-            UTF-8. Of any length, also empty.
-        count: How many shards there are, 1 to `SHARDS_MAX`.
+        key: Routing key, or the header or property that the exchange hashes; text is encoded as
+            UTF-8. Any length, also empty.
+        count: Number of shards, 1 to `SHARDS_MAX`.
 
     Returns:
-        0 to `count - 1`; the same in every process and for ever.
+        Shard, 0 to `count - 1`; the same in every process and every version.
 
     Raises:
-        TypeError: The key is neither text nor bytes, or the count no integer.
-        ValueError: The count is out of its range.
+        TypeError: The key is neither text nor bytes, or the count is not an integer.
+        ValueError: The count is out of range.
     """
     _check("count", count, 1, SHARDS_MAX)
     if isinstance(key, str):
@@ -59,19 +59,19 @@ def pick_shard(key: str | bytes, count: int) -> int:
 
 
 def shards_of(worker: int, total: int, count: int) -> range:
-    """Return the shards that one of several equal workers takes.
+    """Return the shards of one of several equal workers.
 
-    Every shard has exactly one worker, and no worker has more than one shard more than another;
-    with more workers than shards the last ones have none.
+    Every shard has exactly one worker. The numbers of shards of two workers differ by at most one;
+    with more workers than shards, the last workers have none.
 
     Args:
-        worker: Which worker it is, 0 to `total - 1`.
-        total: How many workers there are, 1 to `SHARDS_MAX`.
-        count: How many shards there are, 1 to `SHARDS_MAX`.
+        worker: Number of the worker, 0 to `total - 1`.
+        total: Number of workers, 1 to `SHARDS_MAX`.
+        count: Number of shards, 1 to `SHARDS_MAX`.
 
     Raises:
-        TypeError: One of them is no integer.
-        ValueError: One of them is out of its range.
+        TypeError: An argument is not an integer.
+        ValueError: An argument is out of range.
     """
     _check("total", total, 1, SHARDS_MAX)
     _check("worker", worker, 0, total - 1)
@@ -80,15 +80,15 @@ def shards_of(worker: int, total: int, count: int) -> range:
 
 
 def pick_bucket(key: bytes | float | None, buckets: int) -> int:
-    """Return the bucket, 0 to `buckets - 1`, that a key belongs to.
+    """Return the bucket, 0 to `buckets - 1`, of a key. O(log buckets).
 
-    What `pick_shard` does once it has checked its arguments. O(log buckets).
+    For octets, this is `pick_shard` without the checks of its arguments.
 
     Args:
-        key: Octets, or the value of a header: an integer, a float, true or false; None where a
-            message has no such header.
-        buckets: How many there are, at least 1; may be larger than any machine word, as the sum
-            of an exchange's weights may be.
+        key: Octets, or the value of a header: an integer, a float, true or false; None for a
+            message without such a header.
+        buckets: Number of buckets, at least 1; may be larger than any machine word, like the sum
+            of an exchange's weights.
     """
     return 0 if buckets == 1 else _jump(_seed(key), buckets)
 
@@ -101,30 +101,30 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 
 def _seed(key: bytes | float | None) -> int:
-    """Return the number that RabbitMQ seeds the jumps of a key with."""
+    """Return the number with which RabbitMQ seeds the jumps of a key."""
     if isinstance(key, bytes):
-        # The hash costs a microsecond for each dozen of octets, and a header may have 100,000.
+        # The hash costs a microsecond for every dozen octets, and a header may have 100,000.
         return _hash(key if len(key) <= HASHED_BYTES_MAX else blake2b(key).digest())
     if key is None or isinstance(key, bool):
         return _ATOMS[key]
-    # RabbitMQ takes an integer for a hash already.
+    # RabbitMQ uses an integer directly as the hash.
     return key if isinstance(key, int) else _hash_float(key)
 
 
 def _hash_float(number: float) -> int:
-    """Return what `erlang:phash2` does for a float: 27 bits."""
-    # Of the two zeros Erlang hashes one.
+    """Return the 27-bit `erlang:phash2` of a float."""
+    # Erlang hashes -0.0 like 0.0.
     high, low = unpack(">II", pack(">d", number or 0.0))
     return _mix(_FLOAT + high & _MASK_32, _FLOAT + low & _MASK_32, 0)[2] & _MASK_27
 
 
 def _hash(octets: bytes) -> int:
-    """Return what `erlang:phash2` does for a binary: 27 bits."""
+    """Return the 27-bit `erlang:phash2` of a binary."""
     length = len(octets)
     if not length:
         return _BINARY & _MASK_27
     whole = length // 12 * 12
-    # The first octet of the last word is left to the length.
+    # The first octet of the last word holds the length.
     rest = octets[whole : whole + 8].ljust(8, b"\0") + b"\0" + octets[whole + 8 :].ljust(3, b"\0")
     padded = octets[:whole] + rest
     a, b, c = _GOLDEN, _GOLDEN, _BINARY
@@ -152,7 +152,7 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
 
 
 def _jump(hashed: int, buckets: int) -> int:
-    """Return the last bucket below `buckets` that the jumps of a hash come to."""
+    """Return the last bucket below `buckets` that the jumps of a hash reach."""
     seeds = _seeds(hashed)
     seed, at, bucket = seeds[0], 0, 0
     while True:
@@ -161,7 +161,7 @@ def _jump(hashed: int, buckets: int) -> int:
         other ^= other << 31 & _MASK_64
         other ^= other >> 11
         seed = seeds[at] = seed ^ seed >> 30 ^ other
-        # 53 bits, so many as a float holds; nothing may be divided by none.
+        # A float holds 53 bits; the division below needs a number other than 0.
         drawn = (seed * 1181783497276652981 & _MASK_64) >> 11 or 1
         jumped = int((bucket + 1) / (drawn * 2.0**-53))
         if jumped >= buckets:

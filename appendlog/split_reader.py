@@ -1,7 +1,7 @@
-"""Reading pieces of a log that were planned elsewhere, opening only the files that they are in.
+"""Reading pieces of a log that another process has planned; opens only the files of the pieces.
 
-A plan is made once, by a `LogReader`, which knows the log's ends. Who carries out a part of it,
-perhaps in another process on another machine, needs no more than the part says: a `Split`.
+A `LogReader`, which knows the ends of the log, makes a plan once. The process that reads a part of
+the plan, perhaps on another machine, needs only that part: a `Split`.
 """
 
 import os
@@ -34,18 +34,18 @@ class Split:
     """A piece of one segment: the offsets `[start_offset, end_offset)`. Plain data, picklable.
 
     Attributes:
-        segment_base_offset: Which segment.
-        generation: Which compaction of it.
-        start_position: A chunk start at or before `start_offset`; a hint that is checked.
-        end_position: Where `end_offset` stands, as far as the index tells; a hint.
-        start_offset: Inclusive.
-        end_offset: Exclusive.
-        first_position: Where the first chunk of the segment stands.
-        data_bytes: Where its chunks ended, or what of them was on the disk for good, when
-            this was planned; nothing behind it is read.
-        known_end_offset: Below it the segment accounts for all offsets, by its footer or the
-            durable end; what lies between it and the end of the split is in no file.
-        salt: Of the log.
+        segment_base_offset: Base offset of the segment.
+        generation: Number of compactions of the segment.
+        start_position: Start of a chunk at or before `start_offset`; a hint that the reader checks.
+        end_position: Position of `end_offset`, as far as the index shows it; a hint.
+        start_offset: First offset, inclusive.
+        end_offset: End offset, exclusive.
+        first_position: Position of the segment's first chunk.
+        data_bytes: Position where the chunks that were on the disk ended at the planning; the
+            reader reads nothing after it.
+        known_end_offset: Offset below which the segment accounts for all offsets, by its footer or
+            the durable end. No file holds the offsets from there to the end of the split.
+        salt: Salt of the log, which its chunks carry.
     """
 
     segment_base_offset: int
@@ -61,11 +61,11 @@ class Split:
 
 
 def skip_damage(path: Path, position: int, offset: int, reason: str) -> None:
-    """Go on behind damage; what a read returns tells of it."""
+    """Continue after damage; the result of the read lists it."""
 
 
 def refuse_damage(path: Path, position: int, offset: int, reason: str) -> None:
-    """Stop at damage.
+    """Stop the read at damage.
 
     Raises:
         CorruptRecordError: Always.
@@ -77,11 +77,11 @@ class SplitReader:
     """Reads splits of one log.
 
     Args:
-        directory: Of the log.
-        filesystem: The operating system's by default.
-        on_damage: Stops by default. One that returns has the damage skipped, and
-            `ReadResult.lost` tells which offsets that cost.
-        descriptors: Open files; a set of its own by default.
+        directory: Directory of the log.
+        filesystem: File operations; those of the operating system by default.
+        on_damage: Called at damage; raises by default. If it returns, the reader skips the damage,
+            and `ReadResult.lost` lists the lost offsets.
+        descriptors: Cache of open files; one of its own by default.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class SplitReader:
         self._directory = directory
         self._filesystem = filesystem or FileSystem()
         self._on_damage = on_damage
-        # Not `or`: a set without an open file is empty, and false.
+        # Not `or`: a cache without an open file is empty, and false.
         self._descriptors = Descriptors(capacity=1) if descriptors is None else descriptors
 
     def close(self) -> None:
-        """Close the file that is still open; it is opened again when needed."""
+        """Close the open file; the reader opens it again when needed."""
         self._descriptors.close()
 
     def read(
@@ -107,16 +107,16 @@ class SplitReader:
         batch_records: int = BATCH_RECORDS,
         batch_bytes: int = BATCH_BYTES,
     ) -> Iterator[ReadResult]:
-        """Return the records of a split, in batches; an empty batch is never returned.
+        """Yield the records of a split, in batches that are never empty.
 
         Args:
-            split: Of this log.
-            batch_records: At most this many in a batch, >= 1.
-            batch_bytes: A batch ends once its messages reach this, >= 1.
+            split: Split of this log.
+            batch_records: Limit of records in a batch, >= 1.
+            batch_bytes: A batch ends once its messages reach this many bytes, >= 1.
 
         Raises:
-            OffsetOutOfRangeError: Retention removed the segment since the planning.
-            CorruptRecordError: Damage, unless it is to be skipped.
+            OffsetOutOfRangeError: Retention has removed the segment since the planning.
+            CorruptRecordError: The split is damaged, and `on_damage` raises.
             OSError: A file cannot be read.
         """
         segment = self._planned(split)
@@ -142,7 +142,8 @@ class SplitReader:
                     )
                 )
             except FileNotFoundError:
-                # Compacted, or removed by retention; what is left of it is read on from here.
+                # Compaction or retention removed the file; continue in the segment that replaced
+                # it.
                 segment = self._successor(split, segment)
                 position, likely_end, is_checked = 0, 0, False
                 known_end = segment.end_offset
@@ -155,11 +156,11 @@ class SplitReader:
                 yield batch
 
     def _end_early(self, batch: ReadResult, segment: Segment, known_end: int, split: Split) -> None:
-        """Let a batch end where its split does; what its segment does not account for is lost."""
+        """End a batch with its split; offsets that the segment does not account for are lost."""
         batch.next_offset = split.end_offset
         if known_end >= split.end_offset:
             return
-        reason = "the segment ends here, and the next one does not go on where it ended"
+        reason = "the segment ends here, and the next one does not begin where it ended"
         self._on_damage(segment.path, segment.data_bytes, known_end, reason)
         batch.lost.append((known_end, split.end_offset))
         place = segment.data_bytes
@@ -167,14 +168,14 @@ class SplitReader:
         batch.damaged = [*batch.damaged, end]
 
     def damaged_bytes(self, damage: DamagedRange, max_bytes: int) -> bytes:
-        """Return the first bytes of a damaged range; fewer where the file is shorter by now.
+        """Return the first bytes of a damaged range; fewer if the file is shorter now.
 
         Args:
-            damage: That a read of this reader told.
-            max_bytes: At most this many.
+            damage: Damaged range from a result of this reader.
+            max_bytes: Limit of bytes to return.
 
         Raises:
-            OSError: The file is gone or cannot be read.
+            OSError: The file is missing or cannot be read.
         """
         size = min(damage.end_position - damage.start_position, max_bytes)
         path = self._directory / damage.segment
@@ -182,15 +183,15 @@ class SplitReader:
             return self._filesystem.read_all(descriptor, size, damage.start_position)
 
     def around_record(self, split: Split, offset: int, reason: str) -> DamagedRange:
-        """Return where the chunk of one record is, as a damaged range of that record.
+        """Return the position of the chunk that holds one record, as a damaged range.
 
         Args:
-            split: That the record is of.
-            offset: Of the record.
-            reason: What is wrong with it, a few words.
+            split: Split that holds the record.
+            offset: Offset of the record.
+            reason: What is wrong with the record, in a few words.
 
         Returns:
-            With both positions 0 where the file is gone, which compaction has replaced.
+            The range; both positions are 0 if compaction has replaced the file.
 
         Raises:
             OSError: The file cannot be read.
@@ -200,14 +201,14 @@ class SplitReader:
         try:
             position = self._segment_reader(split).checked(segment, split.start_position, offset)
             around = self._chunk_around(split, segment, position, offset)
-        except FileNotFoundError:  # compacted meanwhile
+        except FileNotFoundError:  # compacted since the planning
             return DamagedRange(name, 0, 0, reason, offset, offset + 1)
         return DamagedRange(name, *around, reason, offset, offset + 1)
 
     def _chunk_around(
         self, split: Split, segment: Segment, position: int, offset: int
     ) -> tuple[int, int]:
-        """Return where the chunk of an offset begins and ends, looking from a position on."""
+        """Return the start and end of the chunk that holds an offset, searching from a position."""
         with self._descriptors.borrow(self._filesystem, segment.path, os.O_RDONLY) as descriptor:
             scan = SegmentScan(self._filesystem, descriptor, split.data_bytes, split.salt)
             chunk = scan.chunk_at(position, segment.base_offset)
@@ -230,7 +231,7 @@ class SplitReader:
         return segment
 
     def _successor(self, split: Split, gone: Segment) -> Segment:
-        """Return the next generation of a segment whose file is not there any more."""
+        """Return the compacted segment that has replaced a missing file."""
         names = newest_generations(self._directory, self._filesystem)
         for name in names:
             if name.base_offset == gone.base_offset and name.generation > gone.name.generation:
@@ -262,7 +263,7 @@ class SplitReader:
 
 
 def _clip(batch: ReadResult, split: Split) -> None:
-    """Take off a batch what damage reaches past its split: the splits beside it tell of that."""
+    """Remove damage outside the split from a batch: the neighbour splits report it."""
     start, end = split.start_offset, split.end_offset
     batch.next_offset = min(batch.next_offset, end)
     batch.lost = [(low, min(high, end)) for low, high in batch.lost if low < end]
@@ -274,7 +275,7 @@ def _clip(batch: ReadResult, split: Split) -> None:
         if each.segment == SegmentName(split.segment_base_offset, split.generation).file_name:
             low, high = max(low, split.start_position), min(high, split.end_position)
         first, last = max(each.start_offset, start), min(each.end_offset, end)
-        # Damage before the split is met when its index cannot be believed.
+        # A read meets damage before the split if it cannot trust the index.
         if low < high and first <= last:
             damaged.append(
                 replace(

@@ -17,7 +17,7 @@ class IndexCheck:
     Args:
         filesystem: Reads the file.
         segment: Whose index.
-        salt: Of the log.
+        salt: Salt of the log, which its chunks carry.
         problems: Get what is found; at most one for an index.
     """
 

@@ -29,7 +29,7 @@ class LogCheck:
     """What checking one log found.
 
     Attributes:
-        directory: Of the log.
+        directory: Directory of the log.
         segments: In order.
         durable_end: What `end` says; None when it says nothing.
         problems: What is wrong.

@@ -56,7 +56,7 @@ class SegmentPlace:
     """Which segment to check, and how far.
 
     Attributes:
-        directory: Of the log.
+        directory: Directory of the log.
         name: Of the segment.
         end_position: Bytes to look at; None for all.
         durable_position: Bytes of it that were on the disk once.

@@ -45,7 +45,7 @@ class Batch:
     """The records behind what was written of one log, in order. Not thread-safe.
 
     Args:
-        salt: Of the log.
+        salt: Salt of the log, which its chunks carry.
         next_offset: Of the first record.
         chunk_bytes: A chunk is closed when its messages have this many bytes.
 

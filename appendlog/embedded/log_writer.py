@@ -93,7 +93,7 @@ class LogWriter:
             directory: Of this log alone.
             identity: Whose log it is.
             options: Defaults are for a machine that does not lose its power.
-            filesystem: The operating system's by default.
+            filesystem: File operations; those of the operating system by default.
             settled_floor: As for `Log.open`.
 
         Raises:
@@ -142,7 +142,7 @@ class LogWriter:
             ValueError: The key is too long, or the headers cannot be written.
             RecordTooLargeError: The record is longer than 128 MiB.
             LogFailedError: A write or sync failed, now or before. Final: the log takes no more
-                until it is opened anew, and what was not synced may be on the disk or not.
+                until it is opened again, and what was not synced may be on the disk or not.
             LogClosedError: The writer is closed.
         """
         message = self._prefix(key, headers) + payload

@@ -16,7 +16,7 @@ DELETED_MARK_NAME: Final = "deleted"
 
 
 def has_deleted_mark(filesystem: FileSystem, directory: Path) -> bool:
-    """Tell whether the log in a directory is marked as deleted."""
+    """Return whether the log in a directory is marked as deleted."""
     return filesystem.exists(directory / DELETED_MARK_NAME)
 
 
@@ -24,7 +24,7 @@ def set_deleted_mark(filesystem: FileSystem, directory: Path) -> None:
     """Mark the log in a directory as deleted; the mark is on the disk when this returns.
 
     Args:
-        filesystem: All file calls go through it.
+        filesystem: File operations of the log.
         directory: Directory of the log; must exist. A second mark changes nothing.
 
     Raises:

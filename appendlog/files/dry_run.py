@@ -235,14 +235,14 @@ class DryRunFileSystem(FileSystem):
             return sorted((names - self._removed[path]) | self._added[path])
 
     def exists(self, path: Path) -> bool:
-        """Tell whether a file or directory would be there."""
+        """Return whether a file or directory would be there."""
         with self._lock:
             if path.name in self._added[path.parent]:
                 return True
             return path.name not in self._removed[path.parent] and super().exists(path)
 
     def is_directory(self, path: Path) -> bool:
-        """Tell whether a directory would be there."""
+        """Return whether a directory would be there."""
         with self._lock:
             if path in self._made:
                 return True

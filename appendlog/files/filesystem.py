@@ -136,11 +136,11 @@ class FileSystem:
         return OPEN_FILES.run(partial(os.listdir, path))
 
     def exists(self, path: Path) -> bool:
-        """Tell whether a file or directory is there."""
+        """Return whether a file or directory is there."""
         return path.exists()
 
     def is_directory(self, path: Path) -> bool:
-        """Tell whether a directory is there; a symbolic link to one is none."""
+        """Return whether a directory is there; a symbolic link to one is none."""
         try:
             return stat.S_ISDIR(path.lstat().st_mode)
         except FileNotFoundError:

@@ -158,7 +158,7 @@ class Mappings:
         """Return a mapping in which `[position, position + size)` lies and is at hand.
 
         Args:
-            filesystem: All file calls go through it.
+            filesystem: File operations of the log.
             path: The file.
             descriptor: The same, open.
             position: Where the window begins.

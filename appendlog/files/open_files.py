@@ -32,7 +32,7 @@ CACHES_FILES_MAX: Final = 896
 
 
 def is_for_want_of_files(cause: BaseException) -> bool:
-    """Tell whether something failed because no more files can be open: a state that passes."""
+    """Return whether something failed because no more files can be open: a state that passes."""
     return isinstance(cause, OSError) and cause.errno in OUT_OF_FILES
 
 

@@ -1,4 +1,4 @@
-"""Doing with a log what requests ask for; a failure is a result, never an exception."""
+"""Execution of requests on a log; a failure is a result, never an exception."""
 
 import logging
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
-    """Do what requests for one log ask for; return why not, and the bytes freed.
+    """Carry out requests for one log; return the failure, if any, and the bytes freed.
 
     Args:
-        group: Appends, which become one; or one other request.
+        group: Appends, which are merged into one; or one other request.
     """
     log = group[-1].log
     try:
@@ -31,7 +31,7 @@ def carry_out(group: Sequence[Request]) -> tuple[LogFailedError | None, int]:
     except LogFailedError as error:
         return error, 0
     except Exception as error:
-        # A mistake of ours: what is in memory and on the disk may differ now.
+        # A bug: memory and disk may differ now, so the log must not be used further.
         logger.exception("flusher failed log=%s", log.directory)
         return log.fail(log.directory, error), 0
 
@@ -61,7 +61,7 @@ def _perform(log: Log, group: Sequence[Request]) -> int:
 
 
 def _compact(request: CompactRequest) -> int:
-    """Rewrite a segment; everything is as it was when that cannot be done."""
+    """Rewrite a segment; if that is not possible, everything stays unchanged."""
     try:
         return request.log.reclaim.compact(request.segment, request.live, request.live_bytes_max)
     except CompactionAbandonedError as error:

@@ -1,14 +1,14 @@
-"""The journal's worker: takes write requests off the event loop, reports in rounds.
+"""Worker that takes write requests off the event loop and reports their results in rounds.
 
-`Flusher` is the interface; `ThreadFlusher` is the reference implementation. Each round takes
-everything submitted so far, so the slower the disk, the larger the rounds, and a request that
-comes alone waits for nothing. Requests for one log keep their order; its appends become one.
+`Flusher` is the interface; `ThreadFlusher` is the reference implementation. Each round takes all
+requests submitted so far. So a slow disk leads to larger rounds, and a single request is written
+without delay. Requests for one log keep their order; its appends are merged into one.
 
-A round with one log is done in the flusher's thread: one write that carries its sync, one
-write of the `end` file. In a round with many logs each is done the same way, several at a time:
-the disk puts what they wait for together (a journaling file system commits once for all), and
-each log has its own answer. `syncfs` would be one call for all of them, but it says of no file
-whether it failed, and waits for whatever else writes to that file system.
+The flusher's own thread writes a round with one log: one write that includes its sync, and one
+write of the `end` file. In a round with many logs, several threads do the same for one log each.
+The disk combines their syncs (a journaling file system commits once for all), and each log has its
+own result. `syncfs` would be one call for all of them. But it does not say which file failed, and
+it waits for all other writes to that file system.
 """
 
 import logging
@@ -28,30 +28,30 @@ from appendlog.log import Log
 logger = logging.getLogger(__name__)
 
 PARALLEL_MAX: Final = 8
-"""Logs that are written at a time. More only wait for the same disk, and for the interpreter."""
+"""Maximum number of logs written in parallel. More would only wait for the disk and the GIL."""
 
 
 class Flusher(Protocol):
-    """Whatever does the writing for the event loop."""
+    """Writes logs on behalf of the event loop."""
 
     def start(self) -> None:
         """Begin to work."""
 
     def submit(self, request: Request) -> None:
-        """Take a request; from any thread, never blocks. Its result comes in a round."""
+        """Accept a request, from any thread, without blocking. Its result arrives with a round."""
 
     def close(self) -> None:
-        """Do what was submitted, then stop. Blocks until the last round was reported."""
+        """Finish all submitted requests, then stop. Blocks until the last round is reported."""
 
 
 class ThreadFlusher:
-    """One thread that appends, with others beside it for many logs and for slow work.
+    """A thread that appends, with more threads for many logs and for slow requests.
 
     Args:
         on_round: Called in a worker thread with the results of a round, in the order of
-            submission for each log; must be quick and hand them to the event loop. What is
-            no append is reported by itself, from other threads.
-        parallel_max: Logs that are written at a time, >= 1.
+            submission for each log. It must be quick and pass them to the event loop. Other
+            requests than appends are reported one by one, from other threads.
+        parallel_max: Maximum number of logs written in parallel, >= 1.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class ThreadFlusher:
         self._thread.start()
 
     def submit(self, request: Request) -> None:
-        """Take a request; from any thread, never blocks.
+        """Accept a request, from any thread, without blocking.
 
         Raises:
-            RuntimeError: `close` was called before.
+            RuntimeError: The flusher is closed.
         """
         if self._is_closing:
             raise RuntimeError("flusher is closed")
         self._submitted.put(request)
 
     def close(self) -> None:
-        """Do what was submitted, report it, and end the threads."""
+        """Finish and report all submitted requests, then end the threads."""
         self._is_closing = True
         self._submitted.put(None)
         if self._thread.is_alive():
@@ -112,8 +112,8 @@ class ThreadFlusher:
                 others.append(request)
         if appends:
             self._append(appends)
-        # Behind the appends of their logs. None that comes after a close or a delete of its log
-        # can be before it, and to remove what is settled is nothing to an append.
+        # After the appends of their logs. A request that follows a close or a delete of its log
+        # never arrives before it, and an append does not depend on the removal of settled segments.
         for other in others:
             self._maintenance.submit(other)
 
@@ -152,12 +152,12 @@ def grouped(appends: Sequence[FlushRequest]) -> dict[Log, list[FlushRequest]]:
 
 
 def _work_off(waiting: deque[list[FlushRequest]], results: dict[int, FlushResult]) -> None:
-    """Carry out groups that nobody else has taken, until there are none."""
+    """Carry out groups that no other thread has taken, until there are none left."""
     while waiting:
         try:
             group = waiting.popleft()
         except IndexError:
-            # Another thread took the last one.
+            # Another thread took the last group.
             return
         error, _ = carry_out(group)
         for request in group:

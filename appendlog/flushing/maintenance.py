@@ -1,8 +1,8 @@
-"""What may take long with a log's files: removing segments, closing, deleting.
+"""Slow requests on a log's files: removing segments, closing, deleting.
 
-The directory of a long queue takes seconds to remove. Meanwhile other queues want their
-confirms, so nothing of this is done in the flusher's own thread. Requests for one log keep
-their order; those for other logs go past them.
+Removing the directory of a long queue takes seconds. Other queues need their confirms during that
+time, so the flusher's own thread does none of this. Requests for one log keep their order;
+requests for other logs overtake them.
 """
 
 import threading
@@ -19,7 +19,7 @@ THREADS_MAX: Final = 2
 
 
 class Maintenance:
-    """Requests other than appends, in threads of their own.
+    """Executor of all requests other than appends, in threads of its own.
 
     Args:
         on_done: Called in one of the threads with a result.
@@ -33,7 +33,7 @@ class Maintenance:
         self._threads = WorkerThreads("amqp-maintenance", THREADS_MAX)
 
     def submit(self, request: MaintenanceRequest) -> None:
-        """Take a request; called by one thread at a time."""
+        """Accept a request; called by one thread at a time."""
         log = request.log
         with self._lock:
             waiting = self._waiting.setdefault(log, deque())
@@ -43,13 +43,13 @@ class Maintenance:
         self._threads.submit(lambda: self._run(log))
 
     def close(self) -> None:
-        """Return when everything that was submitted is done."""
+        """Wait until all submitted requests are done."""
         with self._is_idle:
             self._is_idle.wait_for(lambda: not self._waiting)
         self._threads.close()
 
     def _run(self, log: Log) -> None:
-        """Carry out what waits for one log until nothing does."""
+        """Carry out the waiting requests of one log until there are none."""
         waiting = self._waiting[log]
         while waiting:
             request = waiting[0]

@@ -1,4 +1,4 @@
-"""What a flusher is asked to do with a log, and what it answers."""
+"""Requests to a flusher, and its results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from appendlog.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class FlushRequest:
-    """Append chunks to a log; see `Log.append`.
+    """Request to append chunks to a log; see `Log.append`.
 
     Attributes:
-        log: Where to.
-        chunks: Encoded; may be empty.
+        log: Log to append to.
+        chunks: Encoded chunks; may be empty.
         end_offset: Log end offset afterwards.
-        sync: Put them on the disk.
-        roll: Then seal the segment; see `Log.roll`.
-        settled_floor: Offsets below it need not stay in the page cache.
+        sync: Whether the chunks must be on the disk.
+        roll: Whether to seal the segment afterwards; see `Log.roll`.
+        settled_floor: Offset below which records need not stay in the page cache.
     """
 
     log: Log
@@ -31,11 +31,11 @@ class FlushRequest:
 
 @dataclass(frozen=True, slots=True)
 class RemoveSettledRequest:
-    """Remove settled segments; see `Log.remove_settled`.
+    """Request to remove settled segments; see `Log.remove_settled`.
 
     Attributes:
-        log: Whose segments.
-        floor: Offsets below it are settled, on the disk.
+        log: Log that holds the segments.
+        floor: Offset below which everything is settled, on the disk.
     """
 
     log: Log
@@ -44,20 +44,20 @@ class RemoveSettledRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReopenRequest:
-    """Take a failed log into use again; see `Log.reopen`."""
+    """Request to use a failed log again; see `Log.reopen`."""
 
     log: Log
 
 
 @dataclass(frozen=True, slots=True)
 class CompactRequest:
-    """Rewrite a segment; see `LogReclaim.compact`. What cannot be done frees nothing.
+    """Request to rewrite a segment; see `LogReclaim.compact`. A rewrite not done frees 0 bytes.
 
     Attributes:
-        log: Whose segment.
-        segment: Sealed, and not the last one.
-        live: What of it is not settled on the disk.
-        live_bytes_max: More than this is not worth it.
+        log: Log that holds the segment.
+        segment: Sealed segment that is not the last one.
+        live: Ranges of its offsets that are not settled on the disk.
+        live_bytes_max: Limit of live bytes; with more, a rewrite frees too little.
     """
 
     log: Log
@@ -68,14 +68,14 @@ class CompactRequest:
 
 @dataclass(frozen=True, slots=True)
 class CloseRequest:
-    """Put a log on the disk and close it; see `Log.close`."""
+    """Request to write a log to the disk and close it; see `Log.close`."""
 
     log: Log
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """Remove a log with its directory; see `Log.delete`."""
+    """Request to remove a log with its directory; see `Log.delete`."""
 
     log: Log
 
@@ -88,12 +88,12 @@ Request = FlushRequest | MaintenanceRequest
 
 @dataclass(frozen=True, slots=True)
 class FlushResult:
-    """What became of one request.
+    """Result of one request.
 
     Attributes:
-        request: The one submitted.
-        error: Why it failed; the log stays failed. None when it was done.
-        freed_bytes: Of RemoveSettledRequest and CompactRequest.
+        request: Request that was submitted.
+        error: Failure of the log, which stays failed; None if the request is done.
+        freed_bytes: Bytes freed by a RemoveSettledRequest or CompactRequest.
     """
 
     request: Request

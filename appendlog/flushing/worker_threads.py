@@ -1,4 +1,4 @@
-"""A few threads for what waits for the disk, begun when there is something for them."""
+"""A few threads for work that waits for the disk, started when there is work."""
 
 import logging
 import threading
@@ -11,11 +11,11 @@ Work = Callable[[], None]
 
 
 class WorkerThreads:
-    """At most `count` threads. They end with the process: a hung disk must not keep it alive.
+    """At most `count` threads. They are daemons: a hung disk must not keep the process alive.
 
     Args:
-        name: Of the threads.
-        count: Of them at most, >= 1.
+        name: Prefix of the threads' names.
+        count: Maximum number of threads, >= 1.
     """
 
     def __init__(self, name: str, count: int) -> None:
@@ -25,7 +25,7 @@ class WorkerThreads:
         self._submitted: SimpleQueue[Work | None] = SimpleQueue()
 
     def submit(self, work: Work) -> None:
-        """Let one of the threads do something; called by one thread at a time."""
+        """Run a function in one of the threads; called by one thread at a time."""
         self._submitted.put(work)
         if len(self._threads) < self._count:
             name = f"{self._name}-{len(self._threads)}"
@@ -34,7 +34,7 @@ class WorkerThreads:
             thread.start()
 
     def close(self) -> None:
-        """Return when all that was submitted is done and the threads have ended."""
+        """Wait until all submitted work is done and the threads have ended."""
         for _ in self._threads:
             self._submitted.put(None)
         for thread in self._threads:
@@ -45,5 +45,5 @@ class WorkerThreads:
             try:
                 work()
             except Exception:
-                # Not a reason for the next one to wait for ever.
+                # This thread must live on: the next work would wait for it without end.
                 logger.exception("worker failed thread=%s", threading.current_thread().name)

@@ -202,7 +202,7 @@ def fill_microseconds(target: memoryview, at: int, times_ns: array[int]) -> None
 
 
 def is_utf8(octets: memoryview, at: int, end: int) -> bool:
-    """Tell whether `[at, end)` is UTF-8 as Python's strict decoder has it."""
+    """Return whether `[at, end)` is UTF-8 as Python's strict decoder has it."""
     at = ascii_end(octets, at, end)
     while at < end:
         first = octets[at]

@@ -158,7 +158,7 @@ def value_end(octets: memoryview, at: int, end: int, kind: int) -> int:
 
 
 def _is_repeated(octets: memoryview, at: int, key: int, end: int) -> bool:
-    """Tell whether an entry from `at` on, before the one of the key at `key`, has this key."""
+    """Return whether an entry from `at` on, before the one of the key at `key`, has this key."""
     size = octets[key - 1]
     while at < key - 1:
         start = at + 1
@@ -226,7 +226,7 @@ def _integer_width(kind: int) -> int:
 
 
 def _is_signed(kind: int) -> bool:
-    """Tell whether an integer of a kind may be negative."""
+    """Return whether an integer of a kind may be negative."""
     return kind != 0x54 and kind != 0x69 and kind != 0x75 and kind != 0x42
 
 

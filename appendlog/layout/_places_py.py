@@ -25,12 +25,12 @@ def copy_octets(stores: Places, to: int, octets: memoryview, start: int, size: i
 
 
 def is_same(stores: Places, at: int, octets: memoryview, start: int, size: int) -> bool:
-    """Tell whether `size` octets are the same in both."""
+    """Return whether `size` octets are the same in both."""
     return bool(stores[at : at + size] == octets[start : start + size])
 
 
 def same_octets(octets: memoryview, at: int, other: int, size: int) -> bool:
-    """Tell whether `size` octets are the same at both places."""
+    """Return whether `size` octets are the same at both places."""
     return bool(octets[at : at + size] == octets[other : other + size])
 
 

@@ -186,7 +186,7 @@ def _is_known(
     start: int,
     size: int,
 ) -> bool:
-    """Tell whether one of the entries `[first, entries)` has this key."""
+    """Return whether one of the entries `[first, entries)` has this key."""
     for entry in range(first, entries):
         at = key_ends[entry]
         if key_ends[entry + 1] - at == size and is_same(keys, at, octets, start, size):

@@ -207,7 +207,7 @@ def _chunk_stop(octets: Octets, position: int, end: int) -> int:
 
 
 def _is_magic(octets: Octets, position: int, size: int) -> bool:
-    """Tell whether `size` octets, at most four, are the beginning of a chunk."""
+    """Return whether `size` octets, at most four, are the beginning of a chunk."""
     return (
         size > 0
         and octets[position] == 0x41
@@ -218,7 +218,7 @@ def _is_magic(octets: Octets, position: int, size: int) -> bool:
 
 
 def _is_plausible(octets: Octets, position: int, salt: int, minimum_offset: int) -> bool:
-    """Tell whether a whole chunk can be this log's, at or behind `minimum_offset`."""
+    """Return whether a whole chunk can be this log's, at or behind `minimum_offset`."""
     base_offset = _i64(octets, position + 24)
     return (
         _u32(octets, position + 16) == salt
@@ -238,7 +238,7 @@ def _end_offset(octets: Octets, position: int) -> int:
 
 
 def _records_fit(octets: Octets, position: int, at: int, stop: int) -> bool:
-    """Tell whether the records in `[at, stop)` are what the chunk's header says."""
+    """Return whether the records in `[at, stop)` are what the chunk's header says."""
     count = _u32(octets, position + 20)
     last_delta = _u32(octets, position + 32)
     previous_delta = -1

@@ -51,12 +51,12 @@ class ChunkHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Tell whether the chunk carries no records."""
+        """Return whether the chunk carries no records."""
         return self.kind == KIND_CONTROL
 
     @property
     def is_compressed(self) -> bool:
-        """Tell whether the records have to be expanded before they can be read."""
+        """Return whether the records have to be expanded before they can be read."""
         return bool(self.flags & FLAG_COMPRESSED)
 
     @property
@@ -73,7 +73,7 @@ def decode_chunk_header(data: bytes, position: int = 0) -> ChunkHeader:
 
 
 def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
-    """Tell whether a header can be one of this log; its CRC is for the caller to check."""
+    """Return whether a header can be one of this log; its CRC is for the caller to check."""
     return (
         header.magic == CHUNK_MAGIC
         and header.salt == salt
@@ -120,7 +120,7 @@ def encode_gap_marker(start: int, end: int, reason: int, timestamp_ns: int, salt
         end: Offset at which the log goes on.
         reason: `GAP_SKIPPED` or `GAP_LOST`.
         timestamp_ns: Last append time of the log.
-        salt: Of the log.
+        salt: Salt of the log, which its chunks carry.
     """
     payload = GAP_MARKER.pack(CONTROL_GAP, 0, reason, start)
     return encode_control(payload, end, timestamp_ns, salt)

@@ -132,7 +132,7 @@ def _records_start(header: ChunkHeader) -> int:
 
 
 def _may_expand_to(records_bytes: int, header: ChunkHeader) -> bool:
-    """Tell whether the records of a packed chunk may have so many bytes."""
+    """Return whether the records of a packed chunk may have so many bytes."""
     count = header.record_count
     bytes_max = PACKED_RECORDS_BYTES_MAX if count > 1 else PACKED_RECORD_BYTES_MAX
     # Readers prepare a place for each record that the header speaks of.

@@ -92,7 +92,7 @@ class MessageView:
 
     @property
     def is_persistent(self) -> bool:
-        """Tell whether the publisher asked for delivery mode 2."""
+        """Return whether the publisher asked for delivery mode 2."""
         return bool(self.flags & PERSISTENT)
 
 

@@ -127,7 +127,7 @@ def encode_footer(
 
     Args:
         summary: Sums of its chunks.
-        salt: Of the log.
+        salt: Salt of the log, which its chunks carry.
         removed: Ranges of offsets that compaction removed; ascending and disjoint, at most
             `REMOVED_RANGES_MAX`.
         are_joined: Whether there are records within these ranges too.

@@ -1,1 +1,1 @@
-"""Giving disk space back: segments that are removed, and segments that are rewritten smaller."""
+"""Reclaiming disk space: removal of segments, and rewriting of segments that shrink."""

@@ -1,9 +1,9 @@
-"""How old segments are, when a clock has stamped some of them that was wrong. No I/O.
+"""Ages of segments, even if a wrong clock has stamped some of them. No I/O.
 
-A segment is as old as its last record. Where that lies too far ahead of the clock, the segment
-counts from the first record behind it whose time can be right, because nothing in the segment was
-written later than that. Until there is one, it counts from when the next segment was made, or from
-when the log was opened or first looked at since: so it goes, by age, at most its age later.
+A segment is as old as its last record. If that time is too far ahead of the clock, the age counts
+from the first later record with a plausible time, because nothing in the segment was written after
+that. Until there is one, the age counts from the making of the next segment, or from the opening or
+first check of the log. So the segment is removed at most its maximum age too late.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from appendlog.segments.segment import Segment
 
 
 def written_by(segments: Sequence[Segment], now_ns: int) -> list[int]:
-    """Return, for each segment, by when all of it was written, nanoseconds since 1970 UTC.
+    """Return, for each segment, a time by which it was written completely, ns since 1970 UTC.
 
     O(segments).
 
     Args:
-        segments: Of one log, oldest first, none left out behind the first.
-        now_ns: The wall clock.
+        segments: Segments of one log, oldest first, none left out after the first.
+        now_ns: Wall clock, ns since 1970 UTC.
     """
     times: list[int] = []
     behind_ns = now_ns

@@ -1,21 +1,22 @@
-"""Rewriting a sealed segment that a few old messages pin: only what is live is copied.
+"""Compaction: rewriting a sealed segment that a few old messages pin; copies live records only.
 
-1. `rewrite` reads the sealed segment, which never changes, and writes what is live of it to a
-   file of its own, `<base>-<generation>.compacting`, which is then wholly on the disk. Nothing
-   else is touched, and nobody looks at that file.
-2. `swap_in` gives the file its name, puts the name on the disk, takes the new segment into the
-   log's list, and only then removes the old one.
+1. `rewrite` reads the sealed segment, which never changes, and writes its live records to another
+   file, `<base>-<generation>.compacting`. That file is then wholly on the disk. Nothing else is
+   changed, and no reader looks at that file.
+2. `swap_in` renames the file, syncs the name, puts the new segment into the log's list, and only
+   then removes the old one.
 
-So at any moment the directory holds the old segment, or both, or the new one, each whole. Of
-both the newer counts, and they say the same: what is missing in it was settled on the disk
-before. Offsets, append times, flags, transaction ids and messages are as they were; a chunk
-that is live as a whole is copied byte for byte.
+So at any moment the directory holds the old segment, or both, or the new one, each whole. Of both,
+the newer one counts. They are equivalent: what is missing in the new one was settled on the disk
+before. Offsets, append times, flags, transaction ids and messages stay unchanged. A chunk whose
+records are all live is copied byte for byte.
 
-Both belong to the thread that removes settled segments of this log, closes and deletes it (the
-flusher's maintenance does one of these at a time for one log). Beside it one thread may append,
-which adds to the list behind the segment, and any may read: they know either segment whole.
+Both functions belong to the thread that removes settled segments of this log, closes and deletes it
+(the flusher's maintenance does one of these at a time for a log). At the same time one thread may
+append, which adds to the list after the segment, and any thread may read: it finds either segment
+whole.
 
-A segment with any damage is left alone: its bytes are evidence.
+A segment with any damage is not compacted: its bytes are evidence.
 
 Source: docs/log-format.md, section 10.
 """
@@ -49,23 +50,23 @@ from appendlog.segments.segment import COMPACTING_SUFFIX, Segment, SegmentName
 from appendlog.segments.segment_list import SegmentList
 
 WRITE_BYTES: Final = 1 << 20
-"""Gathered before they are written; a larger chunk is written alone."""
+"""Number of bytes that are gathered for a write; a larger chunk is written alone."""
 
 
 class CompactionAbandonedError(LogError):
-    """A segment was not rewritten; everything is as it was."""
+    """A segment was not rewritten; everything is unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionContext:
-    """What the rewriting of every segment of one log needs.
+    """Arguments that the rewriting of all segments of one log shares.
 
     Attributes:
-        directory: Of the log.
-        identity: Of the log.
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        index_interval_bytes: Least distance between two index entries.
+        directory: Directory of the log.
+        identity: Identity of the log.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        index_interval_bytes: Minimum distance between two index entries.
     """
 
     directory: Path
@@ -77,13 +78,13 @@ class CompactionContext:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """A segment rewritten, whose file has not got its name yet.
+    """Rewritten segment whose file has not got its name yet.
 
     Attributes:
-        source: The segment as it is in the log.
-        target: What is to take its place.
-        index: Of the target; not in a file yet.
-        path: Where the target's bytes are now, on the disk.
+        source: Old segment, which is in the log.
+        target: New segment, which is to replace it.
+        index: Index of the target; not in a file yet.
+        path: Present path of the target's bytes, which are on the disk.
     """
 
     source: Segment
@@ -95,23 +96,23 @@ class Compacted:
 def rewrite(
     context: CompactionContext, source: Segment, live: Sequence[Range], live_bytes_max: int
 ) -> Compacted:
-    """Write what is live of a sealed segment to a file of its own, and put that on the disk.
+    """Write the live records of a sealed segment to another file, and sync that.
 
     Args:
-        context: Of the log.
-        source: Sealed, and not the last one of its log.
-        live: Offsets that are not settled on the disk, ascending and disjoint.
-        live_bytes_max: More than this is not worth it.
+        context: Context of the log.
+        source: Sealed segment that is not the last one of its log.
+        live: Ranges of offsets that are not settled on the disk, ascending and disjoint.
+        live_bytes_max: Limit of live bytes; with more, a rewrite frees too little.
 
     Raises:
-        CompactionAbandonedError: Damage, too much is live, or another file has the new name.
+        CompactionAbandonedError: Damage, too many live bytes, or another file has the new name.
         OSError: A file operation failed.
     """
     name = SegmentName(source.base_offset, source.name.generation + 1)
     path = context.directory / f"{name.stem}{COMPACTING_SUFFIX}"
     filesystem = context.filesystem
     if filesystem.exists(context.directory / name.file_name):
-        # No segment of this log, or it would be the source. To be left alone, as each start does.
+        # That file is not a segment of this log, or it would be the source. Do not touch it.
         raise CompactionAbandonedError(f"{source.path}: {name.file_name} is there already")
     reading = filesystem.open(source.path, os.O_RDONLY)
     try:
@@ -132,7 +133,7 @@ def rewrite(
 
 
 class _Rewriting:
-    """One pass over the chunks of a segment."""
+    """Pass over the chunks of a segment."""
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class _Rewriting:
         self._put(encoded)
 
     def run(self, live: Sequence[Range], live_bytes_max: int) -> None:
-        """Copy what is live, and seal it."""
+        """Copy the live records and seal the result."""
         source, target, summary = self._source, self.target, self.target.summary
         for chunk, header in self._live_chunks(live):
             if not header.is_control:
@@ -177,7 +178,8 @@ class _Rewriting:
         summary.end_offset = source.end_offset
         if not summary.record_count:
             summary.first_offset = source.end_offset
-        # Of the segment, not of what is left of it: the next one may begin with that time.
+        # The time of the whole segment, not of the remaining records: the next one may begin with
+        # it.
         summary.last_timestamp_ns = source.summary.last_timestamp_ns
         summary.steps_back = source.summary.steps_back
         target.data_bytes = target.size_bytes
@@ -203,7 +205,7 @@ class _Rewriting:
         )
 
     def _live_chunks(self, live: Sequence[Range]) -> Iterator[tuple[bytes, ChunkHeader]]:
-        """Yield the chunks to keep, each as it is or without what is settled."""
+        """Yield the chunks to keep, unchanged or without their settled records."""
         position, minimum = self._source.header_bytes, self._source.base_offset
         at = 0
         while position < self._source.data_bytes:
@@ -254,38 +256,38 @@ class _Rewriting:
 
 
 def swap_in(context: CompactionContext, segments: SegmentList, compacted: Compacted) -> int:
-    """Let a rewritten segment take the place of the old one; return the bytes freed.
+    """Replace the old segment with the rewritten one; return the bytes freed.
 
-    What cannot be done leaves the old segment in its place.
+    If that is not possible, the old segment stays in its place.
 
     Args:
-        context: Of the log.
-        segments: Of the log.
-        compacted: Of `rewrite`, for this log.
+        context: Context of the log.
+        segments: Segments of the log.
+        compacted: Result of `rewrite`, for this log.
 
     Raises:
-        OSError: The new one could not be put in its place.
+        OSError: The new file could not be put in its place.
     """
     filesystem, source, target = context.filesystem, compacted.source, compacted.target
     try:
         filesystem.rename(compacted.path, target.path)
         filesystem.sync_directory(context.directory)
     except OSError:
-        # The old one is still there whatever became of the name: a start takes either.
+        # The old file still exists, whatever happened to the new name: a start accepts either.
         for path in (compacted.path, target.path):
             with suppress(OSError):
                 filesystem.unlink(path)
         raise
     _store_index(context, compacted)
     segments.replace(source, target)
-    # A name that comes back after a power cut is that of an older generation, and loses.
+    # If the old name comes back after a power cut, it is an older generation and is ignored.
     with suppress(OSError):
         remove_segments(context.directory, [source], filesystem, context.descriptors)
     return source.size_bytes - target.size_bytes
 
 
 def _store_index(context: CompactionContext, compacted: Compacted) -> None:
-    """Write the index; one that is missing or torn only costs time."""
+    """Write the index; a missing or torn one only costs time."""
     with suppress(OSError):
         compacted.index.store(
             context.filesystem, compacted.target.index_path, context.identity.salt

@@ -1,12 +1,12 @@
-"""Leases: who reads a log in another process asks for its segments to stay meanwhile.
+"""Leases: a reader in another process takes a lease, so that retention keeps its segments.
 
-A lease is a small JSON file in the folder `leases` of the data directory, replaced whole each time
-that it is renewed. It speaks of one queue from one offset on, and ends by itself: a reader that
-was killed holds nothing for long. The server need not run for one to be taken.
+A lease is a small JSON file in the folder `leases` of the data directory; each renewal replaces the
+whole file. It is for one queue from one offset on, and it expires: a killed reader does not block
+retention for long. A reader can take a lease while the server is not running.
 
-A lease counts until its file has not changed for its lease time, by the monotonic clock of whoever
-looks: wall clocks of two processes differ, and are set. A server that starts begins that time
-again. The times in the file are for people, and for servers of older versions.
+A lease is valid until its file has not changed for its lease time, by the observer's monotonic
+clock: wall clocks of two processes differ, and people set them. A server that starts begins that
+time again. The times in the file are for people, and for servers of older versions.
 """
 
 import json
@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 LEASES_FOLDER: Final = "leases"
 LEASES_MAX: Final = 1000
-"""No more are taken at a time."""
+"""Maximum number of leases at a time."""
 LEASE_BYTES_MAX: Final = 16 * 1024
 LEASE_SECONDS: Final = 120.0
-"""How long a lease holds after it was renewed."""
+"""Duration of a lease after its last renewal."""
 LEASE_SECONDS_MAX: Final = 3600.0
-"""One that asks for more holds this long; one that is over, or broken, goes after this."""
+"""Longest valid duration; expired or invalid leases are removed after this time."""
 _SUFFIX: Final = ".json"
 
 
@@ -43,19 +43,19 @@ class TooManyLeasesError(LogError):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What one file says.
+    """Content of a lease file.
 
     Attributes:
-        name: Of the file, without its suffix.
+        name: Name of the file, without its suffix.
         vhost: Virtual host of the queue.
-        queue: Its name.
-        incarnation: Of the queue.
-        low_offset: Segments that reach past this offset stay as they are.
-        lease_seconds: How long it holds after it was renewed, >= 0.
-        boot: Which start of which machine `renewed_ns` is of; empty where that is not known.
-        renewed_ns: When it was renewed, by that machine's monotonic clock.
-        expires_ns: When it ends, by the wall clock of its reader, nanoseconds since 1970 UTC. For
-            people and older servers; nothing here compares it.
+        queue: Name of the queue.
+        incarnation: Incarnation of the queue.
+        low_offset: Offset of the reader; retention keeps segments that reach past it.
+        lease_seconds: Duration after the last renewal, >= 0.
+        boot: Identifier of the machine's start that `renewed_ns` belongs to; empty if unknown.
+        renewed_ns: Time of the last renewal, by that machine's monotonic clock.
+        expires_ns: Time of expiry by the reader's wall clock, ns since 1970 UTC. For people and
+            older servers; this version does not compare it.
     """
 
     name: str
@@ -70,13 +70,13 @@ class Lease:
 
     @property
     def is_long_over(self) -> bool:
-        """Whether the machine's own monotonic clock says that it ended more than an hour ago."""
+        """Whether the lease ended over an hour ago, by the monotonic clock of its own machine."""
         age_seconds = (time.monotonic_ns() - self.renewed_ns) / 1e9
         over_seconds = age_seconds - min(self.lease_seconds, LEASE_SECONDS_MAX)
         return over_seconds > LEASE_SECONDS_MAX and self.boot != "" and self.boot == _boot()
 
     def encode(self) -> bytes:
-        """Return the file's bytes."""
+        """Return the content of the lease file."""
         fields = {
             "name": self.name,
             "vhost": self.vhost,
@@ -92,10 +92,10 @@ class Lease:
 
 
 def decode_lease(data: bytes) -> Lease:
-    """Return what a lease file says.
+    """Return the lease in a file's content.
 
     Raises:
-        ValueError: It is not one.
+        ValueError: The content is not a lease.
     """
     fields: Any = json.loads(data)
     try:
@@ -105,7 +105,7 @@ def decode_lease(data: bytes) -> Lease:
             queue=str(fields["queue"]),
             incarnation=UUID(fields["incarnation"]),
             low_offset=fields["low_offset"],
-            # Older versions do not write these.
+            # Older versions do not write these fields.
             lease_seconds=fields.get("lease_seconds", LEASE_SECONDS),
             boot=str(fields.get("boot", "")),
             renewed_ns=fields.get("renewed_ns", 0),
@@ -115,16 +115,16 @@ def decode_lease(data: bytes) -> Lease:
         raise ValueError(f"not a lease: {error!r}") from error
     for number in (lease.low_offset, lease.renewed_ns, lease.expires_ns):
         if type(number) is not int or number < 0:
-            raise ValueError(f"not a lease: {number!r} is no number of it")
+            raise ValueError(f"not a lease: {number!r} is not an integer >= 0")
     seconds = lease.lease_seconds
-    # Of NaN nothing is true.
+    # Comparisons with NaN are false.
     if type(seconds) not in (int, float) or not seconds >= 0:
-        raise ValueError(f"not a lease: {seconds!r} is no lease time")
+        raise ValueError(f"not a lease: {seconds!r} is not a lease time in seconds")
     return lease
 
 
 def _boot() -> str:
-    """Return what tells this start of this machine from all others; empty if nothing does."""
+    """Return an identifier of this start of this machine; empty if there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -132,14 +132,14 @@ def _boot() -> str:
 
 
 class HeldLease:
-    """A lease that this process has taken, for one reader of one log.
+    """Lease of this process, for one reader of one log.
 
     Leaving the `with` block ends it. Not thread-safe.
 
     Args:
-        directory: The folder `leases`.
-        lease: What it says; not written yet.
-        filesystem: All file calls go through it.
+        directory: Folder `leases` of the data directory.
+        lease: Content of the lease; not written yet.
+        filesystem: File operations of the log.
     """
 
     def __init__(self, directory: Path, lease: Lease, filesystem: FileSystem) -> None:
@@ -159,18 +159,18 @@ class HeldLease:
     ) -> Self:
         """Take a lease for `LEASE_SECONDS`.
 
-        Leases that are long over, of readers that were killed, make room if there are too many.
+        If there are too many leases, this removes those of killed readers that expired long ago.
 
         Args:
-            storage_path: The data directory.
+            storage_path: Data directory.
             vhost: Virtual host of the queue.
-            queue: Its name.
-            incarnation: Of the queue.
-            low_offset: Nothing at or above it is to go.
-            filesystem: The operating system's by default.
+            queue: Name of the queue.
+            incarnation: Incarnation of the queue.
+            low_offset: Offset from which on retention must keep segments.
+            filesystem: File operations; those of the operating system by default.
 
         Raises:
-            TooManyLeasesError: There are too many.
+            TooManyLeasesError: There are `LEASES_MAX` leases already.
             OSError: The file cannot be written.
         """
         filesystem = filesystem or FileSystem()
@@ -181,20 +181,22 @@ class HeldLease:
             filesystem.sync_directory(storage_path)
         names = filesystem.listdir(directory)
         if len(names) >= LEASES_MAX and _remove_over(directory, names, filesystem) >= LEASES_MAX:
-            raise TooManyLeasesError(f"{directory}: {LEASES_MAX} leases are taken already")
+            raise TooManyLeasesError(
+                f"{directory}: {LEASES_MAX} leases exist already: end some of their readers"
+            )
         name = f"{incarnation}-{uuid4().hex}"
         held = cls(directory, Lease(name, vhost, queue, incarnation, low_offset), filesystem)
         held.renew()
         return held
 
     def renew(self, low_offset: int | None = None) -> None:
-        """Let the lease hold for `LEASE_SECONDS` from now.
+        """Extend the lease to `LEASE_SECONDS` from now.
 
         Args:
-            low_offset: What is below it may go now; as it was by default.
+            low_offset: New low offset, below which retention may remove; unchanged by default.
 
         Raises:
-            OSError: The file cannot be written; the old one holds to its end.
+            OSError: The file cannot be written; the old lease stays valid to its end.
         """
         old = self.lease
         lease = replace(
@@ -219,16 +221,16 @@ class HeldLease:
         self.lease = lease
 
     def renew_when_due(self) -> None:
-        """Renew the lease when half of its time is over.
+        """Renew the lease if half of its time is over.
 
         Raises:
-            OSError: The file cannot be written; the old one holds to its end.
+            OSError: The file cannot be written; the old lease stays valid to its end.
         """
         if time.monotonic_ns() - self.lease.renewed_ns > int(LEASE_SECONDS * 1e9 / 2):
             self.renew()
 
     def end(self) -> None:
-        """Give the lease back."""
+        """End the lease: remove its file."""
         with suppress(OSError):
             self._filesystem.unlink(self._directory / f"{self.lease.name}{_SUFFIX}")
 
@@ -245,9 +247,9 @@ class HeldLease:
 
 
 def _remove_over(directory: Path, names: list[str], filesystem: FileSystem) -> int:
-    """Remove the leases that are long over, and return how many files are left.
+    """Remove the leases that expired long ago, and return how many files are left.
 
-    Who still has one of these writes it anew when it renews it.
+    A reader that still uses one of them writes it again at its next renewal.
     """
     left = len(names)
     for name in names:
@@ -261,12 +263,12 @@ def _remove_over(directory: Path, names: list[str], filesystem: FileSystem) -> i
 
 @dataclass(slots=True)
 class _SeenFile:
-    """A file of the folder, as it was when it was looked at last.
+    """File of the folder, as it was at the last look.
 
     Attributes:
-        content: Hash of its octets.
-        since_seconds: When it was first seen with that content.
-        lease: What it says; None when it is no lease.
+        content: Hash of its bytes.
+        since_seconds: Time when it was first seen with that content.
+        lease: Lease in the file; None if it is not a lease.
     """
 
     content: int
@@ -275,14 +277,14 @@ class _SeenFile:
 
 
 class Leases:
-    """The leases of a data directory, as whoever removes segments looks at them.
+    """Leases of a data directory, for the remover of segments.
 
     One thread at a time.
 
     Args:
-        storage_path: The data directory.
-        filesystem: All file calls go through it.
-        clock: Monotonic, in seconds.
+        storage_path: Data directory.
+        filesystem: File operations of the log.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -297,9 +299,9 @@ class Leases:
         self._seen: dict[str, _SeenFile] = {}
 
     def low_offsets(self) -> Mapping[UUID, int]:
-        """Return, by incarnation, from which offset on segments have to stay.
+        """Return, by incarnation, the offset from which on segments have to stay.
 
-        Removes what has been over, or broken, for long. What cannot be read is told once.
+        Removes leases that expired or were invalid long ago. Logs an unreadable lease once.
         """
         lows: dict[UUID, int] = {}
         now_seconds = self._clock()
@@ -333,14 +335,14 @@ class Leases:
         return self._filesystem.listdir(self._directory)
 
     def _look(self, name: str, now_seconds: float) -> _SeenFile | None:
-        """Return what is known of a file, by its content now; None when it has ended just now."""
+        """Return the state of a file by its present content; None if its lease has just expired."""
         known = self._seen.get(name)
         try:
             data = self._filesystem.read_file(self._directory / name, LEASE_BYTES_MAX)
         except FileNotFoundError:
             return None
         except OSError as error:
-            # As long as nobody can read it, it is as it was.
+            # While it cannot be read, treat it as unchanged.
             if known is None:
                 known = self._seen[name] = _SeenFile(0, now_seconds, None)
                 self._complain(name, error)
@@ -357,13 +359,13 @@ class Leases:
         return known
 
     def _complain(self, name: str, error: Exception) -> None:
-        # A file that is being written has another name for a moment.
+        # A file that is being written has another suffix for a moment.
         if name.endswith(_SUFFIX):
             logger.warning("lease ignored path=%s error=%s", self._directory / name, error)
 
 
 def _decoded(name: str, data: bytes) -> Lease:
-    """Return what a file says, if it is a lease."""
+    """Return the lease in a file, if the file is one."""
     if not name.endswith(_SUFFIX):
         raise ValueError("not a name of a lease")
     return decode_lease(data)

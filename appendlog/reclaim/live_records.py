@@ -1,4 +1,4 @@
-"""One chunk without its settled records."""
+"""Removal of settled records from one chunk."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,23 +16,22 @@ from appendlog.reclaim.removed_ranges import Range
 from appendlog.segments.chunk_walk import walk
 
 PACKED_BYTES_MIN: Final = 64
-"""What is left of a packed chunk is packed again from this many bytes of records on."""
+"""Minimum size of the remaining records, in bytes, for a packed chunk to be packed again."""
 
 
 def without_settled(chunk: bytes, salt: int, live: Sequence[Range], first: int) -> bytes | None:
-    """Return a chunk with the live records of another; None when it has none.
+    """Return a chunk with only the live records of another; None if there are none.
 
-    Offsets, append times and the transaction are those of the other chunk; what was packed is
-    packed again.
+    Offsets, append times and the transaction stay unchanged; a packed chunk is packed again.
 
     Args:
-        chunk: A whole data chunk whose CRC was checked.
-        salt: Of the log.
+        chunk: Whole data chunk whose CRC has been checked.
+        salt: Salt of the log.
         live: Ranges of offsets, ascending and disjoint.
-        first: Which of them is the first that reaches into the chunk.
+        first: Index of the first range that reaches into the chunk.
 
     Raises:
-        ValueError: The records do not add up: damage from before the CRC was made.
+        ValueError: The records do not add up: they were damaged before the CRC was made.
     """
     limit = OFFSET_MAX
     found = walk(chunk, 0, len(chunk), salt, 0, limit, limit, limit)
@@ -41,7 +40,7 @@ def without_settled(chunk: bytes, salt: int, live: Sequence[Range], first: int) 
     offsets, timestamps_ns, messages = [], [], []
     at = first
     for part in found.parts:
-        # Only what is kept becomes objects: a packed chunk has millions of records in a few bytes.
+        # Make objects only for kept records: a packed chunk may hold millions in a few bytes.
         for index, offset in enumerate(part.offsets):
             while at < len(live) and live[at][1] <= offset:
                 at += 1

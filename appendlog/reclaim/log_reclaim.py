@@ -1,4 +1,4 @@
-"""Giving back the disk space of one log."""
+"""Reclaiming the disk space of one log."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,21 +19,21 @@ from appendlog.segments.segment_list import SegmentList
 class LogReclaim:
     """Removes and rewrites sealed segments of one log.
 
-    What changes something belongs to one thread at a time, beside one that appends and any
-    that read.
+    Changes belong to one thread at a time; another thread may append and any thread may read at the
+    same time.
 
     Args:
-        directory: Of the log.
-        identity: Of the log.
-        options: Of the log.
-        filesystem: All file calls go through it.
-        segments: Of the log.
-        indexes: Of the segments.
+        directory: Directory of the log.
+        identity: Identity of the log.
+        options: Options of the log.
+        filesystem: File operations of the log.
+        segments: Segments of the log.
+        indexes: Indexes of the segments.
 
     Attributes:
-        retention_bytes: Of segments that were removed whole since the log was opened.
-        compaction_bytes: By which rewritten segments became smaller.
-        compacted_segments: Segments rewritten.
+        retention_bytes: Size of the segments removed whole since the log was opened.
+        compaction_bytes: Bytes saved by rewriting segments.
+        compacted_segments: Number of rewritten segments.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class LogReclaim:
         return freed_bytes
 
     def compact(self, segment: Segment, live: Sequence[Range], live_bytes_max: int) -> int:
-        """Rewrite a sealed segment without what is settled of it; return the bytes freed.
+        """Rewrite a sealed segment without its settled records; return the bytes freed.
 
-        Nothing happens when the segment is not in the log any more, or the last one.
+        Does nothing if the segment is no longer in the log, or is the last one.
 
         Args:
-            segment: Of `Log.segments`: sealed, and wholly below the recovery point, unless the
-                log need not outlive the process.
-            live: What of it is not settled on the disk: ranges, ascending and disjoint.
-            live_bytes_max: More than this is not worth it.
+            segment: Segment of `Log.segments`: sealed, and wholly below the recovery point, unless
+                the log need not outlive the process.
+            live: Ranges of its offsets that are not settled on the disk, ascending and disjoint.
+            live_bytes_max: Limit of live bytes; with more, a rewrite frees too little.
 
         Raises:
-            CompactionAbandonedError: Damage, or too much is live; everything is as it was.
-            OSError: A file operation failed; likewise. The log does not fail by it.
+            CompactionAbandonedError: Damage, or too many live bytes; everything is unchanged.
+            OSError: A file operation failed; likewise. The log does not fail because of it.
         """
         if segment not in self._segments or segment is self._segments.last:
             return 0
@@ -98,13 +98,13 @@ class LogReclaim:
         return freed_bytes
 
     def removed_ranges(self, start: int) -> list[Range]:
-        """Return what compaction removed at or above `start`: no records are there any more.
+        """Return the ranges at or above `start` that compaction removed: no records are there.
 
-        All of it was settled once, whatever a checkpoint says. Nothing is told of a segment with
-        more than 4096 ranges.
+        All of them were settled once, whatever a checkpoint says. Skips segments with more than
+        4096 ranges, whose lists are not exact.
 
         Raises:
-            LogFailedError: A file cannot be read. The log itself does not fail by it.
+            LogFailedError: A file cannot be read. The log itself does not fail because of it.
         """
         context = self._context
         try:
@@ -119,7 +119,7 @@ class LogReclaim:
             raise LogFailedError(context.directory, error) from error
 
     def _forget(self, segments: Sequence[Segment]) -> None:
-        """Let go of what is kept in memory of segments whose files are unlinked."""
+        """Remove segments whose files are unlinked from the caches."""
         for segment in segments:
             self._indexes.forget(segment)
             self._mappings.forget(self._context.filesystem, segment.path)

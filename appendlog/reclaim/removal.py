@@ -1,4 +1,4 @@
-"""Removing the files of segments that nobody needs."""
+"""Removal of the files of segments that are no longer needed."""
 
 import errno
 import os
@@ -14,25 +14,25 @@ from appendlog.segments.segment import Segment
 def remove_segments(
     directory: Path, segments: Sequence[Segment], filesystem: FileSystem, descriptors: Descriptors
 ) -> None:
-    """Remove the files of segments that are no more in the log's list.
+    """Remove the files of segments that are no longer in the log's list.
 
-    The names are put on the disk together: after a power cut any of them may be back. That
-    does not matter, because all are settled on the disk already: recovery, which knows the
-    floor, takes a hole among them for what it is, and the next retention removes the rest.
+    One sync covers all names: after a power cut any of them may be back. That does no harm, because
+    their records are settled on the disk already. Recovery, which knows the floor, does not take a
+    hole among them for a loss, and the next retention removes the rest.
 
     Args:
-        directory: Of the log.
-        segments: Oldest first; none changes nothing.
-        filesystem: All file calls go through it.
-        descriptors: Open files.
+        directory: Directory of the log.
+        segments: Segments to remove, oldest first; may be empty.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
 
     Raises:
-        OSError: A file cannot be removed; it and what comes after it are still there.
+        OSError: A file cannot be removed; it and the later ones still exist.
     """
     for segment in segments:
         filesystem.unlink(segment.path)
-        # Not sooner: a read that still knows the segment would open it again, and an open
-        # file keeps its space. After the unlink it cannot be opened any more.
+        # Not before the unlink: a read that still knows the segment would open it again, and an
+        # open file keeps its disk space.
         descriptors.forget(filesystem, segment.path)
         if filesystem.exists(segment.index_path):
             filesystem.unlink(segment.index_path)
@@ -41,13 +41,13 @@ def remove_segments(
 
 
 def remove_directory(directory: Path, filesystem: FileSystem) -> None:
-    """Remove a log's directory with all that is in it; one that is not there is fine.
+    """Remove a log's directory with all its files; a missing directory is no error.
 
-    The mark that says that it is deleted goes last, when nothing else can come back: without it,
-    what a power cut leaves would be a log whose definition was lost.
+    The deleted mark is removed last, when nothing else can come back. Without the mark, what a
+    power cut leaves would look like a log whose definition was lost.
 
     Raises:
-        OSError: Something cannot be removed; a symbolic link in the directory's place never is.
+        OSError: Something cannot be removed; a symbolic link in place of the directory never is.
     """
     if not filesystem.exists(directory):
         return

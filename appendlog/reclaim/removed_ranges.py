@@ -1,4 +1,4 @@
-"""Which offsets of a segment compaction has removed: the complement of what is live."""
+"""Offsets of a segment that compaction has removed: the complement of the live ones."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -9,14 +9,14 @@ Range = tuple[int, int]
 def removed_ranges(
     live: Sequence[Range], start: int, end: int, count_max: int
 ) -> tuple[list[Range], bool]:
-    """Return what of `[start, end)` is not live, and whether ranges were joined.
+    """Return the parts of `[start, end)` that are not live, and whether ranges were joined.
 
     Args:
         live: Ranges of offsets, ascending and disjoint.
-        start: Inclusive.
-        end: Exclusive.
-        count_max: More ranges are joined, over the shortest stretches of live offsets, until they
-            are no more than this.
+        start: First offset, inclusive.
+        end: End offset, exclusive.
+        count_max: Maximum number of ranges. If there are more, ranges are joined over the shortest
+            stretches of live offsets.
     """
     removed: list[Range] = []
     for run_start, run_end in (*live, (end, end)):

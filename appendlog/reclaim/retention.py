@@ -1,8 +1,7 @@
-"""Which sealed segments go: retention as decisions over what segments say of themselves.
+"""Retention: decides which sealed segments to remove, from their attributes. No I/O.
 
-Settled segments are kept as long as every bound that is set is kept: a segment goes when it is
-too old, or when there are more bytes of them than wanted, whichever is first. The oldest go first,
-and with no bound set they go at once. Nothing here does I/O.
+Settled segments stay until one of the bounds is exceeded: the maximum age, or the maximum number of
+bytes. The oldest are removed first. Without any bound they are removed at once.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -20,18 +19,17 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """What one log keeps.
+    """Retention bounds of one log.
 
     Attributes:
-        retain_for_ns: Settled segments go when their last record is older; 0 = no such bound.
-        retain_bytes: The oldest settled segments go while there are more bytes of them than
-            this; 0 = no such bound.
-        segments_min: The newest segments, so many, the one that is written included, stay
-            whatever the bounds say; >= 1.
-        protects_unconsumed: Whether a segment stays, whatever the bounds say, as long as one of
-            its messages is not settled.
-        force_after_ns: A segment goes when its last record is older, even though messages in
-            it are not settled, and even of the newest ones; 0 = never.
+        retain_for_ns: Maximum age of the last record of a settled segment; 0 = no bound.
+        retain_bytes: Maximum size of all settled segments; the oldest ones are removed first.
+            0 = no bound.
+        segments_min: Number of newest segments that always stay, including the active one; >= 1.
+        protects_unconsumed: Whether a segment stays, whatever the bounds say, while one of its
+            messages is not settled.
+        force_after_ns: Age of its last record at which a segment is removed even if it is one of
+            the newest or has messages that are not settled; 0 = never.
     """
 
     retain_for_ns: int = 0
@@ -42,21 +40,21 @@ class RetentionPolicy:
 
     @property
     def has_bounds(self) -> bool:
-        """Whether settled segments are kept until a bound is passed, and do not go at once."""
+        """Whether settled segments stay until a bound is exceeded, not removed at once."""
         return bool(self.retain_for_ns or self.retain_bytes)
 
     @property
     def keeps_settled(self) -> bool:
-        """Whether anything that is settled is kept."""
+        """Whether any settled messages are kept."""
         return self.has_bounds or self.segments_min > 1
 
     @property
     def may_force(self) -> bool:
-        """Whether segments may go that hold messages which are not settled."""
+        """Whether segments with unsettled messages may be removed."""
         return bool(self.force_after_ns) or (not self.protects_unconsumed and self.has_bounds)
 
     def keep_since_ns(self, now_ns: int) -> int | None:
-        """Return from when on what is settled is kept; None when nothing is kept."""
+        """Return the time from which on settled records are kept; None if none are kept."""
         if self.retain_for_ns:
             return now_ns - self.retain_for_ns
         return 0 if self.keeps_settled else None
@@ -65,12 +63,12 @@ class RetentionPolicy:
 def removal_end(
     segments: Sequence[Segment], floor: int, policy: RetentionPolicy, now_ns: int
 ) -> int:
-    """Return the offset below which all segments are to go; 0 when none is.
+    """Return the offset below which all segments are to be removed; 0 if there are none.
 
     Args:
-        segments: Of one log, oldest first.
-        floor: Offsets below it are settled.
-        policy: Of the log.
+        segments: Segments of one log, oldest first.
+        floor: Offset below which everything is settled.
+        policy: Policy of the log.
         now_ns: Nanoseconds since 1970 UTC.
     """
     settled = _settled(segments, floor)
@@ -91,11 +89,11 @@ def removal_end(
 
 
 def forced_end(segments: Sequence[Segment], policy: RetentionPolicy, now_ns: int) -> int:
-    """Return the offset below which segments are to go with what is not settled; 0 when none is.
+    """Return the offset below which segments are removed even if unsettled; 0 if there are none.
 
     Args:
-        segments: Of one log, oldest first.
-        policy: Of the log.
+        segments: Segments of one log, oldest first.
+        policy: Policy of the log.
         now_ns: Nanoseconds since 1970 UTC.
     """
     oldest_ns = _oldest_ns(policy.force_after_ns, now_ns)
@@ -112,14 +110,14 @@ def forced_end(segments: Sequence[Segment], policy: RetentionPolicy, now_ns: int
 def ends_within_total(
     kept: Mapping[KeyT, tuple[Sequence[Segment], int]], total_bytes: int, now_ns: int
 ) -> dict[KeyT, int]:
-    """Return, for each log that has to give some, the offset below which its segments go.
+    """Return, for each log that has to free space, the offset below which segments are removed.
 
-    The segment whose last record is oldest goes first, whichever log it is of.
+    The segment with the oldest last record is removed first, whichever log it belongs to.
 
     Args:
-        kept: By log: its settled segments that are kept, oldest first, and how many of the newest
-            of them stay whatever happens.
-        total_bytes: What all of them may have together.
+        kept: For each log, its kept settled segments, oldest first, and the number of the newest
+            ones that always stay.
+        total_bytes: Limit for the size of all logs together.
         now_ns: Nanoseconds since 1970 UTC.
     """
     kept_bytes = sum(each.size_bytes for segments, _ in kept.values() for each in segments)
@@ -147,13 +145,13 @@ def ends_within_total(
 def kept_settled(
     segments: Sequence[Segment], floor: int, end: int, policy: RetentionPolicy
 ) -> tuple[list[Segment], int]:
-    """Return the settled segments behind `end`, and how many of the newest of them stay.
+    """Return the settled segments after `end`, and how many of the newest ones stay.
 
     Args:
-        segments: Of one log, oldest first.
-        floor: Offsets below it are settled.
-        end: Of `removal_end`: what is below it goes anyway.
-        policy: Of the log.
+        segments: Segments of one log, oldest first.
+        floor: Offset below which everything is settled.
+        end: Result of `removal_end`: everything below it is removed in any case.
+        policy: Policy of the log.
     """
     settled = _settled(segments, floor)
     removable = max(len(segments) - policy.segments_min, 0)
@@ -162,7 +160,7 @@ def kept_settled(
 
 
 def _settled(segments: Sequence[Segment], floor: int) -> list[Segment]:
-    """Return the sealed segments at the front that lie below the floor, never the last one."""
+    """Return the oldest sealed segments that are below the floor, never the last one."""
     settled: list[Segment] = []
     for segment in segments[:-1]:
         if not segment.is_sealed or segment.end_offset > floor:
@@ -172,5 +170,5 @@ def _settled(segments: Sequence[Segment], floor: int) -> list[Segment]:
 
 
 def _oldest_ns(age_ns: int, now_ns: int) -> int:
-    """Return what was written before this time is too old; nothing is where there is no bound."""
+    """Return the time before which records are too old; without a bound, no record is."""
     return now_ns - age_ns if age_ns else _NEVER_NS

@@ -1,6 +1,6 @@
-"""Which segments of a log go that nobody settles: the oldest, by age or by what all take.
+"""Retention of a stream, which has no settlement: removes the oldest segments, by age or size.
 
-Whole sealed segments only, and never the last one. Nothing here does I/O.
+Only whole sealed segments, and never the last one. No I/O.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from appendlog.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class StreamBounds:
-    """What a stream keeps; None is no such bound.
+    """Retention bounds of a stream; None means no such bound.
 
     Attributes:
-        max_age_ns: A segment goes when its last record is older, > 0.
-        max_bytes: The oldest segments go while all together are larger, the last one included,
-            >= 0.
+        max_age_ns: Maximum age of a segment's last record, > 0.
+        max_bytes: Maximum size of all segments, including the last one, >= 0; the oldest ones are
+            removed first.
     """
 
     max_age_ns: int | None = None
@@ -25,11 +25,11 @@ class StreamBounds:
 
 
 def stream_start(segments: Sequence[Segment], bounds: StreamBounds, now_ns: int) -> int:
-    """Return the offset below which all segments are to go; 0 when none is.
+    """Return the offset below which all segments are to be removed; 0 if there are none.
 
     Args:
-        segments: Of one log, oldest first.
-        bounds: Of the log.
+        segments: Segments of one log, oldest first.
+        bounds: Bounds of the log.
         now_ns: Nanoseconds since 1970 UTC.
     """
     if bounds.max_age_ns is None and bounds.max_bytes is None:

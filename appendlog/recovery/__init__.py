@@ -1,1 +1,1 @@
-"""What a start does with a log directory: what is torn, what is damaged, and what it tells."""
+"""Recovery of a log directory at a start: torn tails, damage, and the report."""

@@ -1,8 +1,8 @@
-"""Which files of a directory are the segments of its log, when some were being rewritten.
+"""Selection of a log's segment files when some of them were being rewritten.
 
-A crash during a compaction leaves two generations of a segment, each whole, or a file that
-never got its name. The newest valid generation counts. A start removes the others; readers in
-other processes only pass them over.
+A crash during a compaction leaves two generations of a segment, both whole, or a file that never
+got its name. The newest valid generation counts. A start removes the others; readers in other
+processes only ignore them.
 
 Source: docs/log-format.md, section 10.
 """
@@ -22,9 +22,9 @@ _LEFTOVER: Final = re.compile(rf"\d{{20}}(-\d{{10}})?(\.index(\.new)?|{COMPACTIN
 
 
 def newest_generations(directory: Path, filesystem: FileSystem) -> list[SegmentName]:
-    """Return a log's segments in order: of several generations the newest valid one.
+    """Return a log's segments in order; of several generations, the newest valid one.
 
-    A directory that does not exist holds none.
+    A directory that does not exist has no segments.
 
     Raises:
         OSError: A file cannot be read.
@@ -43,16 +43,16 @@ def remove_leftovers(
     filesystem: FileSystem,
     strangers: Collection[SegmentName] = (),
 ) -> int:
-    """Remove what crashes during compactions and removals left; return how many files.
+    """Remove what crashes during compactions and removals left; return the number of files.
 
-    Segments that are not among `names`, files that never got their names, and indexes of
-    segments that are gone.
+    Those are segments that are not in `names`, files that never got their names, and indexes of
+    missing segments.
 
     Args:
-        directory: Of the log; must exist.
-        names: Of `newest_generations`: what counts.
-        filesystem: All file calls go through it.
-        strangers: Files that are no segments of this log; they and their indexes stay.
+        directory: Directory of the log; must exist.
+        names: Result of `newest_generations`: the valid segments.
+        filesystem: File operations of the log.
+        strangers: Files that are not segments of this log; they and their indexes stay.
 
     Raises:
         OSError: A file operation failed.
@@ -63,7 +63,7 @@ def remove_leftovers(
     passed_over = {name.file_name for name in segment_names(found)} - counting
     rest = [name for name in found if _LEFTOVER.match(name) and name not in counting]
     if passed_over:
-        # The name that counts may not be on the disk yet: a crash came before its sync.
+        # The name of the valid file may not be on the disk yet: the crash may precede its sync.
         filesystem.sync_directory(directory)
     for name in sorted([*passed_over, *rest]):
         filesystem.unlink(directory / name)
@@ -80,9 +80,9 @@ def _newest_valid(
 
 
 def _is_whole(directory: Path, filesystem: FileSystem, name: SegmentName) -> bool:
-    """Tell whether a rewritten segment has its header and its footer.
+    """Return whether a rewritten segment has its header and its footer.
 
-    Whose it is, `own_segments` knows; who only reads finds that out when it does not fit.
+    `own_segments` checks which log it belongs to; readers notice another log by its wrong salt.
     """
     path = directory / name.file_name
     descriptor = filesystem.open(path, os.O_RDONLY)

@@ -1,9 +1,9 @@
-"""Going on behind the durable end: what lies before it is known from the sums beside it.
+"""Skipping the scan below the durable end, with the help of the sums in the `end` file.
 
-Like a footer's, the sums are believed where nothing contradicts them. The segment has to be
-as long as they say; the chunks of its last `VERIFIED_BYTES` have to be whole; and they have to
-end at exactly that position and offset. Anything else, and the segment is scanned from its start.
-Damage further below is met by reads and by `verify`, as in a sealed segment.
+Like the sums of a footer, they are trusted unless something contradicts them. The segment must be
+as long as they say. The chunks of its last `VERIFIED_BYTES` must be whole. They must end exactly at
+that position and offset. Otherwise the segment is scanned from its start. Reads and `verify` find
+damage further below, as in a sealed segment.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
 VERIFIED_BYTES: Final = 64 << 10
-"""So much before the durable end is read at each start: a disk that lied loses its last writes."""
+"""Bytes before the durable end that each start verifies: a faulty disk loses the last writes."""
 _GAP_CHUNK_BYTES: Final = CHUNK_HEADER_BYTES + GAP_MARKER_BYTES
 
 
@@ -30,16 +30,16 @@ def index_at_durable_end(
     index: ActiveIndex,
     salt: int,
 ) -> ActiveIndex | None:
-    """Return a segment's index up to the durable end, if its sums up to there can be believed.
+    """Return a segment's index up to the durable end, if the sums up to there can be trusted.
 
     Args:
-        filesystem: Reads the index file.
-        segment: Its header is valid; more is not known.
-        scan: Of the segment.
-        size: Of its file.
-        durable: Of this segment.
-        index: Empty; not used any more when None is returned.
-        salt: Of the log.
+        filesystem: File operations.
+        segment: Segment of which only the header is known to be valid.
+        scan: Scan of the segment.
+        size: Size of the segment file.
+        durable: Durable end, in this segment.
+        index: Empty index; must not be used further if the result is None.
+        salt: Salt of the log, which its chunks carry.
 
     Raises:
         OSError: The segment cannot be read.
@@ -65,13 +65,13 @@ def index_at_durable_end(
 def _checked_end(
     scan: SegmentScan, known: IndexEntry, end: int, index: ActiveIndex
 ) -> tuple[int, int] | None:
-    """Return the position and offset at which chunks end, adding them to the index; or None."""
+    """Return the position and offset where the chunks end, and index them; None at damage."""
     minimum, position, max_timestamp_ns = known
     sums = SegmentSummary(minimum, minimum, max_timestamp_ns)
     while position < end:
         chunk = scan.chunk_at(position, sums.end_offset)
         if chunk is None or (chunk.is_control and chunk.chunk_bytes != _GAP_CHUNK_BYTES):
-            # Damage; or a footer, behind which nothing may be appended.
+            # Damage; or a footer, after which nothing may be appended.
             return None
         if not chunk.is_control:
             index.add(chunk.base_offset, position, sums.time_before(chunk.first_timestamp_ns))

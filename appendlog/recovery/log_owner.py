@@ -1,4 +1,4 @@
-"""Whose log a directory holds, for whoever only has the directory."""
+"""Identity of the log in a directory, for callers that know only the directory."""
 
 import os
 from collections import Counter
@@ -20,7 +20,7 @@ from appendlog.segments.segment import SegmentName
 def read_segment_header(
     directory: Path, name: SegmentName, filesystem: FileSystem, descriptors: Descriptors
 ) -> SegmentHeader | None:
-    """Return the header of a segment file, or None when it has no valid one; opened for reading.
+    """Return the header of a segment file, or None if it is not valid; opens the file for reading.
 
     Raises:
         UnsupportedFormatError: The header is whole, but of another format version.
@@ -41,16 +41,17 @@ def log_owner(
     filesystem: FileSystem,
     descriptors: Descriptors,
 ) -> LogIdentity | None:
-    """Return whose log a directory holds; None when no segment has a readable header.
+    """Return the identity of the log in a directory; None if no segment has a readable header.
 
-    The last segment tells, where the `end` file or the name of the directory agrees. Else a segment
-    of another log may lie there: then these two decide, or most of the segments.
+    The last segment decides if the `end` file or the name of the directory agrees with it.
+    Otherwise a segment of another log may be there: then these two decide, or the majority of
+    the segments.
 
     Args:
-        directory: Of the log.
-        names: Of its segments, in order; at least one.
-        filesystem: Reads the files.
-        descriptors: Files that are open for reading.
+        directory: Directory of the log.
+        names: Names of its segments, in order; at least one.
+        filesystem: File operations.
+        descriptors: Cache of files that are open for reading.
 
     Raises:
         UnsupportedFormatError: A segment is of another format version.
@@ -68,7 +69,7 @@ def log_owner(
 
 
 def _is_named(owner: LogIdentity, directory: Path, filesystem: FileSystem) -> bool:
-    """Tell whether the name of a directory, or its `end` file, says whose log it is."""
+    """Return whether the name of a directory, or its `end` file, states an identity."""
     incarnation = owner.incarnation
     return (
         directory.name == str(incarnation)
@@ -83,7 +84,7 @@ def is_as_named(
     filesystem: FileSystem,
     descriptors: Descriptors,
 ) -> bool:
-    """Tell whether the header of a file says the log and the segment that its name says.
+    """Return whether the header of a file states the log and the segment of its file name.
 
     Raises:
         UnsupportedFormatError: The header is whole, but of another format version.

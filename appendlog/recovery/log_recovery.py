@@ -1,9 +1,9 @@
-"""Recovery of a log: its segments, its end, and what a crash or damage did to them.
+"""Recovery of a log: its segments, its end, and the effects of a crash or of damage.
 
-Sealed segments are known from their footers. A footer is believed only because a later
-segment exists: sealing puts the whole segment on the disk before the next one is made.
-The last segment, sealed or not, is read chunk by chunk (`segment_recovery`). Files that only have
-a segment's name are left alone (`own_segments`).
+Footers describe the sealed segments. A footer is trusted only because a later segment exists:
+sealing puts the whole segment on the disk before the next one is made. The last segment, sealed or
+not, is read chunk by chunk (`segment_recovery`). Files that only have the name of a segment are not
+touched (`own_segments`).
 
 Source: docs/log-format.md, section 9.
 """
@@ -25,16 +25,16 @@ from appendlog.segments.segment import Segment, SegmentName
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """What recovery hands to the log.
+    """Result of a recovery, for the log.
 
     Attributes:
-        segments: In order; the last one may be sealed.
-        end_offset: Of what is in the files.
-        lost_end_offset: Where the log must go on; more than `end_offset` when the durable
-            end says that records behind it were once on the disk.
+        segments: Segments in order; the last one may be sealed.
+        end_offset: Log end offset according to the files.
+        lost_end_offset: Offset at which the log must continue; above `end_offset` if the durable
+            end says that later records were once on the disk.
         durable_end: Last valid slot of the `end` file, or None.
-        is_durable: The `end` file already covers every byte that was found, and nothing behind it
-            is missing.
+        is_durable: Whether the `end` file covers every byte that was found, and nothing after it is
+            missing.
         strangers: Names in the directory that no segment of the log can have.
     """
 
@@ -47,12 +47,12 @@ class RecoveredLog:
 
 
 def recover(context: RecoveryContext) -> RecoveredLog:
-    """Read a log directory, mend what a crash left, and fill in the context's report.
+    """Read a log directory, repair what a crash left, and fill in the context's report.
 
-    A directory that does not exist is an empty log; nothing is created.
+    A directory that does not exist is an empty log; recovery does not create it.
 
     Raises:
-        MisplacedSegmentError: A segment under a wrong name has offsets that no other has. Nothing
+        MisplacedSegmentError: A segment under a wrong name has offsets that no other has; nothing
             was changed.
         UnsupportedFormatError: A segment is of another format version.
         OSError: A file operation failed.
@@ -73,7 +73,7 @@ def recover(context: RecoveryContext) -> RecoveredLog:
         recovered.segments = _recover_segments(context, own, recovered.durable_end)
     segments = recovered.segments
     for before, after in pairwise(segments):
-        # Retention removes files below the floor, and a power cut keeps any of them.
+        # Retention removes files below the floor; any of them may be back after a power cut.
         report.add_lost(max(before.end_offset, context.settled_floor), after.base_offset)
     recovered.end_offset = report.end_offset = segments[-1].end_offset if segments else 0
     _compare_with_durable_end(recovered, context)
@@ -85,7 +85,7 @@ def recover(context: RecoveryContext) -> RecoveredLog:
 
 
 def _leave_alone(context: RecoveryContext, strangers: Sequence[Stranger]) -> None:
-    """Report files that are no segments, unless one of them is missed in its place."""
+    """Report files that are not segments; raise if one holds a segment that is missing."""
     for stranger in strangers:
         said, missing = stranger.said, stranger.missing
         if said is not None and missing is not None and missing[1] > context.settled_floor:
@@ -95,7 +95,7 @@ def _leave_alone(context: RecoveryContext, strangers: Sequence[Stranger]) -> Non
 
 
 def _last_time_ns(segments: Sequence[Segment]) -> int:
-    """Return the append time of the last record; 0 when there is none."""
+    """Return the append time of the last record; 0 if there is none."""
     summaries = (each.summary for each in reversed(segments) if each.summary.record_count)
     last = next(summaries, None)
     return 0 if last is None else last.last_timestamp_ns
@@ -108,8 +108,8 @@ def _compare_with_durable_end(recovered: RecoveredLog, context: RecoveryContext)
     if once_end > recovered.end_offset:
         context.report.add_lost(max(recovered.end_offset, context.settled_floor), once_end)
         context.report.damaged_chunks = max(context.report.damaged_chunks, 1)
-        # A note of it is to be written, though `end` and the segments may agree: both can be of
-        # an earlier time.
+        # Write a note of the loss even if `end` and the segments agree: both may be from an earlier
+        # time.
         recovered.is_durable = False
         return
     if durable is None:

@@ -1,12 +1,12 @@
-"""Which files with a segment's name are segments of a log, and which only lie in its directory.
+"""Selection of the files that are segments of a log, among files with such names.
 
 People copy files between directories, rename them and put old ones back; a tool leaves an empty
-one. A file name alone is no proof: such a file would seem to cover offsets that other files hold.
-So a file is believed where its footer fits the names around it, which a sound log needs nothing
-more for; where it does not, its header and its chunks decide.
+one. A file name alone proves nothing: such a file would seem to cover offsets that other files
+hold. So a file is trusted if its footer fits the names of its neighbours, which is all that an
+intact log needs. If it does not fit, its header and its chunks decide.
 
-A *stranger* is a file that is no segment of the log. Nothing reads it, changes it or removes it,
-and its name says nothing about offsets.
+A *stranger* is a file that is not a segment of the log. The log never reads, changes or removes it,
+and draws no conclusion about offsets from its name.
 
 Source: docs/log-format.md, section 9.
 """
@@ -32,18 +32,18 @@ from appendlog.segments.sealed import read_footer, read_sealed
 from appendlog.segments.segment import Segment, SegmentName, segment_names
 
 LISTINGS_MAX: Final = 5
-"""How often a directory is listed again because a listed file was removed meanwhile."""
+"""Maximum number of listings, if a listed file is removed before it is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
-    """A file with a segment's name that is no segment of the log.
+    """File with a segment's name that is not a segment of the log.
 
     Attributes:
-        name: What its file name says.
-        reason: Why it is none.
-        said: The name that its header says, if it is a segment of this log under a wrong name.
-        missing: Offsets `[start, end)` of the log that are in no other file; None: there are none.
+        name: Base offset and generation in its file name.
+        reason: Why it is not a segment of the log.
+        said: Name from its header, if it is a segment of this log under a wrong name.
+        missing: Offsets `[start, end)` of the log that no other file holds; None if there are none.
     """
 
     name: SegmentName
@@ -54,12 +54,12 @@ class Stranger:
 
 @dataclass(slots=True)
 class OwnSegments:
-    """The segments of one log.
+    """Segments of one log, and the strangers in its directory.
 
     Attributes:
-        names: In order; of several generations of a segment the newest valid one.
+        names: Names in order; of several generations of a segment, the newest valid one.
         strangers: Files that only have a segment's name, in order.
-        sealed: What footers say, where there is a valid one; of the last segment it proves nothing.
+        sealed: Segments with a valid footer; for the last segment a footer proves nothing.
     """
 
     names: list[SegmentName] = field(default_factory=list)
@@ -74,17 +74,17 @@ def own_segments(
     descriptors: Descriptors | None = None,
     open_flags: int = os.O_RDONLY,
 ) -> OwnSegments:
-    """Find out which files of a directory are the segments of its log; changes nothing.
+    """Find the files of a directory that are the segments of its log; changes nothing.
 
-    Reads the footers of all segments but the last, and the headers of the first and the last;
-    more only where these do not fit. A directory that does not exist holds none.
+    Reads the footers of all segments but the last, and the headers of the first and the last. Reads
+    more only if these do not fit. A directory that does not exist has no segments.
 
     Args:
-        directory: Of the log.
-        identity: Of the log.
-        filesystem: All file calls go through it.
-        descriptors: Open files; a set of its own by default.
-        open_flags: Of `open`.
+        directory: Directory of the log.
+        identity: Identity of the log.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files; one of its own by default.
+        open_flags: Flags of `open`.
 
     Raises:
         OSError: A file cannot be read.
@@ -92,14 +92,14 @@ def own_segments(
     """
     if not filesystem.exists(directory):
         return OwnSegments()
-    # Not `or`: a set without an open file is empty, and false.
+    # Not `or`: a cache without an open file is empty, and false.
     files = Descriptors(4) if descriptors is None else descriptors
     try:
         for _ in range(LISTINGS_MAX - 1):
             try:
                 return _Listing(directory, identity, filesystem, files, open_flags).run()
             except FileNotFoundError:
-                # Retention or compaction removed it, or it is a link to nowhere.
+                # Retention or compaction removed the file, or it is a dangling link.
                 continue
         return _Listing(directory, identity, filesystem, files, open_flags).run()
     finally:
@@ -108,10 +108,10 @@ def own_segments(
 
 
 def is_fitting(segment: Segment, following: int) -> bool:
-    """Tell whether a footer leaves no doubt that a file is the segment that its name says.
+    """Return whether a footer proves that a file is the segment of its name.
 
     Args:
-        segment: Known from its footer.
+        segment: Segment as its footer describes it.
         following: Base offset of the next segment.
     """
     summary = segment.summary
@@ -119,7 +119,7 @@ def is_fitting(segment: Segment, following: int) -> bool:
 
 
 class _Listing:
-    """One look at a directory."""
+    """One pass over a directory."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _Listing:
         return found
 
     def _newest(self, names: Sequence[SegmentName]) -> list[SegmentName]:
-        """Return of each segment the newest valid generation, in order."""
+        """Return the newest valid generation of each segment, in order."""
         by_base: dict[int, list[SegmentName]] = {}
         for name in names:
             by_base.setdefault(name.base_offset, []).append(name)
@@ -167,7 +167,7 @@ class _Listing:
         return newest
 
     def _doubtful(self, names: Sequence[SegmentName]) -> set[SegmentName]:
-        """Return the segments that do not fit their neighbours, or that have none to fit."""
+        """Return the segments that do not fit their neighbours, or have none."""
         doubtful = {*names[:1], *names[-1:]}
         for at, name in enumerate(names[:-1]):
             following = names[at + 1]
@@ -177,7 +177,7 @@ class _Listing:
         return doubtful
 
     def _is_own(self, name: SegmentName) -> bool:
-        """Tell what a header says; a file whose header is not readable may be a segment."""
+        """Return whether the header fits; a file without a readable header may be a segment."""
         path = self._directory / name.file_name
         try:
             with self._borrow(name) as descriptor:
@@ -185,7 +185,7 @@ class _Listing:
                 data = self._filesystem.read_all(descriptor, own_bytes, 0)
                 header = decode_segment_header(data, path)
                 if header is None:
-                    # Another's header may be longer.
+                    # The header of another log may be longer.
                     data = self._filesystem.read_all(descriptor, SEGMENT_HEADER_BYTES_MAX, 0)
                     header = decode_segment_header(data, path)
         except IsADirectoryError:
@@ -203,9 +203,9 @@ class _Listing:
         return True
 
     def _without_empty(self, names: list[SegmentName]) -> list[SegmentName]:
-        """Take out what has neither a header nor a chunk: its name is all that there is of it.
+        """Leave out files with neither a header nor a chunk: only their names say anything.
 
-        Unless it is in its place: where the one before ends, or where `end` says that it was.
+        Keep one that is in its place: where the one before ends, or where `end` says that it was.
         """
         kept: list[SegmentName] = []
         for name in names:
@@ -219,14 +219,14 @@ class _Listing:
         return kept
 
     def _is_empty(self, name: SegmentName) -> bool:
-        """Tell whether nothing but its name says that a file is a segment; it is left then."""
+        """Return whether only its name makes a file a segment; if so, record it as a stranger."""
         if self._headers[name] is not None or self._end(name) is not None:
             return False
         self._leave(name, "it has no valid header, and no chunk of this log")
         return True
 
     def _without_covered(self, names: list[SegmentName]) -> list[SegmentName]:
-        """Take out segments whose offsets the one before holds: old files that were put back."""
+        """Leave out segments whose offsets the one before holds: old files that were put back."""
         kept: list[SegmentName] = []
         for at, name in enumerate(names):
             before = self._known_end(kept[-1], name) if kept else 0
@@ -241,19 +241,19 @@ class _Listing:
         if self._is_durable(name):
             return False
         end = self._end(name) or name.base_offset
-        # Where the next one goes on behind it, and not behind the one before, it is in its place.
+        # It is in its place if the next segment continues it and not the segment before.
         is_joint = end == following and before != following
         return end <= before and not is_joint
 
     def _known_end(self, name: SegmentName, following: SegmentName) -> int:
-        """Return where a segment ends, without a look at it where it fits."""
+        """Return where a segment ends; reads the file only if it does not fit."""
         segment = self._sealed(name)
         if segment is not None and segment.end_offset == following.base_offset:
             return following.base_offset
         return self._end(name) or name.base_offset
 
     def _look_for_missing(self) -> None:
-        """Find out which offsets only a file under a wrong name has."""
+        """Find the offsets that only a file under a wrong name holds."""
         found = self._found
         for at, stranger in enumerate(found.strangers):
             said = stranger.said
@@ -270,7 +270,7 @@ class _Listing:
                 found.strangers[at] = Stranger(stranger.name, stranger.reason, said, (start, end))
 
     def _end(self, name: SegmentName, base_offset: int | None = None) -> int | None:
-        """Return where a file's chunks of this log end; None when it has none and no header."""
+        """Return where a file's chunks of this log end; None without chunks and header."""
         if name not in self._ends:
             self._ends[name] = self._look_for_end(
                 name, name.base_offset if base_offset is None else base_offset

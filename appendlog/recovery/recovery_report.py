@@ -1,4 +1,4 @@
-"""What recovery found and did."""
+"""Report of a recovery."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,27 +6,26 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """Facts of one start of one log.
+    """Findings and actions of one recovery of one log.
 
     Attributes:
-        directory: Of the log.
-        segment_count: Segments found.
-        scanned_bytes: Bytes read chunk by chunk; footers are not counted.
-        record_count: Records in the log.
-        end_offset: Where its files end, exclusive. Behind it the log goes on over what was lost.
-        cut_bytes: Bytes of torn tails, moved to `.torn` files.
-        damaged_chunks: Damaged places; each may have held more than one chunk.
-        damaged_bytes: Bytes of them, copied to `.damaged` files.
-        lost: Offsets `[start, end)` that once were in the log, or may have been. Treat them
-            as settled. Damage that an earlier start found is counted again as long
-            as its segment is scanned.
-        noted: Those of `lost` that a note in the log speaks of: an earlier start or a repair has
-            told of them, and nothing is wrong with the log any more.
-        strangers: Files with a segment's name that are no segments of this log, each with why. They
-            are left alone, and cost nothing but a look at each start.
-        ahead_ns: How far the last append time lies ahead of the clock; 0 where that is at most
-            a minute. The next record begins a segment, with the time of the clock.
-        seconds: How long it took.
+        directory: Directory of the log.
+        segment_count: Number of segments found.
+        scanned_bytes: Bytes read chunk by chunk, without footers.
+        record_count: Number of records in the log.
+        end_offset: Offset where its files end, exclusive. The log continues after the lost offsets.
+        cut_bytes: Size of torn tails, moved to `.torn` files.
+        damaged_chunks: Number of damaged places; each may have held more than one chunk.
+        damaged_bytes: Size of the damaged places, copied to `.damaged` files.
+        lost: Offsets `[start, end)` that were in the log once, or may have been. Callers treat them
+            as settled. Each start reports known damage again while it still scans that segment.
+        noted: Part of `lost` that a note in the log explains: an earlier start or a repair has
+            reported it, and the log is in order again.
+        strangers: Files with a segment's name that are not segments of this log, each with a
+            reason. Recovery does not touch them; each start looks at them again.
+        ahead_ns: How far the last append time is ahead of the clock; 0 if at most a minute. The
+            next record begins a segment, with the time of the clock.
+        seconds: Duration of the recovery.
     """
 
     directory: Path
@@ -45,21 +44,21 @@ class RecoveryReport:
 
     @property
     def is_damaged(self) -> bool:
-        """Tell whether something is damaged, lost without a note of it, or not of this log."""
+        """Return whether data is damaged, lost without a note, or not of this log."""
         return bool(self.damaged_chunks or self.strangers) or len(self.lost) > len(self.noted)
 
     @property
     def is_clean(self) -> bool:
-        """Tell whether nothing was cut or damaged, and nothing lost but what is noted."""
+        """Return whether nothing was cut or damaged, and all lost offsets are noted."""
         return not (self.cut_bytes or self.is_damaged)
 
     def add_lost(self, start: int, end: int) -> None:
-        """Note lost offsets; an empty range is ignored."""
+        """Add lost offsets; an empty range is ignored."""
         if start < end:
             self.lost.append((start, end))
 
     def add_noted(self, start: int, end: int) -> None:
-        """Note lost offsets that the log itself speaks of; an empty range is ignored."""
+        """Add lost offsets that a note in the log explains; an empty range is ignored."""
         if start < end:
             self.lost.append((start, end))
             self.noted.append((start, end))

@@ -1,14 +1,13 @@
 """Recovery of one segment: which bytes are chunks, which are torn, which are damaged.
 
-Torn is not damaged. A crash leaves a half-written tail; that is normal, and it is cut off
+Torn is not damaged. A crash leaves a half-written tail; that is normal, and recovery cuts it off
 (its bytes go to a `.torn` file). Bytes that cannot be the tail of a crash are damage:
-
-1. a valid chunk of this log stands behind them, or
-2. they lie below the durable end, so they were on the disk once, or
+1. a valid chunk of this log follows them, or
+2. they are below the durable end, so they were on the disk once, or
 3. the segment is not the last one: it was wholly on the disk before the next was made.
 
-Damage is never cut: a copy goes to a `.damaged` file, its offsets are reported as lost,
-and reading goes on behind it. So no log is ever shortened silently.
+Recovery never cuts damage: it copies the bytes to a `.damaged` file, reports their offsets as lost,
+and reading continues after them. So no log is ever shortened silently.
 
 Source: docs/log-format.md, section 9.
 """
@@ -39,22 +38,22 @@ from appendlog.segments.scan import WINDOW_BYTES, SegmentScan
 from appendlog.segments.segment import Segment, SegmentName
 
 _NEAR_BYTES: Final = 16 << 10
-"""Read at a time where only a few chunks are looked at."""
+"""Bytes to read at once if only a few chunks are needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryContext:
-    """What the recovery of every segment of one log needs.
+    """Arguments and results that the recoveries of all segments of one log share.
 
     Attributes:
-        directory: Of the log.
-        identity: Of the log.
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        index_interval_bytes: For the index of the active segment.
-        report: Filled in.
-        settled_floor: Offsets below it are settled: segments missing there are not lost.
-        known_end: Offsets below it were in the log once, as others remember.
+        directory: Directory of the log.
+        identity: Identity of the log.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        index_interval_bytes: Minimum distance of entries in the index of the active segment.
+        report: Report, which recovery fills in.
+        settled_floor: Offset below which all is settled: segments missing there are not lost.
+        known_end: Offset up to which the log is known to have reached, according to other files.
     """
 
     directory: Path
@@ -68,15 +67,15 @@ class RecoveryContext:
 
 
 class SegmentRecovery:
-    """Scans one segment and decides what its bytes are.
+    """Scan of one segment, which classifies its bytes.
 
     Args:
-        context: Of the log.
-        name: Segment to scan.
-        durable_position: Bytes of it that are known to have been on the disk once.
-        is_last: Only the last segment can have a torn tail.
+        context: Context of the log.
+        name: Name of the segment.
+        durable_position: Number of bytes that are known to have been on the disk once.
+        is_last: Whether it is the last segment; only that one can have a torn tail.
         previous_timestamp_ns: Last append time of the segments before.
-        durable: Of the log, if it speaks of this segment.
+        durable: Durable end of the log, if it is in this segment.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class SegmentRecovery:
         self._index = ActiveIndex(base, context.index_interval_bytes)
 
     def run(self) -> Segment | None:
-        """Return the segment; None when its header was torn and the file is removed.
+        """Return the segment; None if its header was torn and the file is removed.
 
         Raises:
             UnsupportedFormatError: The segment is of another format version.
@@ -135,13 +134,13 @@ class SegmentRecovery:
         """Treat a segment that lost its footer as sealed: nothing is appended to it."""
         if not self._segment.is_sealed:
             self._segment.is_sealed = True
-            # Nobody knows: the footer would tell.
+            # Only the footer could show it, so assume the worst.
             self._segment.summary.steps_back = True
             if not self._has_damage:
                 self._keep_damage(self._segment.size_bytes, self._segment.size_bytes)
 
     def _after_header(self, near: SegmentScan, scan: SegmentScan, size: int) -> int | None:
-        """Return where the first chunk stands, or None when not even the header is whole."""
+        """Return the position of the first chunk, or None if not even the header is whole."""
         segment, context = self._segment, self._context
         header = decode_segment_header(near.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
         if header is not None and header.identity == context.identity:
@@ -155,7 +154,7 @@ class SegmentRecovery:
         return min(segment.header_bytes, size)
 
     def _known_until(self, scan: SegmentScan, size: int) -> int | None:
-        """Return the durable end if the sums up to it are known, and take them."""
+        """Return the durable end if the sums up to it can be trusted, and use them."""
         durable = self._durable
         if durable is None or durable.summary is None or self._has_damage:
             return None
@@ -169,7 +168,7 @@ class SegmentRecovery:
             self._context.identity.salt,
         )
         if index is None:
-            # What was added to it was not right.
+            # Discard the index: it holds entries from wrong chunks.
             self._index = ActiveIndex(self._name.base_offset, self._context.index_interval_bytes)
             return None
         self._index = index
@@ -183,7 +182,7 @@ class SegmentRecovery:
         return scan.find_chunk(0, base)
 
     def _scan_chunks(self, scan: SegmentScan, position: int, size: int) -> int:
-        """Add up all chunks; return where the file is to end."""
+        """Add up all chunks; return the position where the file is to end."""
         summary = self._segment.summary
         while position < size:
             if (stop := self._add_stretch(scan, position)) > position:
@@ -207,7 +206,7 @@ class SegmentRecovery:
         return position
 
     def _end_of_chunks(self, position: int, size: int) -> int:
-        """Decide about bytes that no valid chunk follows; return where the file is to end."""
+        """Classify bytes that no valid chunk follows; return where the file is to end."""
         damage_end = size if not self._is_last else min(self._durable_position, size)
         if position >= damage_end and self._durable_position <= size:
             return position
@@ -217,9 +216,9 @@ class SegmentRecovery:
         return damage_end
 
     def _add_stretch(self, scan: SegmentScan, position: int) -> int:
-        """Add up the data chunks of one interval of the index; return the position behind them.
+        """Add up the data chunks of one index interval; return the position after them.
 
-        Returns `position` itself where there are none: `_scan_chunks` then looks closer.
+        `position` unchanged means that there are none: `_scan_chunks` then examines the place.
         """
         summary = self._segment.summary
         sums = array("q", [0]) * SUMS
@@ -252,7 +251,7 @@ class SegmentRecovery:
         segment.summary.add(chunk)
 
     def _keep_damage(self, start: int, stop: int) -> None:
-        """Count a damaged place and copy its bytes aside, once."""
+        """Count a damaged place and copy its bytes to a file, once."""
         report = self._context.report
         self._has_damage = True
         self._segment.is_whole = False
@@ -261,7 +260,7 @@ class SegmentRecovery:
         self._copy(start, stop, f"{self._name.file_name}.{start}-{stop}.damaged")
 
     def _cut(self, descriptor: int, end: int, size: int) -> None:
-        """Cut a torn tail off; the bytes are safe in a `.torn` file before they go."""
+        """Cut a torn tail off, after its bytes are safe in a `.torn` file."""
         if end >= size:
             return
         filesystem, directory = self._context.filesystem, self._context.directory
@@ -285,7 +284,7 @@ class SegmentRecovery:
         context.filesystem.sync_directory(context.directory)
 
     def _copy(self, start: int, stop: int, file_name: str) -> None:
-        """Copy bytes of the segment to a file of their own and fsync it."""
+        """Copy bytes of the segment to another file and sync it."""
         context = self._context
         filesystem, target = context.filesystem, context.directory / file_name
         if start == stop or (file_name.endswith(".damaged") and filesystem.exists(target)):

@@ -1,1 +1,1 @@
-"""Mending what a start only goes past: damaged segments are written anew, the old ones kept."""
+"""Mending what a start only goes past: damaged segments are written again, the old ones kept."""

@@ -1,4 +1,4 @@
-"""A damaged segment written anew: its valid chunks, a note where something is lost, a footer.
+"""A damaged segment written again: its valid chunks, a note where something is lost, a footer.
 
 The new file is the next generation of the same segment, and written in two steps, as by compaction:
 
@@ -75,10 +75,10 @@ def rewrite_segment(
     then the caller removes the file.
 
     Args:
-        directory: Of the log.
+        directory: Directory of the log.
         name: Of the segment.
-        identity: Of the log.
-        filesystem: All file calls go through it.
+        identity: Identity of the log.
+        filesystem: File operations of the log.
         end_offset: Where the segment has to end at least: the next one's base offset, or the
             last offset that was given out.
         previous_timestamp_ns: Last append time of the segments before; used when the segment
@@ -122,15 +122,15 @@ def rewrite_segment(
 def swap_in(
     directory: Path, old: SegmentName, rewritten: RewrittenSegment, filesystem: FileSystem
 ) -> None:
-    """Put a segment that was written anew into the place of the old one, which is removed.
+    """Put a segment that was written again into the place of the old one, which is removed.
 
     Durable when this returns.
 
     Args:
-        directory: Of the log.
+        directory: Directory of the log.
         old: The segment that was rewritten; its index goes with it.
         rewritten: Of `rewrite_segment`.
-        filesystem: All file calls go through it.
+        filesystem: File operations of the log.
 
     Raises:
         OSError: A file operation failed; the log has one of the two.
@@ -187,7 +187,7 @@ class _Writer:
         self._explained += self._removed
 
     def take(self, found: FoundChunk) -> None:
-        """Take over a chunk, unless its records contradict it; a footer is made anew."""
+        """Take over a chunk, unless its records contradict it; a footer is made again."""
         header = found.header
         ranges, is_footer = explained_ranges(found)
         self._explained += ranges

@@ -1,4 +1,4 @@
-"""Walking the chunks of a buffer whether they are compressed or not."""
+"""Walk over the chunks of a buffer, compressed or not."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _UNLIMITED_BYTES = 1 << 62
 
 @dataclass(slots=True)
 class ChunkWalk:
-    """How far a walk came, and what it found.
+    """Progress of a walk, and the records that it has found.
 
     Attributes:
-        salt: Of the log.
-        until_offset: Exclusive.
-        max_records: How many more.
-        max_bytes: No more records once their messages reach this; one always fits.
-        position: In the buffer: where the next walk begins, as `walk_chunks` says.
-        next_offset: Lowest offset that was not looked at.
-        status: Why it ended, as `walk_chunks` says; never WALK_COMPRESSED.
-        parts: The records: one part for all neighbours that are not packed, and one for each
-            packed chunk, in a buffer of its own.
-        record_count: Of all parts.
-        message_bytes: Of all parts.
+        salt: Salt of the log, which its chunks carry.
+        until_offset: End offset, exclusive.
+        max_records: Number of records that may still be added.
+        max_bytes: Message bytes that may still be added; one record always fits.
+        position: Position in the buffer where the next walk begins; see `walk_chunks`.
+        next_offset: Lowest offset that the walk has not looked at.
+        status: Why the walk ended; see `walk_chunks`. Never WALK_COMPRESSED.
+        parts: Records found: one part for neighbouring chunks that are not compressed, and one for
+            each compressed chunk, in a buffer of its own.
+        record_count: Number of records in all parts.
+        message_bytes: Size of the messages in all parts.
     """
 
     salt: int
@@ -62,22 +62,22 @@ def walk(
     *,
     whole_chunks: bool = False,
 ) -> ChunkWalk:
-    """Walk the chunks of `data[start:end]` as `walk_chunks` does, and open those that are packed.
+    """Walk over the chunks of `data[start:end]` as `walk_chunks` does; decompress packed chunks.
 
-    Where a limit is met inside a packed chunk, the position is its start, so that it will be
-    opened again.
+    If the walk reaches a limit inside a packed chunk, the position is the start of that chunk, and
+    the next walk decompresses it again.
 
     Args:
-        data: The chunks.
-        start: Where they begin.
-        end: Where they end.
-        salt: Of the log.
-        from_offset: Records below it are passed.
-        until_offset: Exclusive.
-        max_records: >= 1.
-        max_bytes: >= 1.
-        whole_chunks: Whether `max_bytes` is looked at between packed chunks only, so that none
-            is cut, and none need be opened again.
+        data: Buffer with the chunks.
+        start: Position of the first chunk.
+        end: Position after the last chunk.
+        salt: Salt of the log, which its chunks carry.
+        from_offset: Offset below which records are skipped.
+        until_offset: End offset, exclusive.
+        max_records: Limit of records, >= 1.
+        max_bytes: Limit of message bytes, >= 1.
+        whole_chunks: Whether `max_bytes` is checked only between packed chunks. Then the walk cuts
+            no packed chunk, and need not decompress one again.
     """
     done = ChunkWalk(salt, until_offset, max_records, max_bytes, start, from_offset)
     while True:
@@ -92,7 +92,7 @@ def walk(
         if chunk is None:
             done.status = WALK_FAULT
             return done
-        # One more than there should be: whoever checks sees when there are too many.
+        # Room for one record too many: the check of the count then notices a wrong header.
         done.status, walked = _walk(
             chunk, 0, len(chunk), done, whole_chunks, header.record_count + 1
         )
@@ -112,7 +112,7 @@ def _walk(
     whole_chunks: bool,
     places_max: int = U32_MAX,
 ) -> tuple[int, int]:
-    """Walk until a packed chunk, or to the end; return why it ended, and where."""
+    """Walk to the next packed chunk or the end; return the status and the position."""
     places = min(done.max_records, (end - start) // RECORD_BYTES_MIN + 1, places_max)
     offsets, timestamps_ns = array("q", [0]) * places, array("q", [0]) * places
     positions, lengths = array("I", [0]) * places, array("I", [0]) * places

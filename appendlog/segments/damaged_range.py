@@ -1,4 +1,4 @@
-"""What is known about a piece of a segment that holds no valid chunk."""
+"""Description of a piece of a segment that holds no valid chunk."""
 
 from dataclasses import dataclass
 
@@ -7,15 +7,15 @@ from appendlog.segments.scan import SegmentScan
 
 @dataclass(frozen=True, slots=True)
 class DamagedRange:
-    """The bytes `[start_position, end_position)` of a segment, which were skipped; picklable.
+    """Skipped bytes `[start_position, end_position)` of a segment; picklable.
 
     Attributes:
-        segment: Name of the file.
-        start_position: Where a chunk should begin.
-        end_position: Where the next valid one begins, or the chunks of the segment end.
-        reason: What is wrong at the start, a few words.
-        start_offset: First offset that was not found.
-        end_offset: Of what comes behind; equal to the start when no offset is missing.
+        segment: Name of the segment file.
+        start_position: Position where a chunk should begin.
+        end_position: Position of the next valid chunk, or the end of the segment's chunks.
+        reason: What is wrong at the start, in a few words.
+        start_offset: First offset that is missing.
+        end_offset: First offset after the damage; equal to the start if no offset is missing.
     """
 
     segment: str
@@ -26,7 +26,7 @@ class DamagedRange:
     end_offset: int
 
     def __str__(self) -> str:
-        """Return where it is and what it cost."""
+        """Return the place of the damage, the offsets that it affects and the reason."""
         return (
             f"{self.segment}: bytes [{self.start_position}, {self.end_position}), "
             f"offsets [{self.start_offset}, {self.end_offset}): {self.reason}"
@@ -34,13 +34,13 @@ class DamagedRange:
 
 
 def damage_reason(scan: SegmentScan, position: int, minimum_offset: int, end_position: int) -> str:
-    """Return in a few words why there is no valid chunk.
+    """Return, in a few words, why there is no valid chunk at a position.
 
     Args:
-        scan: Of the segment.
-        position: Where it should begin.
-        minimum_offset: That it may begin with.
-        end_position: Of the segment's chunks.
+        scan: Scan of the segment.
+        position: Position where the chunk should begin.
+        minimum_offset: Lowest base offset that the chunk may have.
+        end_position: Position where the segment's chunks end.
     """
     header = scan.header_at(position, minimum_offset)
     if header is None:

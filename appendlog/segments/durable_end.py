@@ -1,7 +1,7 @@
-"""The `end` file: how far a log is on the disk, for readers in other processes.
+"""The `end` file: up to where a log is on the disk, for readers in other processes.
 
-Two slots, written in turn with one pwrite after a flush returned, never fsynced. So it
-can lag behind the data but never lead it; see docs/log-format.md, section 8.
+It has two slots. One pwrite after each flush writes one of them, in turn, without a sync. So the
+file may be behind the data, but never ahead of it; see docs/log-format.md, section 8.
 """
 
 import os
@@ -30,15 +30,15 @@ END_FILE_NAME = "end"
 
 @dataclass(frozen=True, slots=True)
 class DurableEnd:
-    """What one slot says.
+    """Content of one slot.
 
     Attributes:
-        generation: Grows by one with each write.
-        recovery_point: Every record below this offset is on the disk.
-        segment_base_offset: The segment that was active.
-        position: Bytes of that segment that are on the disk.
+        generation: Number of the write; grows by one with each.
+        recovery_point: Offset below which every record is on the disk.
+        segment_base_offset: Base offset of the segment that was active.
+        position: Number of bytes of that segment that are on the disk.
         segment_generation: Compaction generation of that segment's file.
-        summary: Sums of that segment up to `position`, if nothing in it was ever damaged.
+        summary: Sums of that segment up to `position`, if it was never damaged.
     """
 
     generation: int
@@ -50,7 +50,7 @@ class DurableEnd:
 
 
 def encode_slot(end: DurableEnd, incarnation: UUID) -> bytes:
-    """Return the 64 bytes of one slot."""
+    """Return the slot as 64 bytes."""
 
     def pack(crc: int) -> bytes:
         return END_SLOT.pack(
@@ -69,7 +69,7 @@ def encode_slot(end: DurableEnd, incarnation: UUID) -> bytes:
 
 
 def decode_slot(data: bytes, incarnation: UUID) -> DurableEnd | None:
-    """Return what a slot says, or None when it is torn, empty or another incarnation's."""
+    """Return the content of a slot; None if it is torn, empty or of another incarnation."""
     if len(data) != END_SLOT_BYTES:
         return None
     magic, crc, generation, owner, *rest, version = END_SLOT.unpack(data)
@@ -83,7 +83,7 @@ def decode_slot(data: bytes, incarnation: UUID) -> DurableEnd | None:
 def read_durable_end(
     filesystem: FileSystem, directory: Path, incarnation: UUID
 ) -> DurableEnd | None:
-    """Return the newest valid slot of a log's `end` file, or None when there is none."""
+    """Return the newest valid slot of a log's `end` file, or None if there is none."""
     last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES + END_SUMS_BYTES
     try:
         data = filesystem.read_file(directory / END_FILE_NAME, last)
@@ -100,7 +100,7 @@ def read_durable_end(
 
 
 def promises_nothing(filesystem: FileSystem, directory: Path) -> bool:
-    """Tell whether a log's `end` file is absent, or says that nothing is durable yet."""
+    """Return whether a log's `end` file is missing, or says that nothing is durable yet."""
     last = END_SLOT_POSITIONS[-1] + END_SLOT_BYTES
     try:
         data = filesystem.read_file(directory / END_FILE_NAME, last)
@@ -118,12 +118,12 @@ def promises_nothing(filesystem: FileSystem, directory: Path) -> bool:
 
 
 class DurableEndFile:
-    """Writes the `end` file of one log.
+    """Writer of the `end` file of one log.
 
     Args:
-        path: The file; created by the first write.
-        incarnation: Of the log.
-        generation: Of the last slot that was found; 0 when none was.
+        path: Path of the file; the first write creates it.
+        incarnation: Incarnation of the log.
+        generation: Generation of the last slot found; 0 if there was none.
     """
 
     def __init__(self, path: Path, incarnation: UUID, generation: int) -> None:
@@ -133,7 +133,7 @@ class DurableEndFile:
 
     @property
     def is_written(self) -> bool:
-        """Whether there is a slot that says where the log ends."""
+        """Whether a slot says where the log ends."""
         return self._generation > 0
 
     def write(
@@ -145,18 +145,18 @@ class DurableEndFile:
         position: int,
         summary: SegmentSummary | None = None,
     ) -> None:
-        """Publish a new end; everything below it must be on the disk already.
+        """Write a new durable end; everything below it must be on the disk already.
 
         Args:
-            filesystem: Writes the file.
-            descriptors: Open files.
-            recovery_point: Of the slot.
-            segment: The active one.
-            position: Of the slot.
-            summary: Sums of the segment up to there; None when they are not to be believed.
+            filesystem: File operations.
+            descriptors: Cache of open files.
+            recovery_point: Offset below which every record is on the disk.
+            segment: Name of the active segment.
+            position: Number of bytes of that segment that are on the disk.
+            summary: Sums of the segment up to there; None if they cannot be trusted.
 
         Raises:
-            OSError: The slot was not written.
+            OSError: The slot could not be written.
         """
         self._generation += 1
         slot = encode_slot(
@@ -169,8 +169,8 @@ class DurableEndFile:
             ),
             self._incarnation,
         )
-        # Without sums of its own a slot must not keep those of one that was torn: after that
-        # one its generation is used again.
+        # Without sums the slot must overwrite those of a torn write, which had the same generation:
+        # a reader would take them for its own.
         slot += bytes(END_SUMS_BYTES) if summary is None else encode_sums(summary, self._generation)
         flags = os.O_RDWR | os.O_CREAT
         with descriptors.borrow(filesystem, self.path, flags) as descriptor:

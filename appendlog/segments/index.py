@@ -1,7 +1,7 @@
-"""The sparse index: from an offset or a time to a chunk near it.
+"""Sparse index: from an offset or a time to a chunk near it.
 
-An entry per `index_interval_bytes`, at a chunk start. The index is rebuilt, not trusted:
-whoever uses an entry checks that a chunk of that offset stands there (`SegmentIndexes`).
+It has an entry per `index_interval_bytes`, at a chunk start. The log rebuilds an index rather than
+trust it: users of an entry check that a chunk of that offset is there (`SegmentIndexes`).
 See docs/log-format.md, section 7.
 """
 
@@ -26,13 +26,13 @@ from appendlog.layout.format import (
 
 
 class IndexEntry(NamedTuple):
-    """One place in a segment.
+    """Place of a chunk in a segment.
 
     Attributes:
-        offset: Base offset of the chunk there.
-        position: Where the chunk starts.
-        max_timestamp_ns: Greatest append time before that chunk in its segment; of the first
-            chunk: of the log before it, or the chunk's own if that is less.
+        offset: Base offset of the chunk.
+        position: Position where the chunk starts.
+        max_timestamp_ns: Greatest append time before that chunk in its segment. For the first
+            chunk: greatest time of the log before it, or the chunk's own time if that is less.
     """
 
     offset: int
@@ -41,14 +41,14 @@ class IndexEntry(NamedTuple):
 
 
 class IndexTable:
-    """Entries in ascending order: in memory, or mapped from an index file.
+    """Index entries in ascending order, in memory or mapped from an index file.
 
     Args:
-        base_offset: Of the segment.
-        offsets: Relative to it.
-        positions: Of the chunks.
-        times: Greatest append times before them.
-        mapping: Where the three views look, if they are of a file.
+        base_offset: Base offset of the segment.
+        offsets: Offsets of the chunks, relative to the base offset.
+        positions: Positions of the chunks.
+        times: Greatest append times before the chunks, ns since 1970 UTC.
+        mapping: Mapped file behind the three views, if they are views of a file.
     """
 
     __slots__ = ("_base_offset", "_mapping", "_offsets", "_positions", "_times")
@@ -69,15 +69,15 @@ class IndexTable:
 
     @classmethod
     def empty(cls, base_offset: int) -> Self:
-        """Return a table in memory that can be added to."""
+        """Return an empty table in memory, to which entries can be added."""
         return cls(base_offset, array("I"), array("I"), array("q"))
 
     @classmethod
     def mapped(cls, base_offset: int, mapping: mmap.mmap) -> Self:
-        """Return the entries of an index file, whose size is a multiple of an entry's.
+        """Return the entries of an index file, whose size is a multiple of an entry's size.
 
-        The views are little-endian like the file; where the machine is not, no entry holds
-        what it says, and all of them are found out when they are used.
+        The views are little-endian like the file. On a big-endian machine all entries are wrong;
+        the check at their use rejects them.
         """
         words, longs = memoryview(mapping).cast("I"), memoryview(mapping).cast("q")
         return cls(base_offset, words[4::4], words[5::4], longs[3::2], mapping)
@@ -89,45 +89,45 @@ class IndexTable:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, at: int) -> IndexEntry:
-        """Return one entry; `at` is not negative."""
+        """Return an entry; `at` is not negative."""
         return IndexEntry(
             self._base_offset + self._offsets[at], self._positions[at], self._times[at]
         )
 
     @property
     def is_of_file(self) -> bool:
-        """Tell whether a file is mapped, which costs a descriptor as long as the table lives."""
+        """Return whether the table maps a file, which costs a descriptor as long as it lives."""
         return self._mapping is not None
 
     @property
     def is_current(self) -> bool:
-        """Tell whether the file is as long as it was: reading past its end would be fatal."""
+        """Return whether the file has kept its length: reading past its end kills the process."""
         return self._mapping is None or self._mapping.size() == len(self._mapping)
 
     def append(self, entry: IndexEntry) -> None:
-        """Add an entry behind the others, to a table in memory."""
+        """Add an entry after the others, to a table in memory."""
         assert isinstance(self._offsets, array), "a mapped table is not changed"
         assert isinstance(self._positions, array), "a mapped table is not changed"
         assert isinstance(self._times, array), "a mapped table is not changed"
-        # The offsets last: a reader in another thread looks for an entry there.
+        # The offsets last: a reader in another thread looks there first.
         self._times.append(entry.max_timestamp_ns)
         self._positions.append(entry.position)
         self._offsets.append(entry.offset - self._base_offset)
 
     def at_or_before(self, offset: int) -> int:
-        """Return which entry is the last at or before `offset`; -1 when none is. O(log n)."""
+        """Return the index of the last entry at or before `offset`; -1 if none. O(log n)."""
         return bisect_right(self._offsets, offset - self._base_offset) - 1
 
     def before_time(self, timestamp_ns: int) -> int:
-        """Return the last entry with only earlier records before it; -1 when none. O(log n)."""
+        """Return the last entry with only earlier records before it; -1 if none. O(log n)."""
         return bisect_left(self._times, timestamp_ns, 0, len(self._offsets)) - 1
 
     def count_before(self, position: int) -> int:
-        """Return how many entries point before a position, if they ascend. O(log n)."""
+        """Return how many entries are before a position, if they ascend. O(log n)."""
         return bisect_left(self._positions, position)
 
     def is_ordered(self, first_position: int, end_position: int) -> bool:
-        """Tell whether all entries ascend, and point into `[first, end)` of the segment. O(n)."""
+        """Return whether all entries ascend and lie in `[first, end)` of the segment. O(n)."""
         if not len(self):
             return True
         times, positions, offsets = (
@@ -142,23 +142,23 @@ class IndexTable:
         )
 
     def encoded(self) -> bytes:
-        """Return the entries as they stand in the file."""
+        """Return the entries in the format of the file."""
         pack = INDEX_ENTRY.pack
         return b"".join(map(pack, self._offsets, self._positions, self._times))
 
 
 class ActiveIndex:
-    """The index of the segment that is written: copied to its file in groups.
+    """Index of the segment that is being written; its entries go to the file in groups.
 
-    What is in the file is not kept in memory.
+    Entries that are in the file are not kept in memory.
 
     Args:
-        base_offset: Of the segment.
-        interval_bytes: Least distance between entries.
+        base_offset: Base offset of the segment.
+        interval_bytes: Minimum distance between entries.
 
     Attributes:
-        stored_count: Entries in the file.
-        tail: The entries behind them. Replaced whole when they are in the file.
+        stored_count: Number of entries in the file.
+        tail: Entries after those in the file; replaced as a whole once they are stored.
     """
 
     __slots__ = ("_base_offset", "_interval_bytes", "_last_position", "stored_count", "tail")
@@ -174,11 +174,11 @@ class ActiveIndex:
         return self.stored_count + len(self.tail)
 
     def resumed(self, stored_count: int, last: IndexEntry) -> Self:
-        """Return an index that goes on behind the first entries of the file.
+        """Return an index that continues after the first entries of the file.
 
         Args:
-            stored_count: Entries of the file that count, >= 1.
-            last: The last of them.
+            stored_count: Number of valid entries in the file, >= 1.
+            last: Last valid entry.
         """
         index = type(self)(self._base_offset, self._interval_bytes)
         index.stored_count = stored_count
@@ -186,7 +186,7 @@ class ActiveIndex:
         return index
 
     def add(self, offset: int, position: int, max_timestamp_ns: int) -> None:
-        """Note a data chunk; most are too near to the last entry to get one."""
+        """Add a data chunk; most are too close to the last entry to get one."""
         if position - self._last_position < self._interval_bytes:
             return
         if offset - self._base_offset > U32_MAX or position > U32_MAX:
@@ -195,17 +195,17 @@ class ActiveIndex:
         self.tail.append(IndexEntry(offset, position, max_timestamp_ns))
 
     def store(self, filesystem: FileSystem, path: Path, salt: int) -> None:
-        """Put what is not in the file yet behind what is; a file of other origin goes.
+        """Append the new entries to the file; replace a file of other origin.
 
         Raises:
-            OSError: It is not known what is in the file; the entries stay in memory.
+            OSError: The content of the file is unknown; the entries stay in memory.
         """
         tail = self.tail
         buffers = [tail.encoded()]
         position = INDEX_ENTRY_BYTES * (1 + self.stored_count)
         flags = os.O_RDWR
         if not self.stored_count:
-            # Another process may have mapped an old one: it is never made shorter.
+            # Another process may have mapped the old file: never truncate it.
             if filesystem.exists(path):
                 filesystem.unlink(path)
             buffers.insert(0, index_header(salt, self._base_offset))
@@ -215,15 +215,15 @@ class ActiveIndex:
             filesystem.write_all(descriptor, buffers, position, sync=False)
         finally:
             filesystem.close(descriptor)
-        # In this order: a reader that finds the new tail must find the file's entries.
+        # In this order: a reader that finds the new tail must also find the entries in the file.
         self.stored_count += len(tail)
         self.tail = IndexTable.empty(self._base_offset)
 
 
 def map_index(filesystem: FileSystem, path: Path, salt: int, base_offset: int) -> IndexTable | None:
-    """Return the entries of an index file; None when it is missing or another segment's.
+    """Return the entries of an index file; None if it is missing or another segment's.
 
-    Nothing about the entries is checked.
+    Does not check the entries.
     """
     try:
         descriptor = filesystem.open(path, os.O_RDONLY)
@@ -234,7 +234,7 @@ def map_index(filesystem: FileSystem, path: Path, salt: int, base_offset: int) -
         if size < INDEX_ENTRY_BYTES or size % INDEX_ENTRY_BYTES:
             return None
         mapping = filesystem.map(descriptor, size)
-    except (OSError, ValueError):  # it became shorter meanwhile
+    except (OSError, ValueError):  # the file became shorter since `size`
         return None
     finally:
         filesystem.close(descriptor)
@@ -244,12 +244,12 @@ def map_index(filesystem: FileSystem, path: Path, salt: int, base_offset: int) -
 
 
 def replace_index(filesystem: FileSystem, path: Path, table: IndexTable, header: bytes) -> None:
-    """Put a whole index in the place of what is there, if anything.
+    """Replace the index file of a segment, if there is one, with a whole index.
 
-    Not synced: what a power cut leaves of it is found out like any other damage.
+    Not synced: the checks of entries find what a power cut damages, like any other damage.
 
     Raises:
-        OSError: The file is as it was.
+        OSError: The old file is unchanged.
     """
     beside = path.with_name(f"{path.name}.new")
     descriptor = filesystem.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
@@ -261,5 +261,5 @@ def replace_index(filesystem: FileSystem, path: Path, table: IndexTable, header:
 
 
 def index_header(salt: int, base_offset: int) -> bytes:
-    """Return the first bytes of the index file of a segment."""
+    """Return the header of a segment's index file."""
     return INDEX_HEADER.pack(INDEX_MAGIC, salt, base_offset)

@@ -1,4 +1,4 @@
-"""Reading one log by offset, across its segments, beside the thread that writes it."""
+"""Reading one log by offset, across its segments, while another thread writes it."""
 
 import threading
 from pathlib import Path
@@ -18,14 +18,14 @@ _WINDOWS_MAX: Final = 1 << 62
 
 
 class LogReads:
-    """The reading side of one log. Thread-safe.
+    """The reading part of one log. Thread-safe.
 
     Args:
-        segments: Of the log; others change it meanwhile.
+        segments: Segments of the log; other threads change the list.
 
     Attributes:
-        reader: Reads one segment; tells `note_damage` of what it skips. Set by the owner.
-        indexes: Of the segments. Set by the owner.
+        reader: Reads one segment; calls `note_damage` for damage that it skips. The owner sets it.
+        indexes: Indexes of the segments. The owner sets it.
     """
 
     def __init__(self, segments: SegmentList) -> None:
@@ -38,17 +38,18 @@ class LogReads:
 
     @property
     def damaged(self) -> list[str]:
-        """A line for each damaged place that reads have met."""
+        """A line for each damaged place that reads have found."""
         return list(self._damaged.values())
 
     def read(self, offset: int, end: int, max_bytes: int, max_records: int) -> ReadResult:
         """Return records from the first one at or after `offset`; see `Log.read`.
 
         Args:
-            offset: Where to begin; below the log's start means there.
+            offset: First offset; below the start of the log means its start.
             end: Log end offset, exclusive.
-            max_bytes: Of messages, >= 1; one record is always returned if there is one.
-            max_records: >= 1.
+            max_bytes: Limit of message bytes, >= 1; at least one record is returned if there is
+                one.
+            max_records: Limit of records, >= 1.
 
         Raises:
             LogFailedError: A file cannot be read.
@@ -74,7 +75,7 @@ class LogReads:
         return result
 
     def first_offset_at(self, timestamp_ns: int, end: int) -> int:
-        """Return the lowest offset that was appended at or after a time; `end` if there is none.
+        """Return the lowest offset appended at or after a time; `end` if there is none.
 
         Raises:
             LogFailedError: A file cannot be read.
@@ -87,10 +88,10 @@ class LogReads:
             except OSError as error:
                 if segments == self._segments.snapshot:
                     raise LogFailedError(segments[0].path.parent, error) from error
-            # Retention removed a segment meanwhile.
+            # Retention removed a segment during the search.
 
     def note_damage(self, path: Path, position: int, offset: int, reason: str) -> None:
-        """Remember a damaged place that a read skips."""
+        """Record a damaged place that a read skips."""
         if len(self._damaged) < _DAMAGED_MAX:
             self._damaged[path, position] = f"{path.name}:{position} offset {offset}: {reason}"
 
@@ -109,7 +110,7 @@ class LogReads:
         *,
         whole_chunks: bool = False,
     ) -> None:
-        """Read on in the segment of the next offset; move behind it when it is exhausted."""
+        """Read in the segment of the next offset; move to the next segment at its end."""
         segments = self._segments.snapshot
         if not segments:
             result.next_offset = end
@@ -136,8 +137,8 @@ class LogReads:
             if segment in self._segments:
                 raise LogFailedError(segment.path, error) from error
             if self._segments.find(segment.base_offset) is not None:
-                return  # compacted meanwhile: the caller goes on in what took its place
-            # Retention removed the segment meanwhile: everything in it is settled.
+                return  # compacted: the caller continues in the segment that replaced it
+            # Retention removed the segment during the read: everything in it is settled.
             result.next_offset = min(max(result.next_offset, segment.end_offset), end)
             return
         if position < segment.data_bytes:
@@ -157,7 +158,7 @@ class LogReads:
         return self.indexes.locate(segment, offset)
 
     def _remember(self, segment: Segment, offset: int, position: int) -> None:
-        """Keep where a sequential reader goes on, so that it needs no index."""
+        """Store where a sequential reader continues, so that it needs no index."""
         with self._cursors_lock:
             if len(self._cursors) >= _CURSORS_MAX:
                 del self._cursors[next(iter(self._cursors))]

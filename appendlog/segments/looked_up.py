@@ -1,4 +1,4 @@
-"""The segments of a log, each looked at when it is first asked for."""
+"""Segments of a log, each read when it is first needed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from appendlog.segments.segment import Segment, SegmentName
 
 
 class LookedUpSegments(Sequence[Segment]):
-    """Segments of one log, oldest first; their names are known, the rest is on the disk.
+    """Segments of one log, oldest first; only their names are known at first.
 
-    Of a log with a thousand segments a reader of a hundred offsets opens one.
+    In a log with a thousand segments, a reader of a hundred offsets opens one file.
 
     Args:
-        names: Of the segments, in order.
-        look: Gives a segment as its file says it is; called once for each, at first need.
+        names: Names of the segments, in order.
+        look: Returns a segment from its file; called once for each, at first use.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class LookedUpSegments(Sequence[Segment]):
         """Return a segment, or several.
 
         Raises:
-            OSError: A file cannot be read, or was removed meanwhile.
+            OSError: A file cannot be read, or was removed since the listing.
         """
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
@@ -45,7 +45,7 @@ class LookedUpSegments(Sequence[Segment]):
         if segment is None:
             segment = self._look(self._names[place])
             if place + 1 < len(self):
-                # A damaged end of a segment, or a compacted one, may not say how far it went.
+                # A segment with a damaged end, or a compacted one, may not show how far it went.
                 following = self._names[place + 1].base_offset
                 segment.summary.end_offset = max(segment.summary.end_offset, following)
             self._seen[place] = segment

@@ -1,4 +1,4 @@
-"""A bounded number of index tables at hand, however many logs and segments there are."""
+"""Bounded cache of index tables, for any number of logs and segments."""
 
 import threading
 from collections import OrderedDict
@@ -10,19 +10,19 @@ from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_li
 from appendlog.segments.index import IndexTable
 
 MAPPED_INDEXES_MAX: Final = 256
-"""Tables of all logs of the process together, where its limit is large enough."""
+"""Maximum number of tables for all logs of the process, if its limit of files allows that."""
 
 
 class MappedIndexes:
-    """A least-recently-used set of index tables. Thread-safe.
+    """Least-recently-used cache of index tables. Thread-safe.
 
-    A table that leaves the set is unmapped when its last user has let go of it.
+    A table that leaves the cache is unmapped once nothing refers to it.
 
     Args:
-        capacity: Tables kept.
+        capacity: Maximum number of tables.
 
     Attributes:
-        capacity: As given; may be changed.
+        capacity: Maximum number of tables; may be changed.
     """
 
     def __init__(self, capacity: int = MAPPED_INDEXES_MAX) -> None:
@@ -35,7 +35,7 @@ class MappedIndexes:
         return len(self._tables)
 
     def get(self, filesystem: FileSystem, path: Path) -> IndexTable | None:
-        """Return a table that is at hand, or None."""
+        """Return a cached table, or None."""
         key = (filesystem, path)
         with self._lock:
             table = self._tables.get(key)
@@ -44,7 +44,7 @@ class MappedIndexes:
             return table
 
     def put(self, filesystem: FileSystem, path: Path, table: IndexTable) -> None:
-        """Keep a table, in the place of another one of that file."""
+        """Add a table; it replaces another one of that file."""
         with self._lock:
             self._tables[filesystem, path] = table
             self._tables.move_to_end((filesystem, path))
@@ -52,14 +52,14 @@ class MappedIndexes:
                 self._tables.popitem(last=False)
 
     def forget(self, filesystem: FileSystem, path: Path) -> None:
-        """Let go of a table; it need not be there."""
+        """Remove a table, if it is there."""
         with self._lock:
             self._tables.pop((filesystem, path), None)
 
     def shed(self) -> int:
-        """Let go of half of the tables of files, those used longest ago; return how many.
+        """Remove half of the tables of files, least recently used first; return how many.
 
-        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
+        None if another thread holds the lock for longer than `SHED_SECONDS_MAX`.
         """
         if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
             return 0
@@ -72,11 +72,11 @@ class MappedIndexes:
             self._lock.release()
 
     def close(self) -> None:
-        """Let go of all tables of files; those that were built in memory cost more, and stay."""
+        """Remove all tables of files; those built in memory stay, because they cost more."""
         with self._lock:
             for key in [key for key, table in self._tables.items() if table.is_of_file]:
                 del self._tables[key]
 
 
 SHARED_INDEXES: Final = MappedIndexes(share_of_limit(MAPPED_INDEXES_MAX))
-"""The set that all logs of the process share."""
+"""Cache that all logs of the process share."""

@@ -1,4 +1,4 @@
-"""What a read of a log returns: where the records lie, and copies only when asked for."""
+"""Result of a read: where the records lie; messages are copied only on request."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from appendlog.segments.damaged_range import DamagedRange
 
 @dataclass(slots=True)
 class Records:
-    """Records that lie in one buffer, in order: places, no object for each.
+    """Records that lie in one buffer, in order: their places, without an object for each.
 
     Attributes:
-        buffer: Their bytes: a piece of a file that was read, or a mapping of it, which lives
-            as long as this does.
-        offsets: Strictly increasing; a range where there are no gaps.
-        positions: Where the message of each begins in the buffer.
-        lengths: How long it is.
-        timestamps_ns: Append times.
+        buffer: Bytes with the records: a piece of a file that was read, or a mapping of the file,
+            which lives as long as this object.
+        offsets: Offsets, strictly increasing; a range if there are no gaps.
+        positions: Positions in the buffer where the messages begin.
+        lengths: Lengths of the messages, in bytes.
+        timestamps_ns: Append times, ns since 1970 UTC.
     """
 
     buffer: ReadableBuffer
@@ -39,19 +39,19 @@ class Records:
 
 @dataclass(slots=True)
 class ReadResult:
-    """Records of a log.
+    """Records of a log, as a read returns them.
 
-    The lists are made each time that they are asked for.
+    Each call makes the lists again.
 
     Attributes:
-        parts: The records, a part for each buffer that they lie in; none is empty.
-        next_offset: Where to go on. Offsets in `[asked, next_offset)` that are not in
-            `offsets` are not in the log: never written, removed, or lost.
+        parts: Records, one part for each buffer that they lie in; no part is empty.
+        next_offset: Offset at which to continue. Offsets below it that are not in `offsets` are
+            not in the log: they were never written, or are removed or lost.
         lost: Offsets `[start, end)` of damage that this read had to skip.
-        damaged: The bytes of it; some may have cost no offset.
+        damaged: Bytes of that damage; some of it may have cost no offset.
         read_bytes: Bytes read from files.
-        record_count: Records in all parts.
-        message_bytes: Their messages together.
+        record_count: Number of records in all parts.
+        message_bytes: Size of the messages in all parts.
     """
 
     parts: list[Records] = field(default_factory=list)
@@ -64,21 +64,21 @@ class ReadResult:
 
     @property
     def offsets(self) -> list[int]:
-        """Strictly increasing."""
+        """Offsets of the records, strictly increasing."""
         return [offset for part in self.parts for offset in part.offsets]
 
     @property
     def messages(self) -> list[bytes]:
-        """As `appendlog.layout.message` draws them; copies, the caller's own."""
+        """Copies of the messages for the caller, in the format of `appendlog.layout.message`."""
         return [message for part in self.parts for message in part.messages()]
 
     @property
     def timestamps_ns(self) -> list[int]:
-        """Append times."""
+        """Append times of the records, ns since 1970 UTC."""
         return [time_ns for part in self.parts for time_ns in part.timestamps_ns]
 
     def add(self, parts: list[Records], record_count: int, message_bytes: int) -> None:
-        """Take parts in that come behind those which are here; none of them is empty."""
+        """Add parts after the present ones; none of them is empty."""
         self.parts += parts
         self.record_count += record_count
         self.message_bytes += message_bytes

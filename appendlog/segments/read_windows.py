@@ -1,4 +1,4 @@
-"""The bytes of segments for reading: mapped where nothing changes any more, else copied."""
+"""Bytes of segments for reading: mapped if the segment is sealed, otherwise copied."""
 
 from typing import NamedTuple
 
@@ -9,13 +9,13 @@ from appendlog.segments.segment import Segment
 
 
 class ReadWindow(NamedTuple):
-    """A piece of a segment.
+    """Piece of a segment.
 
     Attributes:
-        buffer: Where its bytes are, among others perhaps.
-        start: Where they begin in the buffer.
-        end: Where they end.
-        is_mapped_anew: Whether the buffer was mapped for them.
+        buffer: Buffer that holds its bytes, and possibly others.
+        start: Position in the buffer where they begin.
+        end: Position in the buffer where they end.
+        is_mapped_anew: Whether the buffer was mapped for this window.
     """
 
     buffer: ReadableBuffer
@@ -32,10 +32,10 @@ def read_window(
     position: int,
     size: int,
 ) -> ReadWindow:
-    """Return the bytes `[position, position + size)` of a segment, fewer only if it ends there.
+    """Return the bytes `[position, position + size)` of a segment; fewer only at its end.
 
-    Of a sealed segment they are a view of the file (invariant I6), if there is a mapping to be
-    had; of one that grows, a copy.
+    A view of the file if the segment is sealed (invariant I6) and a mapping is available; a copy
+    if the segment still grows.
 
     Raises:
         OSError: The file cannot be read.

@@ -1,7 +1,7 @@
-"""Reading a segment chunk by chunk when nothing about it is known yet.
+"""Reading a segment chunk by chunk, without previous knowledge of it.
 
-Used by recovery and by whoever meets damage: `chunk_at` proves one chunk, `find_chunk`
-searches forward for the next valid one. Memory: one window, or one chunk if that is more.
+Recovery uses it, and every read that meets damage: `chunk_at` validates one chunk, `find_chunk`
+searches forward for the next valid one. Memory: one window, or one chunk if that is larger.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ WINDOW_BYTES: Final = 1 << 20
 
 
 class SegmentScan:
-    """A window that moves over one segment file.
+    """Window that moves over one segment file.
 
     Args:
-        filesystem: Reads the file.
-        descriptor: The open file; stays the caller's.
-        size: Bytes to look at; nothing at or behind this position is read.
-        salt: Of the log.
-        window_bytes: Least to read at once.
+        filesystem: File operations.
+        descriptor: Descriptor of the open file, owned by the caller.
+        size: Size of the part to scan; bytes at or after this position are not read.
+        salt: Salt of the log, which its chunks carry.
+        window_bytes: Minimum number of bytes to read at once.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SegmentScan:
         self._start = 0
 
     def read(self, position: int, size: int) -> bytes:
-        """Return `size` bytes at `position`, fewer only where the scan's bytes end."""
+        """Return `size` bytes at `position`; fewer only at the end of the scanned part."""
         size = max(min(size, self._size - position), 0)
         at = position - self._start
         if size and (at < 0 or at + size > len(self._data)):
@@ -57,7 +57,7 @@ class SegmentScan:
         return self._data[at : at + size] if size else b""
 
     def header_at(self, position: int, minimum_offset: int) -> ChunkHeader | None:
-        """Return the header at `position` if it can be one; its chunk may be torn."""
+        """Return the header at `position` if it is plausible; its chunk may be torn."""
         data = self.read(position, CHUNK_HEADER_BYTES)
         if len(data) < CHUNK_HEADER_BYTES:
             return None
@@ -65,11 +65,11 @@ class SegmentScan:
         return header if is_plausible(header, self._salt, minimum_offset) else None
 
     def chunk_at(self, position: int, minimum_offset: int) -> ChunkHeader | None:
-        """Return the header of the whole valid chunk at `position`, None when none is there.
+        """Return the header of the whole valid chunk at `position`, None if there is none.
 
         Args:
-            position: Where to look.
-            minimum_offset: A lower base offset makes the chunk invalid.
+            position: Position of the chunk.
+            minimum_offset: Lowest valid base offset.
         """
         header = self.header_at(position, minimum_offset)
         if header is None or position + header.chunk_bytes > self._size:
@@ -82,17 +82,17 @@ class SegmentScan:
     ) -> int:
         """Add up the valid data chunks from `position` on that begin before `begin_before`.
 
-        Many at once, but only those that lie wholly in the window: where it returns `position`
-        itself, `chunk_at` knows what is there.
+        Handles many chunks at once, but only those that lie wholly in the window. If this returns
+        `position` unchanged, `chunk_at` shows what is there.
 
         Args:
-            position: Where to look.
-            begin_before: At the first chunk that starts here or behind, it stops.
-            minimum_offset: A lower base offset makes a chunk invalid.
-            sums: Added to; see `appendlog.layout.records.sum_chunks`.
+            position: Position of the first chunk.
+            begin_before: Position at or after which a chunk ends the run.
+            minimum_offset: Lowest valid base offset.
+            sums: Sums to add to; see `appendlog.layout.records.sum_chunks`.
 
         Returns:
-            The position behind the last chunk that was added.
+            The position after the last chunk that was added.
         """
         at = position - self._start
         if at < 0 or at + CHUNK_HEADER_BYTES > len(self._data):
@@ -105,15 +105,15 @@ class SegmentScan:
         return self._start + sum_chunks(self._data, at, end, stop, self._salt, minimum_offset, sums)
 
     def payload(self, position: int, header: ChunkHeader) -> bytes:
-        """Return what stands behind the header of a chunk."""
+        """Return the bytes after the header of a chunk."""
         size = header.chunk_bytes - CHUNK_HEADER_BYTES
         return self.read(position + CHUNK_HEADER_BYTES, size)
 
     def find_chunk(self, position: int, minimum_offset: int) -> int | None:
-        """Return where the first valid chunk behind `position` starts, None when none does.
+        """Return the position of the first valid chunk after `position`, None if there is none.
 
-        A damaged chunk whose length survived leads to its successor at once, whatever its
-        records contain; else every magic is tried.
+        A damaged chunk whose length is intact leads directly to its successor, whatever its records
+        contain; otherwise this tries every magic.
         """
         torn = self.header_at(position, minimum_offset)
         if torn is not None:
@@ -129,6 +129,6 @@ class SegmentScan:
                 if self.chunk_at(start + at, minimum_offset):
                     return start + at
                 at = data.find(CHUNK_MAGIC_BYTES, at + 1)
-            # The last three bytes may be the beginning of a magic.
+            # The last three bytes may be the start of a magic.
             position = start + max(len(data) - len(CHUNK_MAGIC_BYTES) + 1, 1)
         return None

@@ -1,4 +1,4 @@
-"""What a sealed segment says about itself at its end, read without a scan."""
+"""Reading the footer of a sealed segment, without a scan."""
 
 import os
 from collections.abc import Sequence
@@ -29,16 +29,16 @@ from appendlog.segments.segment import Segment, SegmentName
 def read_footer(
     filesystem: FileSystem, descriptor: int, salt: int, base_offset: int
 ) -> tuple[SegmentSummary, bytes] | None:
-    """Return the sums at the end of a segment file and the footer chunk they are from.
+    """Return the sums at the end of a segment file, and the footer chunk that holds them.
 
     Args:
-        filesystem: Reads the file.
-        descriptor: The open file.
-        salt: Of the log.
-        base_offset: Of the segment.
+        filesystem: File operations.
+        descriptor: Descriptor of the open file.
+        salt: Salt of the log.
+        base_offset: Base offset of the segment.
 
     Returns:
-        None when no valid footer stands at the end of the file.
+        None if there is no valid footer at the end of the file.
 
     Raises:
         OSError: The file cannot be read.
@@ -71,9 +71,9 @@ def read_sealed(
     descriptors: Descriptors,
     open_flags: int = os.O_RDWR,
 ) -> Segment | None:
-    """Return a segment known from its footer, or None when it has no valid one.
+    """Return a segment as its footer describes it, or None if it has no valid footer.
 
-    Reads the end of the file only.
+    Reads only the end of the file.
 
     Raises:
         OSError: The file cannot be read.
@@ -98,16 +98,16 @@ def removed_by_compaction(
     descriptors: Descriptors,
     salt: int,
 ) -> list[tuple[int, int]]:
-    """Return the ranges at or above `start` that compaction removed, as the footers list them.
+    """Return the ranges at or above `start` that compaction removed, as listed in the footers.
 
-    Of a footer whose ranges were joined, for want of room, nothing can be told.
+    Skips footers in which ranges had to be joined for lack of space: those are not exact.
 
     Args:
-        segments: Of one log.
-        start: Inclusive.
-        filesystem: Reads the files.
-        descriptors: Open files.
-        salt: Of the log.
+        segments: Segments of one log.
+        start: First offset, inclusive.
+        filesystem: File operations.
+        descriptors: Cache of open files.
+        salt: Salt of the log, which its chunks carry.
 
     Raises:
         OSError: A file cannot be read.

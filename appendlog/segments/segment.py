@@ -1,4 +1,4 @@
-"""One segment as the log keeps it in memory: names, sizes and sums, no open file."""
+"""A segment as the log keeps it in memory: names, sizes and sums, without an open file."""
 
 import re
 import time
@@ -10,13 +10,13 @@ from appendlog.layout.summary import SegmentSummary
 from appendlog.segments.index import ActiveIndex
 
 COMPACTING_SUFFIX: Final = ".compacting"
-"""Of a segment that is being rewritten; without its name until it is wholly on the disk."""
+"""Suffix of a segment that is being rewritten; it gets its name once it is wholly on the disk."""
 
 _LOG_NAME = re.compile(r"(\d{20})(?:-(\d{10}))?\.log\Z")
 
 
 class SegmentName(NamedTuple):
-    """What the name of a segment file says."""
+    """Base offset and generation, as the name of a segment file states them."""
 
     base_offset: int
     generation: int
@@ -33,33 +33,33 @@ class SegmentName(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """Return the names without what tells the kind of file."""
+        """Return the common part of the names, without the suffix."""
         compacted = f"-{self.generation:010d}" if self.generation else ""
         return f"{self.base_offset:020d}{compacted}"
 
 
 def segment_names(file_names: Iterable[str]) -> list[SegmentName]:
-    """Return the segments among the names of a directory, oldest generation first."""
+    """Return the segments among the file names of a directory, oldest generation first."""
     found = (_LOG_NAME.match(name) for name in file_names)
     return sorted(SegmentName(int(m[1]), int(m[2] or 0)) for m in found if m)
 
 
 class Segment:
-    """One segment file of a log.
+    """Segment file of a log.
 
     Attributes:
         name: Base offset and generation.
-        path: The file.
-        index_path: Its index.
-        header_bytes: Where the first chunk stands.
-        data_bytes: Where the chunks end; a footer is not counted. Only grows.
+        path: Path of the segment file.
+        index_path: Path of its index file.
+        header_bytes: Position of the first chunk.
+        data_bytes: Position where the chunks end, before the footer. Only grows.
         size_bytes: Size of the file.
         summary: Sums of its chunks.
-        is_sealed: Nothing more is appended.
-        is_whole: Nothing in it is known to be damaged or lost.
-        index: Of the active segment; None once it is sealed and stored.
-        begun_ns: When the file was made, if that is known, else when it was opened; nanoseconds
-            since 1970 UTC, by a clock that may have been wrong then.
+        is_sealed: Whether the segment is closed to appends.
+        is_whole: Whether nothing in it is known to be damaged or lost.
+        index: Index of the active segment; None once it is sealed and stored.
+        begun_ns: When the file was made, if that is known, otherwise when it was opened; ns since
+            1970 UTC, by a clock that may have been wrong then.
     """
 
     __slots__ = (
@@ -98,14 +98,14 @@ class Segment:
 
     @property
     def end_offset(self) -> int:
-        """Return the offset behind the segment's last one."""
+        """Return the offset after the last one of the segment."""
         return self.summary.end_offset
 
     def begun_by(self, now_ns: int) -> int:
-        """Return a time by which the segment was there, and remember it.
+        """Return a time at which the segment existed already, and remember it.
 
-        Never ahead of `now_ns`: where `begun_ns` is, by a clock that was wrong, it is replaced by
-        the time at which that was found.
+        Never later than `now_ns`: if a wrong clock set `begun_ns` to a later time, `now_ns`
+        replaces it.
         """
         self.begun_ns = min(self.begun_ns, now_ns)
         return self.begun_ns

@@ -1,9 +1,8 @@
-"""Places in the segments of one log, found by their indexes, which are never trusted.
+"""Lookup of places in the segments of one log, through indexes that are always verified.
 
-What an entry says is compared with the chunk header that stands there. An index that is
-missing, torn, unsorted, of another segment, ahead of or behind its segment, or that has been
-caught at a wrong place is built anew from the segment's chunk headers: at first need, in the
-thread that needs it.
+An entry is compared with the chunk header at its position. An index is rebuilt from the chunk
+headers of its segment if it is missing, torn, unsorted, of another segment, ahead of or behind its
+segment, or had a wrong entry. The thread that first needs the index rebuilds it.
 """
 
 import threading
@@ -35,19 +34,19 @@ from appendlog.segments.scan import WINDOW_BYTES, SegmentScan
 from appendlog.segments.segment import Segment
 
 REBUILDS_MAX: Final = 3
-"""How often one segment's index is built anew by one open log: a disk that lies stays slow."""
+"""Maximum number of rebuilds of a segment's index per opening: a faulty disk then stays slow."""
 _STEPS_BACK_MAX: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class IndexStatistics:
-    """The indexes of one log.
+    """Numbers about the indexes of one log.
 
     Attributes:
-        interval_bytes: Least distance between two entries.
-        entries: Places known.
-        size_bytes: Of the index files.
-        rebuilt: Indexes that were not right, and were built anew since the log was opened.
+        interval_bytes: Minimum distance between two entries.
+        entries: Number of entries.
+        size_bytes: Size of the index files.
+        rebuilt: Number of wrong indexes rebuilt since the log was opened.
     """
 
     interval_bytes: int
@@ -57,19 +56,19 @@ class IndexStatistics:
 
 
 class SegmentIndexes:
-    """Finds places in the segments of one log. Thread-safe.
+    """Finder of places in the segments of one log. Thread-safe.
 
     Args:
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        mapped: Where tables are kept.
-        salt: Of the log.
-        interval_bytes: Least distance between entries of an index that is built anew.
-        open_flags: Of `open`, for segments.
-        is_owner: Whether a rebuilt index is stored; another process keeps it in memory.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        mapped: Cache of index tables.
+        salt: Salt of the log, which its chunks carry.
+        interval_bytes: Minimum distance between entries of a rebuilt index.
+        open_flags: Flags of `open` for segment files.
+        is_owner: Whether to store a rebuilt index; another process keeps it in memory.
 
     Attributes:
-        rebuilt: How many indexes were built anew.
+        rebuilt: Number of rebuilt indexes.
     """
 
     def __init__(
@@ -96,9 +95,9 @@ class SegmentIndexes:
         self._rebuilds: dict[str, int] = {}
 
     def locate(self, segment: Segment, offset: int) -> int:
-        """Return a chunk's position at or before `offset`; the segment's start if none is known.
+        """Return a chunk position at or before `offset`; the segment's start if none is known.
 
-        O(log n). A chunk with a base offset <= `offset` stands there, or it is the start.
+        O(log n). A chunk with a base offset <= `offset` is there, unless it is the start.
 
         Raises:
             OSError: The segment cannot be read.
@@ -114,10 +113,10 @@ class SegmentIndexes:
         return segment.header_bytes
 
     def locate_time(self, segment: Segment, timestamp_ns: int) -> int:
-        """Return a chunk's position with only records before it that are from before a time.
+        """Return a chunk position before which all records are older than a time.
 
-        O(log n). That is proved by the chunk itself, which begins before that time: append
-        times never decrease in a segment.
+        O(log n). The chunk itself proves it, because it begins before that time: append times never
+        decrease within a segment.
 
         Raises:
             OSError: The segment cannot be read.
@@ -129,8 +128,8 @@ class SegmentIndexes:
                 first_ns = self._first_timestamp_ns(segment, entry)
                 if first_ns is not None and first_ns < timestamp_ns:
                     return entry.position
-                # The last entry before that time may itself stand at a later chunk; then the
-                # one before does not.
+                # The last entry before that time may itself point to a later chunk; then the entry
+                # before it does not.
                 is_right = first_ns is not None and steps < _STEPS_BACK_MAX
                 if not is_right:
                     break
@@ -139,7 +138,7 @@ class SegmentIndexes:
         return segment.header_bytes
 
     def entries(self, segment: Segment) -> Iterator[IndexEntry]:
-        """Return all entries of a segment, in order. Hints: the chunks were not looked at.
+        """Yield all entries of a segment, in order. They are hints: their chunks are not checked.
 
         Raises:
             OSError: The segment cannot be read.
@@ -148,7 +147,7 @@ class SegmentIndexes:
             yield from (entry for entry in table if entry.position < segment.data_bytes)
 
     def statistics(self, segments: tuple[Segment, ...]) -> IndexStatistics:
-        """Count the entries of some segments, by the sizes of their files."""
+        """Count the entries of some segments, from the sizes of their files."""
         size_bytes = entries = 0
         for segment in segments:
             try:
@@ -161,27 +160,27 @@ class SegmentIndexes:
         return IndexStatistics(self._interval_bytes, entries, size_bytes, self.rebuilt)
 
     def forget(self, segment: Segment) -> None:
-        """Let go of a segment that is being removed, or whose file was replaced."""
+        """Remove a segment from the cache: it is being removed, or its file was replaced."""
         self._mapped.forget(self._filesystem, segment.index_path)
 
     def close(self) -> None:
-        """Store nothing any more; returns when nothing is being stored."""
+        """Stop storing indexes; return once no store is in progress."""
         with self._lock:
             self._is_closed = True
 
     def _tables(self, segment: Segment) -> tuple[IndexTable, ...]:
-        """Return the tables that know the segment, the stored one first."""
+        """Return the index tables of a segment, the stored one first."""
         active = segment.index
         if active is None:
             return (self._stored(segment, None) or self._anew(segment, None),)
-        # The tail first: what leaves it is in the file before.
+        # Take the tail first: entries that leave it are in the file before.
         tail = active.tail
         if not active.stored_count:
             return (tail,)
         return (self._stored(segment, active) or self._anew(segment, active), tail)
 
     def _stored(self, segment: Segment, active: ActiveIndex | None) -> IndexTable | None:
-        """Return what is in the index file, if that can be right."""
+        """Return the table of the index file, if it can be right."""
         path = segment.index_path
         known = self._mapped.get(self._filesystem, path)
         at_least = 0 if active is None else active.stored_count
@@ -198,7 +197,7 @@ class SegmentIndexes:
         return table
 
     def _is_behind(self, segment: Segment, table: IndexTable) -> bool:
-        """Tell whether a chunk behind the last entry should have one too."""
+        """Return whether a chunk after the last entry should have an entry too."""
         position = limit = segment.header_bytes
         if len(table):
             position = table[len(table) - 1].position
@@ -211,7 +210,7 @@ class SegmentIndexes:
             while position < segment.data_bytes:
                 chunk = scan.header_at(position, minimum)
                 if chunk is None:
-                    return False  # damage: where to go on is for the reader to find out
+                    return False  # damage: the reader finds out where to continue
                 if position >= limit and not chunk.is_control:
                     return True
                 minimum = chunk.end_offset
@@ -219,10 +218,10 @@ class SegmentIndexes:
         return False
 
     def _first_timestamp_ns(self, segment: Segment, entry: IndexEntry) -> int | None:
-        """Return when the chunk that an entry speaks of begins; None if it is not there.
+        """Return the first time of the chunk that an entry points to; None if it is not there.
 
-        Only what tells the place is compared, because this is all that most lookups do; whoever
-        reads the chunk checks all of it.
+        Compares only base offset and header, because most lookups need no more; a reader of the
+        chunk checks all of it.
         """
         if entry.position + CHUNK_HEADER_BYTES > segment.data_bytes:
             return None
@@ -236,7 +235,7 @@ class SegmentIndexes:
         return found[4] if found[:4] == (CHUNK_MAGIC, KIND_DATA, self._salt, entry.offset) else None
 
     def _rebuild(self, segment: Segment) -> bool:
-        """Build an index anew that was caught; return whether that may help."""
+        """Rebuild an index that had a wrong entry; return whether that may help."""
         if self._rebuilds.get(segment.path.name, 0) >= REBUILDS_MAX:
             return False
         with self._lock:
@@ -244,13 +243,13 @@ class SegmentIndexes:
         return True
 
     def _anew(self, segment: Segment, active: ActiveIndex | None) -> IndexTable:
-        """Return an index for a segment whose stored one cannot be right."""
+        """Return a new index for a segment whose stored index cannot be right."""
         with self._lock:
-            # Another thread may have been here before.
+            # Another thread may have rebuilt it already.
             return self._stored(segment, active) or self._build(segment)
 
     def _build(self, segment: Segment) -> IndexTable:
-        """Return the segment's index as its chunk headers say it, stored if this is the owner."""
+        """Build the segment's index from its chunk headers; the owner also stores it."""
         self.rebuilt += 1
         self._rebuilds[segment.path.name] = self._rebuilds.get(segment.path.name, 0) + 1
         table = self._from_chunks(segment)
@@ -260,12 +259,12 @@ class SegmentIndexes:
         return table
 
     def _replaced(self, segment: Segment, table: IndexTable) -> IndexTable:
-        """Store a table that was built anew; return it as it is in the file."""
+        """Store a rebuilt table; return the table of the file."""
         header = index_header(self._salt, segment.base_offset)
         try:
             replace_index(self._filesystem, segment.index_path, table, header)
             if not self._filesystem.exists(segment.path):
-                # Retention removed the segment meanwhile, and its index before this one.
+                # Retention removed the segment during the rebuild, and its index before this one.
                 self._filesystem.unlink(segment.index_path)
         except OSError:
             return table  # it only costs memory
@@ -305,15 +304,15 @@ def add_chunks(
     minimum_offset: int,
     max_timestamp_ns: int,
 ) -> None:
-    """Add the data chunks from a position on to an index, by their headers, past damage.
+    """Add the data chunks from a position on to an index, by their headers; skip damage.
 
     Args:
-        index: Added to.
-        scan: Of the segment.
-        position: A chunk starts there.
-        end: Where the chunks end.
-        minimum_offset: Its base offset, or less.
-        max_timestamp_ns: Greatest append time before it.
+        index: Index to add to.
+        scan: Scan of the segment.
+        position: Start of a chunk.
+        end: Position where the chunks end.
+        minimum_offset: Base offset of that chunk, or less.
+        max_timestamp_ns: Greatest append time before that chunk.
     """
     sums = SegmentSummary(minimum_offset, minimum_offset, max_timestamp_ns)
     found: int | None = position
@@ -339,9 +338,9 @@ def _at_or_before(tables: tuple[IndexTable, ...], offset: int) -> IndexEntry | N
 def _before_time(
     tables: tuple[IndexTable, ...], timestamp_ns: int, end_position: int
 ) -> Iterator[IndexEntry]:
-    """Yield the entries that have only earlier records before them, the last one first."""
+    """Yield the entries with only earlier records before them, last one first."""
     for table in reversed(tables):
         for at in range(table.before_time(timestamp_ns), -1, -1):
-            # Behind the durable end an entry is right, but not for this reader.
+            # An entry after the durable end is right, but this reader must not use it.
             if table[at].position < end_position:
                 yield table[at]

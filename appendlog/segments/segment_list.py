@@ -1,6 +1,6 @@
-"""The segments of one log, in order: read by any thread, changed by two at most.
+"""The segments of one log, in order. Any thread reads them, at most two threads change them.
 
-One appends; another removes what is settled meanwhile.
+One thread appends; another removes settled segments at the same time.
 """
 
 import threading
@@ -13,8 +13,8 @@ from appendlog.segments.segment import Segment
 class SegmentList:
     """Segments by base offset, ascending and disjoint.
 
-    Every change replaces the whole tuple, so a reader in another thread that took
-    `snapshot` keeps a list that was true once and needs no lock.
+    Every change replaces the whole tuple. So a reader in another thread that took `snapshot` has a
+    consistent list and needs no lock.
     """
 
     __slots__ = ("_changing", "_segments")
@@ -34,24 +34,24 @@ class SegmentList:
 
     @property
     def snapshot(self) -> tuple[Segment, ...]:
-        """The segments as they are now."""
+        """The current segments."""
         return self._segments
 
     @property
     def first(self) -> Segment | None:
-        """The oldest segment, or None when there is none."""
+        """The oldest segment, or None if there is none."""
         segments = self._segments
         return segments[0] if segments else None
 
     @property
     def last(self) -> Segment | None:
-        """The newest segment, or None when there is none."""
+        """The newest segment, or None if there is none."""
         segments = self._segments
         return segments[-1] if segments else None
 
     @property
     def size_bytes(self) -> int:
-        """Size of all segment files together."""
+        """Size of all segment files, in bytes."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def find(self, base_offset: int) -> Segment | None:
@@ -61,38 +61,38 @@ class SegmentList:
         return segments[at] if at >= 0 and segments[at].base_offset == base_offset else None
 
     def add(self, created: Iterable[Segment]) -> None:
-        """Put new segments behind the others."""
+        """Append new segments."""
         with self._changing:
             self._segments = (*self._segments, *created)
 
     def remove_first(self) -> Segment:
-        """Take the oldest segment out and return it; there must be one."""
+        """Remove the oldest segment and return it; there must be one."""
         with self._changing:
             first, *rest = self._segments
             self._segments = tuple(rest)
         return first
 
     def replace(self, old: Segment, new: Segment) -> None:
-        """Put a segment into the place of another, which must be there."""
+        """Replace a segment, which must be there, with another."""
         with self._changing:
             assert old in self._segments, "not a segment of this log"
             self._segments = tuple(new if each is old else each for each in self._segments)
 
     def take(self, segments: Iterable[Segment]) -> None:
-        """Have these from now on."""
+        """Replace all segments."""
         with self._changing:
             self._segments = tuple(segments)
 
     def clear(self) -> None:
-        """Take all out."""
+        """Remove all segments."""
         self._segments = ()
 
 
 def find_segment(segments: tuple[Segment, ...], offset: int) -> int:
-    """Return which of `segments` holds `offset`, or would if it were there; 0 below all.
+    """Return the position in `segments` of the one whose range holds `offset`; 0 below all.
 
     Args:
-        segments: A snapshot, not empty.
+        segments: Snapshot that is not empty.
         offset: Any offset.
     """
     return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)

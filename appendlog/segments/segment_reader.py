@@ -1,8 +1,8 @@
-"""Reading records of one segment from an offset on, past damage if there is any.
+"""Reading records of one segment from an offset on; skips damage.
 
-Safe beside an append: the bytes below `Segment.data_bytes` never change, and nothing is
-read past them. Safe beside retention: a file that is unlinked meanwhile stays readable for
-whoever has it open or mapped.
+Safe during an append: the bytes below `Segment.data_bytes` never change, and nothing after them is
+read. Safe during retention: a file that is unlinked stays readable for every reader that has it
+open or mapped.
 """
 
 import threading
@@ -33,29 +33,29 @@ from appendlog.segments.scan import SegmentScan
 from appendlog.segments.segment import Segment
 
 _HEADERS_BYTES: Final = 4 << 10
-"""Read at once where only headers matter: many of small chunks, one of a large one."""
+"""Bytes to read at once for headers only: many headers of small chunks, one of a large chunk."""
 WINDOW_BYTES_MIN: Final = 64 << 10
 WINDOW_BYTES_MAX: Final = 1 << 20
 
 
 @dataclass(slots=True)
 class ReadRequest:
-    """What to read of one segment, and how far that is done.
+    """A read of one segment, and its progress.
 
     Attributes:
-        segment: Where to read.
-        position: A chunk start at or before the result's next offset, or the segment's start;
-            where to go on, afterwards.
-        until_offset: Exclusive.
-        max_records: How many more.
-        max_bytes: No more records once their messages reach this; one always fits.
-        result: Filled in.
-        likely_end: Where `until_offset` is thought to stand; nothing behind it is read
-            unless it turns out not to.
-        max_windows: How many pieces of the file that hold records are read.
-        whole_chunks: Whether no chunk is to be cut; then `max_bytes` may be passed by one.
-        asked_offset: Where the read began.
-        needed_bytes: How much to read at once, if a chunk is known to be longer than a window.
+        segment: Segment to read.
+        position: Start of a chunk at or before the result's next offset, or the segment's start.
+            Afterwards: position at which to continue.
+        until_offset: End offset, exclusive.
+        max_records: Number of records that may still be added.
+        max_bytes: Message bytes that may still be added; one record always fits.
+        result: Result, which the read fills in.
+        likely_end: Estimated position of `until_offset`; the read stops there unless the estimate
+            turns out to be wrong.
+        max_windows: Maximum number of pieces of the file with records to read.
+        whole_chunks: Whether no chunk may be cut; then one chunk may exceed `max_bytes`.
+        asked_offset: Offset where the read began.
+        needed_bytes: Number of bytes to read at once, if a chunk is longer than a window.
     """
 
     segment: Segment
@@ -75,7 +75,7 @@ class ReadRequest:
 
     @property
     def is_done(self) -> bool:
-        """Whether a limit is met, or the end."""
+        """Whether the read has reached a limit or the end."""
         return (
             self.position >= self.segment.data_bytes
             or self.result.next_offset >= self.until_offset
@@ -86,16 +86,16 @@ class ReadRequest:
 
     @property
     def window_bytes(self) -> int:
-        """How much to read next."""
+        """Number of bytes to read next."""
         rest = self.segment.data_bytes - self.position
         likely = self.likely_end - self.position if self.position < self.likely_end else rest
-        # Records are longer than their messages: an eighth more is mostly enough.
+        # Records are longer than their messages: an eighth more is usually enough.
         wanted = self.max_bytes + self.max_bytes // 8 + CHUNK_HEADER_BYTES
         wanted = min(max(wanted, WINDOW_BYTES_MIN), WINDOW_BYTES_MAX)
         return min(self.needed_bytes or wanted, rest, likely)
 
     def take(self, found: ChunkWalk, walked: int) -> None:
-        """Add what was found in a window, and go on behind what was walked of it."""
+        """Add the records found in a window; continue after the part that was walked."""
         self.position += walked
         self.result.next_offset = found.next_offset
         if found.parts:
@@ -106,16 +106,16 @@ class ReadRequest:
 
 
 class SegmentReader:
-    """Reads segments of one log.
+    """Reader of the segments of one log.
 
     Args:
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        salt: Of the log.
-        open_flags: Of `open`.
-        on_damage: Called with (path, position, next offset, reason) at each damaged place,
-            before it is skipped; may raise to stop there.
-        mappings: For sealed segments; None reads all of them by copy.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        salt: Salt of the log, which its chunks carry.
+        open_flags: Flags of `open`.
+        on_damage: Called with (path, position, next offset, reason) at each damaged place before
+            the reader skips it; may raise to stop there.
+        mappings: Cache of mappings for sealed segments; None copies all reads.
 
     Attributes:
         mapped_count: How often a part of a segment was mapped.
@@ -140,9 +140,9 @@ class SegmentReader:
         self._count_lock = threading.Lock()
 
     def checked(self, segment: Segment, position: int, offset: int) -> int:
-        """Return `position` if a chunk at or before `offset` starts there, else the first.
+        """Return `position` if a chunk at or before `offset` starts there, else the first position.
 
-        Indexes are hints: one that is stale or damaged must only cost time.
+        Indexes are hints: a stale or damaged one must only cost time.
         """
         if position <= segment.header_bytes:
             return segment.header_bytes
@@ -158,18 +158,18 @@ class SegmentReader:
         return position if chunk and chunk.base_offset <= offset else segment.header_bytes
 
     def skip_earlier(self, segment: Segment, position: int, timestamp_ns: int) -> tuple[int, int]:
-        """Pass chunks that end before a time, by their headers.
+        """Skip chunks that end before a time, by their headers.
 
-        A header is believed where the next one continues it. A damaged chunk may be passed too:
-        it has nothing that could be found.
+        A header is trusted if the next one continues it. This may skip a damaged chunk too: it
+        holds no record that could be found.
 
         Args:
-            segment: Where.
-            position: A chunk starts there, or it is the segment's start.
+            segment: Segment to read.
+            position: Start of a chunk, or of the segment.
             timestamp_ns: Nanoseconds since 1970 UTC.
 
         Returns:
-            Where to begin to read, and how long the chunk there is, 0 if that is not known.
+            Position to read from, and the length of the chunk there, 0 if unknown.
 
         Raises:
             OSError: The segment cannot be read.
@@ -188,13 +188,13 @@ class SegmentReader:
         return position, 0 if chunk is None else chunk.chunk_bytes
 
     def read(self, request: ReadRequest) -> int:
-        """Add records at or after the result's next offset to it; move its next offset.
+        """Add records at or after the result's next offset to the result; advance its next offset.
 
         Returns:
-            The position at which to go on in this segment.
+            The position at which to continue in this segment.
 
         Raises:
-            OSError: The file is gone or cannot be read.
+            OSError: The file is missing or cannot be read.
         """
         with self._borrow(request.segment) as descriptor:
             while not request.is_done:
@@ -228,7 +228,7 @@ class SegmentReader:
         walked = found.position - window.start
         request.take(found, walked)
         if found.status == WALK_END and walked < window_bytes:
-            request.max_records = 0  # a limit was met inside the window
+            request.max_records = 0  # the walk reached a limit inside the window
         elif found.status == WALK_SHORT and is_cut:
             if not walked:
                 request.needed_bytes = _chunk_bytes(window)
@@ -240,10 +240,10 @@ class SegmentReader:
         return self._descriptors.borrow(self._filesystem, segment.path, self._open_flags)
 
     def _skip_damage(self, request: ReadRequest, descriptor: int) -> None:
-        """Go on behind the damage at the request's position."""
+        """Continue after the damage at the request's position."""
         segment, result = request.segment, request.result
-        # A chunk that was walked past ended at the next offset; before that, only the
-        # segment's base is known.
+        # The next offset is the end of a chunk that was walked. Before the first such chunk, only
+        # the segment's base offset is known.
         minimum = result.next_offset if result.next_offset > request.asked_offset else 0
         minimum = max(minimum, segment.base_offset)
         self._on_damage(segment.path, request.position, result.next_offset, "no valid chunk")
@@ -268,7 +268,7 @@ class SegmentReader:
 
 
 def _chunk_bytes(window: ReadWindow) -> int:
-    """Return how long the chunk at the beginning of a window says it is."""
+    """Return the length that the chunk at the beginning of a window states."""
     if window.end - window.start < CHUNK_PREFIX_BYTES:
         return WINDOW_BYTES_MIN
     length: int = CHUNK_PREFIX.unpack_from(window.buffer, window.start)[2]

@@ -1,14 +1,15 @@
 """Appending to the segments of one log: writes, rolls, syncs, and the durable end.
 
-One thread at a time. On the hot path an append is two system calls: one pwritev that
-carries its own sync (RWF_DSYNC), and one pwrite of the `end` file. Each call gives the
-GIL away, and getting it back beside a busy event loop costs more than the disk does.
+For one thread at a time. On the hot path an append is two system calls: one pwritev that includes
+its own sync (RWF_DSYNC), and one pwrite of the `end` file. Each call releases the GIL. Getting it
+back from a busy event loop costs more time than the disk does.
 
-What must be on the disk before what:
-- a segment's data and footer before the next segment's file is made,
-- a new file's data, its name and those of its directories before anything in it is called
-  durable: the data first, for then most file systems have little left to do for the names,
-- all of that before the `end` file says so.
+Order of syncs:
+- The data and footer of a segment are on the disk before the next segment's file is made.
+- The data of a new file, its name and its directories are on the disk before anything in it is
+  called durable. The data come first, because then most file systems have little left to do for
+  the names.
+- All of that is on the disk before the `end` file says so.
 """
 
 import os
@@ -34,22 +35,22 @@ from appendlog.segments.taking_back import take_back
 from appendlog.segments.written_pages import WrittenPages
 
 INDEX_GROUP_ENTRIES: Final = 32
-"""Index entries of the active segment are written in groups of at least this many."""
+"""Minimum number of index entries that are written at once for the active segment."""
 
 
 class SegmentWriter:
-    """The writing side of one log.
+    """The writing part of one log.
 
     Args:
-        directory: Of the log; made by the first append.
-        identity: Of the log.
-        options: Of the log.
-        filesystem: All file calls go through it.
-        end_generation: Of the last slot in the `end` file.
-        active: Segment to go on with; None when the next append is to make one.
+        directory: Directory of the log; the first append makes it.
+        identity: Identity of the log.
+        options: Options of the log.
+        filesystem: File operations of the log.
+        end_generation: Generation of the last slot in the `end` file.
+        active: Segment to continue; None if the next append begins one.
         end_offset: Log end offset.
-        last_timestamp_ns: Last append time.
-        strangers: Files that are no segments of the log: their names are not free.
+        last_timestamp_ns: Last append time, ns since 1970 UTC.
+        strangers: Files in the directory that are not segments of the log; their names are taken.
         steps_back: Whether append times step back between segments of the log.
     """
 
@@ -80,7 +81,7 @@ class SegmentWriter:
         self.directories = options.directories or DurableDirectories(
             existing_root(filesystem, directory)
         )
-        # An `end` file was once written behind the syncs of all of them.
+        # An `end` file exists: it was written after the syncs of all parent directories.
         self._are_parents_synced = end_generation > 0
         self._pending: list[tuple[bytes, ChunkHeader]] = []
         self._pending_bytes = 0
@@ -99,10 +100,10 @@ class SegmentWriter:
         self._note_state()
 
     def check(self, chunks: Sequence[bytes], end_offset: int) -> list[ChunkHeader]:
-        """Return the headers of chunks to append.
+        """Validate chunks to append, and return their headers.
 
         Raises:
-            ValueError: They are not chunks of this log, not in order, or pass `end_offset`.
+            ValueError: A chunk is not of this log, not in order, or passes `end_offset`.
         """
         headers = []
         expected = self.end_offset
@@ -128,19 +129,18 @@ class SegmentWriter:
         sync: bool,
         gap_reason: int = GAP_SKIPPED,
     ) -> None:
-        """Write chunks, rolling where needed; with `sync` put all so far on the disk.
+        """Write chunks, rolling if needed; with `sync` everything so far reaches the disk.
 
         Args:
-            chunks: Checked by `check`; may be empty.
-            headers: What `check` returned.
-            end_offset: Log end offset afterwards. Behind the last chunk: an marker chunk
-                says so, because the `end` file alone would not survive a power cut.
-            sync: See above.
-            gap_reason: Of that marker chunk.
+            chunks: Chunks that `check` has validated; may be empty.
+            headers: Result of `check`.
+            end_offset: Log end offset afterwards. If it is above the last chunk's end, a gap marker
+                records that, because the `end` file alone would not survive a power cut.
+            sync: Whether everything must be on the disk when this returns.
+            gap_reason: Reason to write in that gap marker.
 
         Raises:
-            OSError: A file operation failed; `path` says which file. The log is in an
-                unknown state.
+            OSError: A file operation failed; `path` is the file. The log is in an unknown state.
         """
         self._note_state()
         for chunk, header in zip(chunks, headers, strict=True):
@@ -152,25 +152,25 @@ class SegmentWriter:
             )
             self._add(marker, decode_chunk_header(marker))
             if self.active is not None and gap_reason != GAP_SKIPPED:
-                # A start has to report it again: sums would hide it.
+                # A start has to report the loss again: trusted sums would hide it.
                 self.active.is_whole = False
         self._write(sync)
         if sync:
             self.sync()
         self.end_offset = end_offset
-        # What fails next need not be an append, and this one is promised now.
+        # A later failure may not be an append; it must not undo this one, which is confirmed now.
         self._note_state()
 
     def take_back(self, known: Sequence[Segment]) -> None:
-        """Remove what a failed append left in the files, on descriptors of its own.
+        """Remove what a failed append left in the files, with descriptors of its own.
 
         Args:
-            known: The segments of the log, without those that the failed append began.
+            known: Segments of the log, without those that the failed append began.
 
         Raises:
-            OSError: It cannot be removed now.
+            OSError: The remains cannot be removed now.
         """
-        # Those too that the failed append began: other files will have their names.
+        # Also segments that the failed append began: other files will have their names.
         for segment in (*self.created, *filter(None, [self.active])):
             self._descriptors.forget(self._filesystem, segment.path)
         end_before, created_before, active_before = self._before
@@ -186,13 +186,13 @@ class SegmentWriter:
         )
 
     def sync(self) -> None:
-        """Put all bytes and names so far on the disk, then say so in the `end` file."""
+        """Write all data and names so far to the disk, then record that in the `end` file."""
         segment = self.active
         if segment is None:
             return
         self._sync_data(segment)
         self._sync_directory()
-        # From here on it may be seen by others: a half-written slot can be a valid one.
+        # From here on other processes may see it: a half-written slot can be a valid one.
         self._note_state()
         self.path = self._end_file.path
         self._end_file.write(
@@ -205,10 +205,10 @@ class SegmentWriter:
         )
 
     def evict_pages(self, settled_floor: int) -> None:
-        """Advise the kernel to drop what is on the disk and below an offset; see `WrittenPages`.
+        """Advise the kernel to drop synced pages below an offset; see `WrittenPages`.
 
-        Behind a sync: for this, pages that are not on the disk yet would be written. A kernel or
-        file system that takes no advice keeps them.
+        Only after a sync: otherwise the kernel would first write the pages to the disk. A kernel or
+        file system that ignores the advice keeps them.
         """
         segment = self.active
         if segment is None:
@@ -223,10 +223,10 @@ class SegmentWriter:
                 self._filesystem.wont_need(descriptor, start, end - start)
 
     def is_old(self, segment: Segment, now_ns: int) -> bool:
-        """Tell whether a segment's first record is of an age at which segments are sealed.
+        """Return whether a segment's first record has reached the age at which segments are sealed.
 
-        One whose times lie ahead of the clock counts as old: nobody knows when it was written, and
-        it would not be old for as long as the clock was wrong.
+        A segment with times ahead of the clock counts as old. Its real age is unknown, and it would
+        not become old before the clock has reached these times.
         """
         summary = segment.summary
         first_ns = summary.first_timestamp_ns
@@ -237,10 +237,10 @@ class SegmentWriter:
     def roll(self) -> None:
         """Seal the active segment and begin one without records, on the disk.
 
-        That one keeps the end offset when everything before it is removed.
+        The new segment keeps the end offset when everything before it is removed.
 
         Raises:
-            OSError: A file operation failed; `path` says which file.
+            OSError: A file operation failed; `path` is the file.
         """
         self._note_state()
         if self.active is not None:
@@ -250,13 +250,13 @@ class SegmentWriter:
         self.sync()
 
     def mark_unsynced(self) -> None:
-        """Assume that nothing which recovery found is on the disk yet."""
+        """Assume that nothing found by recovery is on the disk yet."""
         self._is_data_synced = False
         self._is_directory_synced = False
         self._are_parents_synced = False
 
     def store_index(self, segment: Segment) -> None:
-        """Write index entries that are not in the file yet. Failure only costs a rebuild."""
+        """Write index entries that are not in the file yet. A failure only costs a rebuild."""
         index = segment.index
         if index is None or not len(index.tail):
             return
@@ -264,9 +264,9 @@ class SegmentWriter:
             index.store(self._filesystem, segment.index_path, self._identity.salt)
 
     def _note_state(self) -> None:
-        """Remember what there is, to go back to if something fails.
+        """Record the present state, to return to it after a failure.
 
-        All of it at once: a signal handler's exception must not leave half of it.
+        As one assignment: the exception of a signal handler must not leave half of it.
         """
         active = self.active
         self._before = (
@@ -297,14 +297,14 @@ class SegmentWriter:
         )
 
     def _is_step_back(self, segment: Segment, header: ChunkHeader) -> bool:
-        """Tell whether a chunk's time is less than the last one in its segment."""
+        """Return whether a chunk's time is below the last one in its segment."""
         last_ns = self._pending_last_ns
         if not last_ns and segment.summary.record_count:
             last_ns = segment.summary.last_timestamp_ns
         return not header.is_control and header.first_timestamp_ns < last_ns
 
     def _create(self) -> Segment:
-        """Return a new segment; its file is made by the write that fills it."""
+        """Return a new segment; the first write to it makes its file."""
         base_offset = self._segments_end
         name = SegmentName(base_offset, 0)
         while name in self._strangers:
@@ -320,7 +320,7 @@ class SegmentWriter:
         return segment
 
     def _write(self, sync: bool) -> None:
-        """Write what is pending to the active segment, in one system call if possible."""
+        """Write the pending chunks to the active segment, in one system call if possible."""
         segment = self.active
         if segment is None or not (self._pending or self._new_header):
             return
@@ -330,7 +330,8 @@ class SegmentWriter:
         if self._new_header:
             self.directories.make(self._filesystem, self._directory)
             if not sync and not self._end_file.is_written:
-                # Or readers would take what they find for durable, and show its offsets.
+                # Without an `end` file readers would treat unsynced records as durable, and show
+                # them.
                 self._end_file.write(
                     self._filesystem, self._descriptors, segment.base_offset, segment.name, 0
                 )
@@ -367,7 +368,7 @@ class SegmentWriter:
             self.store_index(segment)
 
     def _seal(self, segment: Segment) -> None:
-        """Write the footer and put the whole segment on the disk."""
+        """Write the footer and sync the whole segment."""
         segment.summary.steps_back = self._steps_back
         footer = encode_footer(segment.summary, self._identity.salt)
         self.path = segment.path

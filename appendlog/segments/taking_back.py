@@ -1,7 +1,7 @@
-"""Going back to before an append that failed: nobody was promised what it left in the files.
+"""Undoing a failed append: no caller got a confirmation for what it left in the files.
 
-Not a change in place of anything that was ever durable: only bytes behind the end of the log go,
-as a torn tail does at a start.
+This changes nothing that was ever durable: it removes only bytes after the end of the log, as a
+start does with a torn tail.
 """
 
 import os
@@ -22,20 +22,20 @@ def take_back(
     active: tuple[Segment, int] | None,
     strangers: Collection[SegmentName] = (),
 ) -> None:
-    """Remove segments that a failed append began, and what it wrote behind the last one.
+    """Remove segments that a failed append began, and what it wrote after the last one.
 
     Args:
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        directory: Of the log.
-        known: Segments that the log has; a file of another at or behind `end_offset` goes.
-        end_offset: Of the log before the append.
-        active: Segment that was appended to and its size before, if there was one. If it was
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        directory: Directory of the log.
+        known: Segments of the log; files of other segments at or after `end_offset` are removed.
+        end_offset: Log end offset before the append.
+        active: Segment that was appended to, and its size before, if there was one. If it was
             sealed since, all of it is on the disk, and it stays.
-        strangers: Files that are no segments of the log; they stay.
+        strangers: Files that are not segments of the log; they stay.
 
     Raises:
-        OSError: Something cannot be removed; to be done again.
+        OSError: Something cannot be removed; the caller has to try again.
     """
     if not filesystem.exists(directory):
         return

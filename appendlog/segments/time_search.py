@@ -1,12 +1,12 @@
-"""Places in time: which records of a log were appended at or after a moment, and which before.
+"""Search by time: which records of a log were appended at or after a moment, and which before.
 
-Append times ascend within a segment only: where a clock was set back, a segment begins, and times
-step back to it. So each segment is judged by its own first and last time. Footers say whether
-times step back anywhere before them; where they do not, both places are found by bisection.
+Append times ascend only within a segment: where a clock was set back, a new segment begins and
+times step back. So the search compares each segment's own first and last time. Footers state
+whether times step back anywhere before them; if they do not, the search is a bisection.
 
-The first place is the lowest offset at or after the moment, whatever follows it. The second is the
-end of what was appended before the moment, whatever precedes it. In a log whose times ascend they
-are the same place.
+`first_offset_at` is the lowest offset at or after the moment, whatever follows it.
+`end_offset_before` is the end of the records from before the moment, whatever precedes it. In a
+log whose times ascend, both are the same offset.
 """
 
 from bisect import bisect_left
@@ -26,16 +26,16 @@ _FOREVER_NS: Final = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class TimeSearch:
-    """Finds places in time in one log.
+    """Search by time in one log.
 
-    Both searches cost O(log n) in segments and in index entries, and one interval of the index to
-    read. Where append times step back between segments, each footer is looked at as well.
+    Both searches are O(log n) in segments and in index entries, and read one interval of the index.
+    If append times step back between segments, they also look at each footer.
 
     Attributes:
-        segments: Of one log; the sums of those that are sealed are known.
+        segments: Segments of one log; the sums of the sealed ones are known.
         end: Log end offset, exclusive.
-        indexes: Of the segments.
-        reader: Of the segments; may raise at damage.
+        indexes: Indexes of the segments.
+        reader: Reader of the segments; may raise at damage.
     """
 
     segments: Sequence[Segment]
@@ -44,7 +44,7 @@ class TimeSearch:
     reader: SegmentReader
 
     def first_offset_at(self, timestamp_ns: int) -> int:
-        """Return the lowest offset that was appended at or after a time; `end` if there is none.
+        """Return the lowest offset appended at or after a time; `end` if there is none.
 
         Args:
             timestamp_ns: Nanoseconds since 1970 UTC.
@@ -57,7 +57,7 @@ class TimeSearch:
             sealed = range(len(segments) - 1)
             first = bisect_left(sealed, timestamp_ns, key=self._last_timestamp_ns)
         for at in range(first, len(segments)):
-            # The last one is appended to: what is known of it may be behind.
+            # Appends go to the last segment: its known sums may be out of date.
             if at + 1 < len(segments) and self._last_timestamp_ns(at) < timestamp_ns:
                 continue
             found = self._in_segment(at, timestamp_ns)
@@ -68,7 +68,7 @@ class TimeSearch:
     def end_offset_before(self, timestamp_ns: int) -> int:
         """Return the offset from which on nothing was appended before a time.
 
-        The beginning of the log when nothing at all was; `end` when its last record was.
+        The start of the log if all records are later; `end` if the last record is earlier.
 
         Args:
             timestamp_ns: Nanoseconds since 1970 UTC.
@@ -94,7 +94,7 @@ class TimeSearch:
     def _ascends(self) -> bool:
         """Whether append times ascend through all segments but the last one."""
         if len(self.segments) < 3:
-            return False  # there is nothing to bisect
+            return False  # too few segments for a bisection
         before_last = self.segments[-2]
         return before_last.is_sealed and not before_last.summary.steps_back
 
@@ -104,17 +104,17 @@ class TimeSearch:
         return segment.summary.last_timestamp_ns if segment.is_sealed else _FOREVER_NS
 
     def _first_timestamp_ns(self, at: int) -> int:
-        """Return a lower bound: of a segment without a footer nothing is known."""
+        """Return a lower bound: a segment without a footer may hold any time."""
         segment = self.segments[at]
         return segment.summary.first_timestamp_ns if segment.is_sealed else 0
 
     def _stop(self, at: int) -> int:
-        """Return the offset behind a segment."""
+        """Return the offset after a segment."""
         segments = self.segments
         return segments[at + 1].base_offset if at + 1 < len(segments) else self.end
 
     def _end_in_segment(self, at: int, timestamp_ns: int) -> int | None:
-        """Return the end of what a segment has from before a time; None when it has nothing."""
+        """Return the end of a segment's records from before a time; None if it has none."""
         first = self._in_segment(at, 0)
         found = self._in_segment(at, timestamp_ns)
         if first is None or found == first:
@@ -122,7 +122,7 @@ class TimeSearch:
         return self._stop(at) if found is None else found
 
     def _in_segment(self, at: int, timestamp_ns: int) -> int | None:
-        """Return the first offset of a segment at or after a time; None when it has none."""
+        """Return the first offset of a segment at or after a time; None if it has none."""
         segment, stop = self.segments[at], self._stop(at)
         position = self.indexes.locate_time(segment, timestamp_ns)
         position, chunk_bytes = self.reader.skip_earlier(segment, position, timestamp_ns)
@@ -131,7 +131,7 @@ class TimeSearch:
             result = ReadResult(next_offset=offset)
             request = ReadRequest(segment, position, stop, _BATCH_RECORDS, _BATCH_BYTES, result)
             if chunk_bytes:
-                # What is looked for is mostly in the first one.
+                # The record is usually in the first chunk.
                 request.needed_bytes, request.max_windows, chunk_bytes = chunk_bytes, 1, 0
             position = self.reader.read(request)
             for records in result.parts:

@@ -1,4 +1,4 @@
-"""Finding out which messages of a transaction a log has already."""
+"""Counting the messages of each transaction that a log already holds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ def transaction_counts(
     descriptors: Descriptors,
     salt: int,
 ) -> Counter[bytes]:
-    """Return how many PERSISTENT records of each transaction lie at or above `start`.
+    """Return how many PERSISTENT records of each transaction are at or above `start`.
 
-    Reads the segments that reach past `start`, and believes no chunk without its CRC: one damaged
-    header would hide all chunks behind it, and what they hold would be appended again.
+    Reads the segments that reach past `start`, and checks the CRC of each chunk: one damaged
+    header would hide all later chunks, and their messages would be appended again.
 
     Args:
-        segments: Of one log.
-        start: Inclusive; the first offset of a chunk.
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        salt: Of the log.
+        segments: Segments of one log.
+        start: First offset of a chunk, inclusive.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        salt: Salt of the log, which its chunks carry.
 
     Raises:
         OSError: A file cannot be read.

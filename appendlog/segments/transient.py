@@ -1,4 +1,4 @@
-"""Finding records that are not PERSISTENT without reading what has none."""
+"""Search for records that are not PERSISTENT; skips segments and chunks without such records."""
 
 from collections.abc import Iterator, Sequence
 
@@ -22,15 +22,15 @@ def transient_ranges(
 ) -> list[tuple[int, int]]:
     """Return the transient offsets in `[start, end)` as ranges, in order, joined.
 
-    Believes no chunk without its CRC: one damaged header would hide all chunks behind it.
+    Checks the CRC of each chunk: one damaged header would hide all later chunks.
 
     Args:
-        segments: Of one log.
-        start: Inclusive.
-        end: Exclusive.
-        filesystem: All file calls go through it.
-        descriptors: Open files.
-        salt: Of the log.
+        segments: Segments of one log.
+        start: First offset, inclusive.
+        end: End offset, exclusive.
+        filesystem: File operations of the log.
+        descriptors: Cache of open files.
+        salt: Salt of the log, which its chunks carry.
 
     Raises:
         OSError: A file cannot be read.
