@@ -1,1 +1,1 @@
-"""Reading a log to the last byte without changing it: is everything as it was written?"""
+"""Check of a whole log, byte by byte, without changing it."""

@@ -1,4 +1,4 @@
-"""The records of one chunk, and whether its header says the truth about them."""
+"""Records of one chunk, and their comparison with its header."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from appendlog.segments.read_result import Records
 
 @dataclass(slots=True)
 class ChunkRecords:
-    """The records of one chunk: where they lie, for a packed chunk has millions in a few bytes.
+    """Records of one chunk, as places: a packed chunk has millions in a few bytes.
 
     Attributes:
-        parts: The records, a part for each buffer that they lie in.
+        parts: Records, one part for each buffer that they lie in.
     """
 
     parts: list[Records]
 
     @property
     def offsets(self) -> Iterator[int]:
-        """The offset of each."""
+        """Offset of each record."""
         return chain.from_iterable(part.offsets for part in self.parts)
 
     @property
     def messages(self) -> Iterator[memoryview]:
-        """The message of each, not copied."""
+        """Message of each record, not copied."""
         for part in self.parts:
             with memoryview(part.buffer) as octets:
                 for position, length in zip(part.positions, part.lengths, strict=True):
@@ -37,7 +37,7 @@ class ChunkRecords:
 
 
 def chunk_records(data: bytes, header: ChunkHeader, salt: int) -> ChunkRecords | None:
-    """Return the records of a chunk whose CRC is right; None when they do not add up."""
+    """Return the records of a chunk with a valid CRC; None if they do not add up."""
     found = walk(
         data,
         0,
@@ -45,7 +45,7 @@ def chunk_records(data: bytes, header: ChunkHeader, salt: int) -> ChunkRecords |
         salt,
         header.base_offset,
         OFFSET_MAX,
-        # One more than there should be, so that too many are seen.
+        # Room for one record too many, so that a wrong count is noticed.
         header.record_count + 1,
         1 << 40,
     )
@@ -55,7 +55,7 @@ def chunk_records(data: bytes, header: ChunkHeader, salt: int) -> ChunkRecords |
 
 
 def contradiction(header: ChunkHeader, records: ChunkRecords) -> str:
-    """Return what the header says wrongly of the records; empty when nothing."""
+    """Return what the header says wrongly about the records; empty if nothing."""
     count = transient_count = body_bytes = 0
     try:
         for message in records.messages:

@@ -1,4 +1,4 @@
-"""An index file against the chunks of its segment, entry by entry, while these are walked."""
+"""Comparison of an index file with the chunks of its segment, during a walk over the chunks."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,13 +12,13 @@ from appendlog.segments.segment import Segment
 
 
 class IndexCheck:
-    """Compares one index with its segment. Wrong ones are harmless: they are rebuilt.
+    """Comparison of one index with its segment. A wrong index is harmless: it is rebuilt.
 
     Args:
-        filesystem: Reads the file.
-        segment: Whose index.
-        salt: Salt of the log, which its chunks carry.
-        problems: Get what is found; at most one for an index.
+        filesystem: File operations.
+        segment: Segment of the index.
+        salt: Salt of the log.
+        problems: Receives the problem found; at most one per index.
     """
 
     def __init__(
@@ -32,23 +32,23 @@ class IndexCheck:
         self._next = next(self._entries, None)
 
     def note(self, position: int, header: ChunkHeader, last_timestamp_ns: int) -> None:
-        """Compare with a data chunk; chunks come in order.
+        """Compare the index with a data chunk; chunks come in order.
 
         Args:
-            position: Where it stands.
-            header: Its header.
-            last_timestamp_ns: Greatest append time before it.
+            position: Position of the chunk.
+            header: Header of the chunk.
+            last_timestamp_ns: Greatest append time before the chunk.
         """
         entry = self._next
         if entry is None or entry.position > position:
             return
         expected = IndexEntry(header.base_offset, position, last_timestamp_ns)
         if entry != expected:
-            self._complain("index-wrong", f"an entry says {tuple(entry)}, there is none such chunk")
+            self._complain("index-wrong", f"an entry says {tuple(entry)}, there is no such chunk")
         self._next = next(self._entries, None)
 
     def finish(self, end_position: int) -> None:
-        """Check what is left: entries behind all chunks that were looked at."""
+        """Check the remaining entries: those after all chunks that were walked."""
         if self._next is not None and self._next.position < end_position:
             self._complain("index-wrong", f"an entry says {tuple(self._next)}, there is no chunk")
 
@@ -69,7 +69,9 @@ class IndexCheck:
             self._complain("index-wrong", "its header is not that of this segment")
             return []
         if whole != len(data) and segment.is_sealed:
-            self._complain("index-wrong", f"its size {len(data)} is no multiple of an entry's")
+            self._complain(
+                "index-wrong", f"its size {len(data)} is not a multiple of an entry's size"
+            )
         base = segment.base_offset
         entries = [
             IndexEntry(base + relative, position, time_ns)

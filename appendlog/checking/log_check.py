@@ -1,8 +1,8 @@
-"""One log: its segments against each other and against `end`.
+"""Check of one log: its segments against each other and against the `end` file.
 
-Beside a running server only what lies below the durable end is looked at: behind it the server
-is writing. A file that vanishes meanwhile was removed by retention, or replaced by compaction;
-the log is then checked anew.
+While a server is running, this checks only what is below the durable end: the server writes after
+it. If a file disappears during the check, retention or compaction has removed it; then the log is
+checked again.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,20 +21,20 @@ from appendlog.segments.durable_end import END_FILE_NAME, DurableEnd, read_durab
 from appendlog.segments.segment import SegmentName, segment_names
 
 ATTEMPTS_MAX: Final = 5
-"""How often a log that changes under the check is begun again."""
+"""Maximum number of checks of a log whose files change during the check."""
 
 
 @dataclass(slots=True)
 class LogCheck:
-    """What checking one log found.
+    """Result of the check of one log.
 
     Attributes:
         directory: Directory of the log.
-        segments: In order.
-        durable_end: What `end` says; None when it says nothing.
-        problems: What is wrong.
+        segments: Segments, in order.
+        durable_end: Content of the `end` file; None if it has no valid slot.
+        problems: Problems found.
         log_start_offset: Lowest offset.
-        log_end_offset: Behind the last one that was looked at.
+        log_end_offset: Offset after the last one that was checked.
     """
 
     directory: Path
@@ -51,7 +51,7 @@ class LogCheck:
 
     @property
     def record_count(self) -> int:
-        """Records that are there."""
+        """Number of records found."""
         return sum(facts.segment.summary.record_count for facts in self.segments)
 
 
@@ -65,16 +65,16 @@ def check_log(
     on_segment: Callable[[int], None] | None = None,
     settled_floor: int = 0,
 ) -> LogCheck:
-    """Read all of a log and tell what is wrong with it. Changes nothing.
+    """Read a whole log and return its problems. Changes nothing.
 
     Args:
-        directory: Of the log; may be missing, which is an empty log.
-        identity: Whose it is.
-        filesystem: Reads the files.
-        is_live: A server may be writing to it.
-        is_dense: Every offset must be there or be explained: so it is in durable queues.
-        on_segment: Told the bytes of each segment that was read.
-        settled_floor: Offsets below it are known to be settled: nobody misses them.
+        directory: Directory of the log; a missing directory is an empty log.
+        identity: Identity of the log.
+        filesystem: File operations.
+        is_live: Whether a server may be writing to the log.
+        is_dense: Whether every offset must be present or explained, as in durable queues.
+        on_segment: Called with the size of each segment that was read, in bytes.
+        settled_floor: Offset below which all is known to be settled, so nothing is missing there.
     """
     check = _Check(directory, identity, filesystem, is_live, is_dense, on_segment, settled_floor)
     for _ in range(ATTEMPTS_MAX - 1):
@@ -117,12 +117,12 @@ class _Check:
         self._result = LogCheck(directory)
 
     def run(self) -> LogCheck:
-        """Check from the beginning; may be called again."""
+        """Check the whole log; may be called again."""
         result, filesystem = LogCheck(self._directory), self._filesystem
         self._result = result
         if not filesystem.exists(self._directory):
             return result
-        # Before the list: what it speaks of is in the list then, or was removed since.
+        # Before the list: then its segment is in the list, or was removed since.
         result.durable_end = durable = read_durable_end(
             filesystem, self._directory, self._identity.incarnation
         )
@@ -138,8 +138,8 @@ class _Check:
             except FileNotFoundError:
                 if not self._is_live or filesystem.exists(self._directory / name.file_name):
                     raise
-                # Retention goes from the front: what was before it is gone as well. Where a
-                # compacted one took its place, it is known from there on.
+                # Retention removes the oldest segments first: those before it are gone as well. If
+                # a compacted segment has replaced it, that one is still checked.
                 result.segments.clear()
         self._check_joints()
         if not self._is_live:
@@ -240,7 +240,7 @@ class _Check:
 
 
 def _below(names: list[SegmentName], durable: DurableEnd | None) -> list[SegmentName]:
-    """Return the segments that nobody writes to any more, and the one that `end` speaks of."""
+    """Return the segments that are no longer written to, and the one that `end` names."""
     if durable is None:
         return names[:-1]
     return [name for name in names if name.base_offset <= durable.segment_base_offset]

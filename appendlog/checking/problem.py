@@ -1,4 +1,4 @@
-"""What a check found wrong."""
+"""Problems that a check finds."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -6,31 +6,31 @@ from pathlib import Path
 from typing import Final
 
 PROBLEMS_MAX: Final = 1000
-"""Problems of one log that are kept; the others are counted."""
+"""Maximum number of stored problems per log; further ones are only counted."""
 
 
 class Level(IntEnum):
-    """How bad it is; the worst counts."""
+    """Severity of a problem; the worst one decides."""
 
     HARMLESS = 1
-    """No message is touched: a start, or a reader, mends it or goes past it."""
+    """No message is affected: a start repairs it, or readers skip it."""
     DAMAGE = 2
-    """Something that was once on the disk cannot be read, or two files contradict each other."""
+    """Data that was on the disk once cannot be read, or two files contradict each other."""
     UNREADABLE = 3
     """A queue or a definition cannot be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is not as it should be.
+    """A single problem of a log.
 
     Attributes:
-        level: How bad.
-        kind: What, as one word for programs: `torn-tail`, `damaged-chunk`, ...
+        level: Severity.
+        kind: One word for programs: `torn-tail`, `damaged-chunk`, ...
         path: File or directory.
-        text: What was found and what expected.
-        position: Where in the file; None when that says nothing.
-        offsets: Offsets `[start, end)` that cannot be read because of it, if it is known.
+        text: What was found, and what was expected.
+        position: Position in the file; None if that does not apply.
+        offsets: Offsets `[start, end)` that cannot be read because of it, if known.
     """
 
     level: Level
@@ -42,14 +42,14 @@ class Problem:
 
 
 class Problems:
-    """The problems of one log, in the order they were met; bounded."""
+    """Problems of one log, in the order in which they were found; bounded."""
 
     def __init__(self) -> None:
         self.kept: list[Problem] = []
         self.left_out = 0
 
     def add(self, problem: Problem) -> None:
-        """Keep a problem, or count it when there are too many."""
+        """Store a problem, or only count it if there are too many."""
         if len(self.kept) < PROBLEMS_MAX:
             self.kept.append(problem)
         else:

@@ -1,4 +1,4 @@
-"""One segment against itself: header, every chunk and record, footer, index."""
+"""Check of one segment by itself: header, every chunk and record, footer, index."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
@@ -30,16 +30,16 @@ from appendlog.segments.segment import Segment, SegmentName
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """What one segment holds.
+    """Contents of one segment, as the check found them.
 
     Attributes:
         segment: Names, sizes, and the sums over its chunks.
-        header: Its header; None when it is not readable.
-        footer: The sums that its footer says; None when it has none.
-        chunks: Chunks of both kinds.
+        header: Segment header; None if it is not readable.
+        footer: Sums in its footer; None if it has no footer.
+        chunks: Number of chunks of both kinds.
         gaps: Offsets `[start, end)` inside it that no chunk has, in order.
-        explained: Of these, those that a footer or a gap marker tells of.
-        index_entries: In its index file.
+        explained: Part of the gaps that a footer or a gap marker explains.
+        index_entries: Number of entries in its index file.
     """
 
     segment: Segment
@@ -53,16 +53,16 @@ class SegmentFacts:
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlace:
-    """Which segment to check, and how far.
+    """Segment to check, and the bounds of the check.
 
     Attributes:
         directory: Directory of the log.
-        name: Of the segment.
-        end_position: Bytes to look at; None for all.
-        durable_position: Bytes of it that were on the disk once.
+        name: Name of the segment.
+        end_position: Number of bytes to check; None for all.
+        durable_position: Number of bytes that were on the disk once.
         is_last: Whether no segment follows: only then may it have a torn tail and no footer.
         previous_timestamp_ns: Last append time of the segments before.
-        is_dense: Whether every offset must be there or be explained: in durable queues.
+        is_dense: Whether every offset must be present or explained, as in durable queues.
     """
 
     directory: Path
@@ -75,13 +75,13 @@ class SegmentPlace:
 
 
 class SegmentCheck:
-    """Checks one segment; reads all of it.
+    """Check of one segment; reads all of it.
 
     Args:
-        place: Which one.
-        identity: Whose log it is.
-        filesystem: Reads the files.
-        problems: Get what is found.
+        place: Segment to check, and the bounds of the check.
+        identity: Identity of the log.
+        filesystem: File operations.
+        problems: Receives the problems found.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class SegmentCheck:
         self._facts = SegmentFacts(self._segment)
 
     def run(self) -> SegmentFacts:
-        """Read the segment and return what is in it.
+        """Read the segment and return its contents.
 
         Raises:
-            OSError: It cannot be read.
-            UnsupportedFormatError: It is of another format version.
+            OSError: The segment cannot be read.
+            UnsupportedFormatError: The segment is of another format version.
         """
         place, segment, filesystem = self._place, self._segment, self._filesystem
         descriptors = Descriptors(1)
@@ -142,12 +142,12 @@ class SegmentCheck:
         self._check_gaps()
 
     def _check_header(self, scan: SegmentScan, size: int) -> int:
-        """Return where the first chunk should stand."""
+        """Check the header; return the position where the first chunk should be."""
         place, segment = self._place, self._segment
         header = decode_segment_header(scan.read(0, SEGMENT_HEADER_BYTES_MAX), segment.path)
         self._facts.header = header
         if header is None:
-            # A start finds no more in it than a crash could have left.
+            # A start treats it as what a crash left.
             is_torn = place.is_last and not place.durable_position
             if is_torn and not self._has_chunks(scan, size):
                 self._add("torn-tail", "a header cut short", 0, level=Level.HARMLESS)
@@ -209,7 +209,7 @@ class SegmentCheck:
             self._facts.gaps += missing_offsets(header.base_offset, records.offsets)
 
     def _note_step_back(self, found: FoundChunk) -> None:
-        """Complain of times that step back: they may do so where a segment begins, nowhere else."""
+        """Report append times that step back within the segment; only its first may step back."""
         last_ns, first_ns = self._segment.summary.last_timestamp_ns, found.header.first_timestamp_ns
         text = (
             f"its append time {first_ns} is less than {last_ns} before it in the same segment: "
@@ -225,7 +225,7 @@ class SegmentCheck:
                 self._add("footer-missing", "a sealed segment without a footer", segment.data_bytes)
             return
         if self._place.name.generation:
-            # Its end and its last time are those of all that compaction has removed, too.
+            # Its end and its last time include the records that compaction has removed.
             summary = replace(
                 summary,
                 first_offset=summary.first_offset if summary.record_count else footer.end_offset,
@@ -253,7 +253,7 @@ class SegmentCheck:
         if footer is not None and footer.end_offset > end:
             self._facts.gaps.append((end, footer.end_offset))
         for start, stop in uncovered(self._facts.gaps, self._facts.explained):
-            text = f"offsets [{start}, {stop}) are not in the log, and nothing tells why"
+            text = f"offsets [{start}, {stop}) are not in the log, and nothing explains why"
             self._add("offsets-missing", text, None, offsets=(start, stop))
 
     def _add(
@@ -270,7 +270,7 @@ class SegmentCheck:
 
 
 def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
-    """Return the offsets that a control chunk says are missing, and whether it is a footer."""
+    """Return the offsets that a control chunk declares missing, and whether it is a footer."""
     payload = found.data[CHUNK_HEADER_BYTES:]
     if not found.header.is_control:
         return [], False
@@ -284,7 +284,7 @@ def explained_ranges(found: FoundChunk) -> tuple[list[tuple[int, int]], bool]:
 
 
 def missing_offsets(start: int, offsets: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the gaps between ascending offsets, the first of which may be behind `start`."""
+    """Return the gaps between ascending offsets; the first offset may be above `start`."""
     missing = []
     for offset in offsets:
         if offset > start:
@@ -296,7 +296,7 @@ def missing_offsets(start: int, offsets: Iterable[int]) -> list[tuple[int, int]]
 def uncovered(
     gaps: list[tuple[int, int]], explained: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return what of the gaps is not explained."""
+    """Return the parts of the gaps that are not explained."""
     left = []
     known = sorted(explained)
     first = 0

@@ -1,4 +1,4 @@
-"""All bytes of a segment behind its header, as chunks and as what is none."""
+"""Walk over all bytes of a segment after its header: chunks, and faults between them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from appendlog.segments.scan import SegmentScan
 
 @dataclass(frozen=True, slots=True)
 class FoundChunk:
-    """A whole valid chunk.
+    """Whole valid chunk.
 
     Attributes:
-        position: Where it starts.
-        header: Its header.
-        data: All its bytes.
+        position: Position where it starts.
+        header: Header of the chunk.
+        data: All bytes of the chunk.
     """
 
     position: int
@@ -27,9 +27,9 @@ class FoundFault:
     """Bytes that hold no valid chunk of this log.
 
     Attributes:
-        position: Where they start.
-        end: Where the next valid chunk starts, or the bytes looked at end.
-        is_tail: No valid chunk follows.
+        position: Position where they start.
+        end: Position of the next valid chunk, or the end of the walk.
+        is_tail: Whether no valid chunk follows.
     """
 
     position: int
@@ -40,14 +40,13 @@ class FoundFault:
 def walk_segment(
     scan: SegmentScan, position: int, size: int, minimum_offset: int
 ) -> Iterator[FoundChunk | FoundFault]:
-    """Return what stands in `[position, size)`, in order; every CRC is checked.
+    """Yield the contents of `[position, size)`, in order; checks every CRC.
 
     Args:
-        scan: Of the segment, of the same size.
-        position: Where the first chunk should start.
-        size: Bytes to look at.
-        minimum_offset: A chunk with a lower base offset than this, or than the end of the chunk
-            before it, is none.
+        scan: Scan of the segment, of the same size.
+        position: Position where the first chunk should be.
+        size: Number of bytes to walk.
+        minimum_offset: Lowest base offset of a valid chunk; it rises to the end of each chunk.
     """
     while position < size:
         header = scan.chunk_at(position, minimum_offset)

@@ -1,1 +1,1 @@
-"""Files as the storage rooms see them: operations that tests can replace, and open files."""
+"""File operations of the storage packages, which tests can replace, and open files."""

@@ -1,7 +1,7 @@
-"""The file that says that a log is deleted: from its sync on, whoever finds the log removes it.
+"""The mark of a deleted log: a file whose presence makes every later start remove the log.
 
-A deletion sets the mark before it removes the definition of the queue. So a start can tell what a
-crash left of a deletion from a log whose definition was lost: it removes the one, never the other.
+A deletion sets the mark before it removes the definition of the queue. So a start can distinguish
+the remains of a deletion from a log whose definition was lost: it removes only the former.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import Final
 from appendlog.files.filesystem import FileSystem
 
 DELETED_MARK_NAME: Final = "deleted"
-"""Name of the file in the log's directory; it is empty, and its name is all that counts."""
+"""Name of the file in the log's directory; the file is empty, only its presence counts."""
 
 
 def has_deleted_mark(filesystem: FileSystem, directory: Path) -> bool:
@@ -28,9 +28,9 @@ def set_deleted_mark(filesystem: FileSystem, directory: Path) -> None:
         directory: Directory of the log; must exist. A second mark changes nothing.
 
     Raises:
-        OSError: The disk refused; the mark may be there or not.
+        OSError: The operation failed; the mark may exist or not.
     """
-    # Without content: a disk that has no free block may still have room for a name.
+    # Without content: a disk without a free block may still have space for a name.
     descriptor = filesystem.open(directory / DELETED_MARK_NAME, os.O_WRONLY | os.O_CREAT)
     try:
         filesystem.fsync(descriptor)
@@ -40,10 +40,10 @@ def set_deleted_mark(filesystem: FileSystem, directory: Path) -> None:
 
 
 def remove_deleted_mark(filesystem: FileSystem, directory: Path) -> None:
-    """Take the mark back, durably; a log without one stays as it is.
+    """Remove the mark, durably; a log without one is unchanged.
 
     Raises:
-        OSError: The disk refused; the mark may be there or not.
+        OSError: The operation failed; the mark may exist or not.
     """
     with suppress(FileNotFoundError):
         filesystem.unlink(directory / DELETED_MARK_NAME)

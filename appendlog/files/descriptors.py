@@ -1,7 +1,7 @@
-"""A bounded number of open files, however many logs there are.
+"""Bounded cache of open files, for any number of logs.
 
-Ten thousand idle queues must cost no descriptor. Files are borrowed for one operation and
-stay open until they are the least recently used beyond `capacity`, or are forgotten.
+Ten thousand idle queues must cost no descriptor. A file is borrowed for one operation. It stays
+open until it is the least recently used one beyond `capacity`, or is forgotten.
 """
 
 import os
@@ -15,11 +15,11 @@ from appendlog.files.filesystem import FileSystem
 from appendlog.files.open_files import OPEN_FILES, SHED_SECONDS_MAX, share_of_limit
 
 OPEN_FILES_MAX: Final = 512
-"""Kept open by all logs of the process together, where its limit is large enough."""
+"""Maximum for all logs of the process together, if its limit of files allows that."""
 
 
 class Borrowed:
-    """An open file while somebody uses it: `with descriptors.borrow(...) as descriptor`."""
+    """Open file in use: `with descriptors.borrow(...) as descriptor`."""
 
     __slots__ = ("_descriptors", "descriptor", "filesystem", "is_forgotten", "users")
 
@@ -43,18 +43,18 @@ class Borrowed:
 
 
 class Descriptors:
-    """A least-recently-used set of open files. Thread-safe.
+    """Least-recently-used cache of open files. Thread-safe.
 
     Args:
-        capacity: Files kept open; more are open only while more are borrowed at once.
+        capacity: Maximum number of cached files; more are open only while more are borrowed.
 
     Attributes:
-        capacity: As given; may be changed.
+        capacity: Maximum number of cached files; may be changed.
     """
 
     def __init__(self, capacity: int = OPEN_FILES_MAX) -> None:
         self.capacity = capacity
-        # To open a file may take `shed`, in the same thread.
+        # Opening a file may call `shed`, in the same thread.
         self._lock = threading.RLock()
         self._open: OrderedDict[tuple[FileSystem, Path], Borrowed] = OrderedDict()
         OPEN_FILES.add_cache(self)
@@ -63,12 +63,12 @@ class Descriptors:
         return len(self._open)
 
     def borrow(self, filesystem: FileSystem, path: Path, flags: int = os.O_RDWR) -> Borrowed:
-        """Return an open file, opening it if it is not; enter it to get the descriptor.
+        """Return an open file; opens it if needed. Enter it to get the descriptor.
 
         Args:
-            filesystem: Opens and closes the file.
-            path: File.
-            flags: Of `open`; used only when the file is not open yet.
+            filesystem: File operations.
+            path: Path of the file.
+            flags: Flags of `open`; used only if the file is not open yet.
 
         Raises:
             OSError: The file cannot be opened.
@@ -87,22 +87,22 @@ class Descriptors:
             return entry
 
     def release(self, entry: Borrowed) -> None:
-        """End one use; called by `Borrowed`."""
+        """End one use; `Borrowed` calls this."""
         with self._lock:
             entry.users -= 1
             if entry.is_forgotten and not entry.users:
                 entry.filesystem.close(entry.descriptor)
 
     def forget(self, filesystem: FileSystem, path: Path) -> None:
-        """Close a file, as soon as nobody uses it; it need not be open."""
+        """Close a file as soon as it is not in use; it need not be open."""
         with self._lock:
             if (filesystem, path) in self._open:
                 self._drop((filesystem, path))
 
     def shed(self) -> int:
-        """Close half of the files that nobody uses, those used last longest ago; return how many.
+        """Close half of the unused files, least recently used first; return how many.
 
-        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
+        None if another thread holds the lock for longer than `SHED_SECONDS_MAX`.
         """
         if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
             return 0
@@ -115,7 +115,7 @@ class Descriptors:
             self._lock.release()
 
     def close(self) -> None:
-        """Close all files that nobody uses, and the others once they are given back."""
+        """Close all unused files now, and the others at the end of their use."""
         with self._lock:
             for key in list(self._open):
                 self._drop(key)
@@ -128,4 +128,4 @@ class Descriptors:
 
 
 SHARED_DESCRIPTORS: Final = Descriptors(share_of_limit(OPEN_FILES_MAX))
-"""The set that all logs of the process share."""
+"""Cache that all logs of the process share."""

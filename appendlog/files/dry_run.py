@@ -1,8 +1,7 @@
-"""A file system on which nothing changes: what is written is remembered beside the disk.
+"""File system without changes: writes are kept in memory or a temporary file, not on the disk.
 
-Whatever recovery would do can be tried on it, with the same code, and the directory stays as it
-is to the last byte and time. Files are opened for reading only, so even an operation that this
-class does not know cannot write through a descriptor.
+The same recovery code can run on it, and the directory stays unchanged, including its times. Files
+are opened only for reading, so even an operation that this class does not know cannot write.
 """
 
 import errno
@@ -20,15 +19,15 @@ from appendlog.files.filesystem import DIRECTORY_MODE, FILE_MODE, FileSystem
 _WRITABLE: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_EXCL | os.O_APPEND
 _ALL: Final = 1 << 62
 SPOOL_BYTES_MAX: Final = 1 << 20
-"""Bytes written to one file that are kept in memory; more go to a temporary file elsewhere."""
+"""Maximum size of one file's writes in memory; larger ones go to a temporary file."""
 
 
 class _File:
-    """One file as it would be.
+    """File as it would be.
 
     Attributes:
-        is_new: There is no such file on the disk.
-        size: In bytes; None as long as it is that of the file on the disk.
+        is_new: Whether there is no such file on the disk.
+        size: Size in bytes; None while it is that of the file on the disk.
     """
 
     __slots__ = ("_base_bytes", "_extents", "_spool", "is_new", "size")
@@ -49,7 +48,7 @@ class _File:
         return self._spool is not None
 
     def read(self, base: bytes, position: int, size: int) -> bytes:
-        """Return the bytes at `position`, given those on the disk there."""
+        """Return the bytes at `position`, given those on the disk."""
         assert self.size is not None
         data = bytearray(max(min(size, self.size - position), 0))
         base = base[: max(min(len(data), self._base_bytes - position), 0)]
@@ -63,7 +62,7 @@ class _File:
         return bytes(data)
 
     def write(self, data: bytes | memoryview, position: int, size: int) -> None:
-        """Note bytes; `size` is that of the file before."""
+        """Record a write; `size` is the size of the file before it."""
         if self._spool is None:
             self._spool = tempfile.SpooledTemporaryFile(SPOOL_BYTES_MAX)  # noqa: SIM115
         at = self._spool.seek(0, os.SEEK_END)
@@ -77,13 +76,13 @@ class _File:
         self.size = max(size, end)
 
     def forget(self) -> None:
-        """Give up what was written."""
+        """Discard the writes."""
         if self._spool is not None:
             self._spool.close()
         self._extents.clear()
 
     def truncate(self, size: int) -> None:
-        """Cut or extend; what was cut does not come back."""
+        """Cut or extend the file; bytes that were cut do not return."""
         self._extents = [
             (start, min(end, size), spooled)
             for start, end, spooled in self._extents
@@ -94,10 +93,10 @@ class _File:
 
 
 class DryRunFileSystem(FileSystem):
-    """The operating system's files, which are only read; changes are seen by this object alone.
+    """Files of the operating system, opened only for reading; only this object sees its writes.
 
-    Thread-safe. Memory and temporary space are those of what is written; as a context manager it
-    gives them up at the end, and with them what was written.
+    Thread-safe. Memory and temporary space grow with the writes; leaving the context manager frees
+    both and discards the writes.
     """
 
     has_dsync = True
@@ -125,7 +124,7 @@ class DryRunFileSystem(FileSystem):
                 file.forget()
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
-        """Open for reading, whatever the flags say; a file to be made is only remembered."""
+        """Open a file for reading, whatever the flags say; only record the creation of a file."""
         with self._lock:
             is_there = self.exists(path)
             if is_there and flags & os.O_CREAT and flags & os.O_EXCL:
@@ -143,13 +142,13 @@ class DryRunFileSystem(FileSystem):
             return descriptor
 
     def close(self, descriptor: int) -> None:
-        """Close a descriptor; what was written to it stays."""
+        """Close a descriptor; its writes stay."""
         with self._lock:
             self._open.pop(descriptor, None)
             super().close(descriptor)
 
     def pread(self, descriptor: int, size: int, position: int) -> bytes:
-        """Read what would be there."""
+        """Read the bytes that would be there."""
         with self._lock:
             file = self._open[descriptor]
             if not file.is_changed:
@@ -158,7 +157,7 @@ class DryRunFileSystem(FileSystem):
             return file.read(base, position, size)
 
     def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
-        """Remember bytes."""
+        """Record a write."""
         with self._lock:
             file = self._open[descriptor]
             if not file.is_written:
@@ -169,7 +168,7 @@ class DryRunFileSystem(FileSystem):
     def pwritev(
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
-        """Remember bytes."""
+        """Record a write."""
         return self.pwrite(descriptor, b"".join(buffers), position)
 
     def fsync(self, descriptor: int) -> None:
@@ -179,7 +178,7 @@ class DryRunFileSystem(FileSystem):
         """Do nothing."""
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Remember a size."""
+        """Record a size."""
         with self._lock:
             self._open[descriptor].truncate(size)
 
@@ -199,23 +198,23 @@ class DryRunFileSystem(FileSystem):
             return super().file_size(path) if size is None else size
 
     def rename(self, source: Path, target: Path) -> None:
-        """Remember a file under another name."""
+        """Record a new name of a file."""
         with self._lock:
             if not self.exists(source):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
             file = self._files.get(source)
             if file is None or not file.is_new:
-                # Who looks into it under its new name finds it empty: recovery renames away.
+                # A read under the new name finds an empty file. Recovery only renames files away.
                 file = _File(is_new=True)
             self.unlink(source)
             self._add(target, file)
 
     def unlink(self, path: Path) -> None:
-        """Remember that a file is gone."""
+        """Record the removal of a file."""
         self._remove(path)
 
     def mkdir(self, path: Path, mode: int = DIRECTORY_MODE) -> None:
-        """Remember a directory."""
+        """Record a new directory."""
         with self._lock:
             if self.exists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -223,26 +222,26 @@ class DryRunFileSystem(FileSystem):
             self._added[path.parent].add(path.name)
 
     def rmdir(self, path: Path) -> None:
-        """Remember that a directory is gone."""
+        """Record the removal of a directory."""
         if self.listdir(path):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
         self._remove(path)
 
     def listdir(self, path: Path) -> list[str]:
-        """Return the names that would be there."""
+        """Return the names that would exist."""
         with self._lock:
             names = set() if path in self._made else set(super().listdir(path))
             return sorted((names - self._removed[path]) | self._added[path])
 
     def exists(self, path: Path) -> bool:
-        """Return whether a file or directory would be there."""
+        """Return whether a file or directory would exist."""
         with self._lock:
             if path.name in self._added[path.parent]:
                 return True
             return path.name not in self._removed[path.parent] and super().exists(path)
 
     def is_directory(self, path: Path) -> bool:
-        """Return whether a directory would be there."""
+        """Return whether a directory would exist."""
         with self._lock:
             if path in self._made:
                 return True

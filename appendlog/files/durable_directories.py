@@ -1,8 +1,8 @@
-"""Directories whose names are on the disk: made first, synced when something depends on them.
+"""Directories whose names are on the disk: made first, synced before something depends on them.
 
-A file is safe when its bytes are on the disk, its name in its directory, that directory's name in
-its parent, and so on up to a directory that was there before. One sync each; but many logs
-share their parents, and nothing has to be synced twice.
+A file is durable when its bytes are on the disk, its name in its directory, that directory's name
+in its parent, and so on up to a directory that existed before. Each level takes one sync. Many
+logs share their parents, and a parent needs only one sync.
 """
 
 import threading
@@ -17,27 +17,27 @@ _KNOWN_MAX: Final = 4096
 
 
 class DurableDirectories:
-    """Makes directories below a root, and knows which of them are safe. Thread-safe.
+    """Maker of directories below a root, which knows those that are durable. Thread-safe.
 
     Args:
-        root: Is there and safe; nothing above it is touched.
+        root: Existing durable directory; nothing above it is touched.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._safe: set[Path] = set()
         self._deleted: set[Path] = set()
-        # Held for names alone, never for a sync.
+        # Held only for the sets of names, never during a sync.
         self._lock = threading.Lock()
 
     def make(self, filesystem: FileSystem, path: Path) -> None:
-        """Make a directory below the root, and its parents, where they are missing.
+        """Make a directory below the root, with its missing parents.
 
-        The directory of a log that was marked as deleted before it was made gets the mark now,
-        before anything else is in it.
+        If its log was marked as deleted before, the directory gets the mark at once, before
+        anything else is in it.
 
         Raises:
-            OSError: One cannot be made.
+            OSError: A directory cannot be made.
         """
         with self._lock:
             self._make(filesystem, path)
@@ -48,11 +48,11 @@ class DurableDirectories:
     def mark_deleted(self, filesystem: FileSystem, path: Path) -> None:
         """Mark the log in a directory as deleted, durably; see `deleted_mark`.
 
-        A log that has written nothing has no directory, and gets none: should its first append be
-        under way in another thread, that one marks it. It is remembered until `forget_deleted`.
+        A log without records has no directory, and gets none. If another thread is making it for
+        the first append, that thread sets the mark. The mark is remembered until `forget_deleted`.
 
         Raises:
-            OSError: The disk refused; the mark may be there or not.
+            OSError: The operation failed; the mark may exist or not.
         """
         with self._lock:
             if not filesystem.exists(path):
@@ -61,20 +61,20 @@ class DurableDirectories:
         set_deleted_mark(filesystem, path)
 
     def take_back_mark(self, filesystem: FileSystem, path: Path) -> None:
-        """Mark the log in a directory as deleted no longer, durably.
+        """Remove the deleted mark of the log in a directory, durably.
 
         Raises:
-            OSError: The disk refused; the mark may be there or not.
+            OSError: The operation failed; the mark may exist or not.
         """
         with self._lock:
             self._deleted.discard(path)
         remove_deleted_mark(filesystem, path)
 
     def forget_deleted(self, filesystem: FileSystem, path: Path) -> None:
-        """Forget a log whose directory is gone; its parent goes as well, if that is empty now.
+        """Forget a log whose directory is removed; also remove its parent if that is empty.
 
-        Another log of the same queue name may be about to make its own directory there: either it
-        is sooner, and the parent stays, or it makes the parent again.
+        Another log of the same queue name may be about to make its own directory there. If it is
+        first, the parent stays; otherwise it makes the parent again.
         """
         with self._lock:
             self._deleted.discard(path)
@@ -98,13 +98,13 @@ class DurableDirectories:
                 continue
 
     def sync(self, filesystem: FileSystem, path: Path) -> None:
-        """Put the names of a directory and of all its parents on the disk, where they are not.
+        """Sync the names of a directory and of all its parents that are not on the disk yet.
 
-        After `make`, whoever it was that made them: of two threads that need the same parent,
-        neither may rely on a sync that the other has yet to do.
+        Call it after `make`, whichever thread made them: of two threads that need the same parent,
+        neither may rely on a sync that the other has not done yet.
 
         Raises:
-            OSError: One cannot be synced.
+            OSError: A directory cannot be synced.
         """
         unsafe: list[Path] = []
         while path != self._root and path != path.parent and path not in self._safe:
@@ -118,7 +118,7 @@ class DurableDirectories:
 
 
 def existing_root(filesystem: FileSystem, path: Path) -> Path:
-    """Return a path, or the closest of its parents that is there."""
+    """Return a path, or the closest of its parents that exists."""
     while not filesystem.exists(path) and path != path.parent:
         path = path.parent
     return path

@@ -1,9 +1,9 @@
-"""The file system as the storage rooms see it: a thin layer that tests can replace.
+"""File operations of the storage packages: a thin layer that tests can replace.
 
-Every file call of `appendlog`, `metadata` and `offsets` goes through one `FileSystem`. The first
-group of methods are single operations, one system call each; a faulty one in the tests
-overrides them to fail at operation N, to hold a sync, or to lose what was not synced.
-The second group is built from the first. All raise OSError; the caller translates.
+Every file operation of `appendlog`, `metadata` and `offsets` goes through one `FileSystem`. The
+methods of the first group are single operations, one system call each. Tests override them to fail
+at operation N, to delay a sync, or to lose unsynced data. The second group is built from the first.
+All methods raise OSError; the caller translates it.
 """
 
 import errno
@@ -19,9 +19,9 @@ from typing import Final
 from appendlog.files.open_files import OPEN_FILES
 
 FILE_MODE: Final = 0o600
-"""Messages are their owner's: nobody else reads them, wherever the data directory lies."""
+"""Mode of files: only their owner may read messages, wherever the data directory is."""
 DIRECTORY_MODE: Final = 0o700
-"""Of each directory that the storage rooms make, the data directory too."""
+"""Mode of the directories that the storage packages make, including the data directory."""
 
 _DSYNC: Final[int] = getattr(os, "RWF_DSYNC", 0)
 _VECTOR_MAX: Final = 512  # buffers in one pwritev; Linux allows 1024
@@ -30,13 +30,13 @@ _F_FULLFSYNC: Final = 51  # macOS: its fsync does not reach the platter
 
 
 class FileSystem:
-    """Operations on files, as the operating system gives them. Thread-safe, no state."""
+    """File operations of the operating system. Thread-safe, without state."""
 
     has_dsync: bool = _DSYNC != 0
-    """Whether a write can carry its own sync; false after the kernel has refused it."""
+    """Whether a write can include its own sync; False after the kernel has refused it."""
 
     def open(self, path: Path, flags: int, mode: int = FILE_MODE) -> int:
-        """Open a file, not for child processes; do not wait for the other end of a pipe."""
+        """Open a file, closed in child processes; do not wait for the other end of a pipe."""
         return OPEN_FILES.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
 
     def close(self, descriptor: int) -> None:
@@ -48,31 +48,31 @@ class FileSystem:
         return os.pread(descriptor, size, position)
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
-        """Read at `position` into a buffer; return how many bytes there were, 0 at the end."""
+        """Read at `position` into a buffer; return the number of bytes, 0 at the end."""
         return os.preadv(descriptor, [buffer], position)
 
     def will_need(self, descriptor: int, position: int, size: int) -> None:
-        """Let the kernel read ahead what is needed soon, where it takes such advice."""
+        """Advise the kernel to read ahead data that is needed soon, if it supports that."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_WILLNEED)
 
     def wont_need(self, descriptor: int, position: int, size: int) -> None:
-        """Let the kernel drop pages that are on the disk, where it takes such advice."""
+        """Advise the kernel to drop pages that are on the disk, if it supports that."""
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, position, size, os.POSIX_FADV_DONTNEED)
 
     def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
-        """Write at `position`; return how many bytes were taken."""
+        """Write at `position`; return the number of bytes written."""
         return os.pwrite(descriptor, data, position)
 
     def pwritev(
         self, descriptor: int, buffers: Sequence[bytes | memoryview], position: int, sync: bool
     ) -> int:
-        """Write buffers at `position`, durably when `sync`; return how many bytes were taken."""
+        """Write buffers at `position`, durably with `sync`; return the number of bytes written."""
         return os.pwritev(descriptor, buffers, position, _DSYNC if sync else 0)
 
     def fsync(self, descriptor: int) -> None:
-        """Put a file and all its attributes on the disk."""
+        """Sync a file and all its attributes to the disk."""
         if sys.platform == "darwin":  # pragma: no cover - macOS only
             import fcntl
 
@@ -81,7 +81,7 @@ class FileSystem:
             os.fsync(descriptor)
 
     def fdatasync(self, descriptor: int) -> None:
-        """Put a file's data, and what is needed to read it, on the disk."""
+        """Sync a file's data, and the attributes needed to read it, to the disk."""
         if hasattr(os, "fdatasync"):
             os.fdatasync(descriptor)
         else:  # pragma: no cover - macOS only
@@ -100,23 +100,23 @@ class FileSystem:
         return path.stat().st_size
 
     def map(self, descriptor: int, size: int, position: int = 0) -> mmap.mmap:
-        """Map `size` bytes of a file, to be read only; the descriptor may be closed.
+        """Map `size` bytes of a file for reading; the descriptor may then be closed.
 
         Args:
-            descriptor: The open file.
-            size: At least 1.
-            position: Where they begin, a multiple of `mmap.ALLOCATIONGRANULARITY`.
+            descriptor: Descriptor of the open file.
+            size: Number of bytes, at least 1.
+            position: Position of the first byte, a multiple of `mmap.ALLOCATIONGRANULARITY`.
 
         Raises:
             ValueError: `size` is 0, or the file is shorter.
         """
-        # It keeps a descriptor of its own.
+        # The mapping has a descriptor of its own.
         return OPEN_FILES.run(
             partial(mmap.mmap, descriptor, size, access=mmap.ACCESS_READ, offset=position)
         )
 
     def rename(self, source: Path, target: Path) -> None:
-        """Rename, atomically replacing `target`."""
+        """Rename a file, atomically replacing `target`."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
@@ -136,23 +136,23 @@ class FileSystem:
         return OPEN_FILES.run(partial(os.listdir, path))
 
     def exists(self, path: Path) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
         return path.exists()
 
     def is_directory(self, path: Path) -> bool:
-        """Return whether a directory is there; a symbolic link to one is none."""
+        """Return whether a directory exists; a symbolic link to one does not count."""
         try:
             return stat.S_ISDIR(path.lstat().st_mode)
         except FileNotFoundError:
             return False
 
     def free_bytes(self, path: Path) -> int:
-        """Return the room that is left for this user on the disk of a file or directory."""
+        """Return the free space for this user on the disk of a file or directory, in bytes."""
         disk = os.statvfs(path)
         return disk.f_bavail * disk.f_frsize
 
     def sync_directory(self, path: Path) -> None:
-        """Put a directory's entries on the disk: new, renamed and removed names."""
+        """Sync a directory's entries: new, renamed and removed names."""
         descriptor = OPEN_FILES.open(path, os.O_RDONLY | os.O_CLOEXEC, FILE_MODE)
         try:
             os.fsync(descriptor)
@@ -162,13 +162,13 @@ class FileSystem:
     def write_all(
         self, descriptor: int, buffers: Sequence[bytes], position: int, sync: bool
     ) -> int:
-        """Write all buffers one behind the other; return the position behind them.
+        """Write all buffers one after the other; return the position after them.
 
-        With `sync` these bytes (not others written before) are on the disk afterwards,
-        in one system call where the kernel has RWF_DSYNC.
+        With `sync` these bytes (not earlier ones) are on the disk afterwards, in one system call if
+        the kernel has RWF_DSYNC.
 
         Raises:
-            OSError: The operating system refused; what was written is unknown.
+            OSError: The write failed; which bytes were written is unknown.
         """
         for first in range(0, len(buffers), _VECTOR_MAX):
             group: Sequence[bytes | memoryview] = buffers[first : first + _VECTOR_MAX]
@@ -193,7 +193,7 @@ class FileSystem:
         return self.pwritev(descriptor, group, position, False)
 
     def read_all(self, descriptor: int, size: int, position: int) -> bytes:
-        """Read `size` bytes at `position`, fewer only at the end of the file."""
+        """Read `size` bytes at `position`; fewer only at the end of the file."""
         data = self.pread(descriptor, size, position)
         if len(data) == size or not data:
             return data
@@ -208,7 +208,7 @@ class FileSystem:
         """Create or overwrite a file; its content is on the disk afterwards, its name not yet."""
         descriptor = self.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            # One call, not two: beside a busy loop each waits for the interpreter when it returns.
+            # One call, not two: after each one this thread waits for the GIL of a busy event loop.
             self.write_all(descriptor, [content], 0, sync=True)
         finally:
             self.close(descriptor)
@@ -222,7 +222,7 @@ class FileSystem:
             self.close(descriptor)
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory with all that is in it; its name may come back after a power cut."""
+        """Remove a directory with all its files; its name may come back after a power cut."""
         for name in self.listdir(path):
             if (path / name).is_dir() and not (path / name).is_symlink():
                 self.remove_tree(path / name)
@@ -232,7 +232,7 @@ class FileSystem:
 
 
 def _rest(group: Sequence[bytes | memoryview], written: int) -> Sequence[bytes | memoryview]:
-    """Return what a write did not take."""
+    """Return the buffers that a write did not write."""
     for index, buffer in enumerate(group):
         if written < len(buffer):
             return [memoryview(buffer)[written:], *group[index + 1 :]]

@@ -1,32 +1,31 @@
-"""Read-only mappings of files that never change, a bounded number of them.
+"""A bounded number of read-only mappings of files that never change.
 
-The caller asks for a window of a file and gets a mapping in which it lies, already read into
-the page cache and into the page tables:
+The caller asks for a window of a file and gets a mapping that contains it, already read into the
+page cache and into the page tables:
 
-- It is read with `read_into` first, in the caller's thread and without the interpreter's
-  lock. So a disk that cannot read is an OSError there. Through a mapping alone it would be a
-  SIGBUS, which ends the process, in whichever thread looks first.
-- MADV_POPULATE_READ then fills the page tables, where the kernel has it (Linux 5.14). It
-  reports as an error what would be a signal.
-- What lies behind the window is asked for ahead; what was handed out before the last two
-  windows is given back (MADV_DONTNEED), so that the resident set stays small.
+- The window is first read with `read_into`, in the caller's thread and without the GIL. So a disk
+  that cannot read raises OSError there. With a mapping alone it would be a SIGBUS, which ends the
+  process, in the first thread that accesses the page.
+- MADV_POPULATE_READ then fills the page tables, if the kernel has it (Linux 5.14). It reports an
+  error instead of sending a signal.
+- The kernel is asked to read ahead what follows the window. The pages of windows before the last
+  two are released (MADV_DONTNEED), so that the resident set stays small.
 
-A file is mapped in parts, at places that do not depend on who asks: readers at many places of
-a file share its mappings, and each part is mapped once as long as it is kept or in use. When
-there are too many, those go that nobody uses, the one that was not asked for longest first.
-What is in use stays, so that the next window of it needs no other mapping.
+A file is mapped in parts, at positions that do not depend on the caller: readers at several places
+of a file share its mappings, and each part is mapped once while it is cached or in use. If there
+are too many, unused mappings are removed, least recently used first. Mappings in use stay, so that
+the next window of them needs no new mapping.
 
-What remains: a page that the kernel has dropped again under pressure, between this and the
-look at it, is read once more by whoever looks; if the disk fails in that moment, the process
-ends as if killed. Nothing that was confirmed is lost by that. A window should therefore be
-used soon, and asked for anew when it was kept for long.
+One risk remains: the kernel may drop a page under memory pressure before it is accessed. The access
+then reads the page again; if the disk fails at that moment, the process ends as if killed. This
+loses no confirmed message. Therefore use a window soon, and ask for it again after a long time.
 
-Only files that nobody truncates may be mapped (invariant I6): a look behind the end of a
-shortened file is a SIGBUS too. Should one be shorter nevertheless, the reading beforehand
-finds out, and there is no mapping.
+Only files that are never truncated may be mapped (invariant I6): an access after the end of a
+shortened file is a SIGBUS too. If a file is shorter nevertheless, the read before finds out, and
+the file is not mapped.
 
-A mapping lives as long as somebody holds its buffer. Its file may be unlinked meanwhile.
-Python keeps a descriptor of the file for each.
+A mapping lives as long as a caller refers to its buffer, even if its file is unlinked. Python keeps
+a descriptor of the file for each mapping.
 """
 
 import contextlib
@@ -46,7 +45,7 @@ from appendlog.files.open_files import (
 )
 
 MAPPINGS_MAX: Final = 128
-"""Mapped parts of all logs of the process together, where its limit is large enough."""
+"""Maximum for all logs of the process together, if its limit of files allows that."""
 MAPPED_BYTES_MAX: Final = 16 << 30
 MAPPED_WINDOW_BYTES: Final = 64 << 20
 
@@ -56,12 +55,12 @@ _WINDOWS_KEPT: Final = 2
 
 
 class MappedWindow(NamedTuple):
-    """A window of a file that lies in a mapping.
+    """Window of a file, inside a mapping.
 
     Attributes:
-        buffer: The mapping; whoever keeps it keeps it mapped.
-        start: Where the window begins in it.
-        is_new: Whether the mapping was made for it.
+        buffer: The mapping; it stays mapped as long as something refers to it.
+        start: Position of the window in the buffer.
+        is_new: Whether the mapping was made for this window.
     """
 
     buffer: mmap.mmap
@@ -70,13 +69,13 @@ class MappedWindow(NamedTuple):
 
 
 class _Mapping:
-    """A part of one file, mapped.
+    """Mapped part of one file.
 
     Attributes:
-        buffer: The bytes `[start, end)` of the file; whoever keeps it keeps them mapped.
+        buffer: Bytes `[start, end)` of the file; mapped as long as something refers to it.
         start: Position in the file, a multiple of the page size.
-        end: Exclusive.
-        windows: Those that were handed out last.
+        end: End position in the file, exclusive.
+        windows: Last windows that were returned.
     """
 
     __slots__ = ("buffer", "end", "start", "windows")
@@ -89,7 +88,7 @@ class _Mapping:
 
 
 class _Key(NamedTuple):
-    """Where a mapping begins."""
+    """File, and the position where a mapping begins."""
 
     filesystem: FileSystem
     path: Path
@@ -97,19 +96,19 @@ class _Key(NamedTuple):
 
 
 class Mappings:
-    """A least-recently-used set of mappings. Thread-safe.
+    """Least-recently-used cache of mappings. Thread-safe.
 
-    The bounds hold for all that is mapped, also for what others still hold: when that is too
-    much, there is no mapping, and the caller reads in another way.
+    The bounds count all mappings, also those that only callers still refer to. If a bound is
+    reached, `window` returns None, and the caller reads by copy.
 
     Args:
-        count_max: Mappings at a time.
-        bytes_max: Address space of all together.
-        window_bytes: What of a file is mapped at once, if it is longer, and a little more, for
-            windows that begin in one part and end in the next. A larger one has its own.
+        count_max: Maximum number of mappings.
+        bytes_max: Maximum address space of all mappings, in bytes.
+        window_bytes: Size of the part that is mapped at once. A little more is mapped, for windows
+            that begin in one part and end in the next. A larger window gets its own mapping.
 
     Attributes:
-        count_max: As given; may be changed.
+        count_max: Maximum number of mappings; may be changed.
     """
 
     def __init__(
@@ -121,20 +120,20 @@ class Mappings:
         self.count_max = count_max
         self._bytes_max = bytes_max
         self._window_bytes = max(window_bytes, mmap.ALLOCATIONGRANULARITY)
-        # To map a file may take `shed`, in the same thread.
+        # Mapping a file may call `shed`, in the same thread.
         self._lock = threading.RLock()
         self._overlap_bytes = self._window_bytes // 64
         self._kept: OrderedDict[_Key, _Mapping] = OrderedDict()
         self._count = 0
         self._mapped_bytes = 0
-        # Filled when a buffer dies, in any thread, perhaps in one that holds the lock.
+        # Filled when a buffer is freed, in any thread, perhaps in one that holds the lock.
         self._unmapped_bytes: deque[int] = deque()
         self._scratch = threading.local()
         OPEN_FILES.add_cache(self)
 
     @property
     def count(self) -> int:
-        """How many mappings there are, kept here or held by others."""
+        """Number of mappings, cached or only in use by callers."""
         with self._lock:
             self._note_unmapped()
             return self._count
@@ -155,18 +154,18 @@ class Mappings:
         size: int,
         limit: int,
     ) -> MappedWindow | None:
-        """Return a mapping in which `[position, position + size)` lies and is at hand.
+        """Return a mapping that contains `[position, position + size)`, already read.
 
         Args:
-            filesystem: File operations of the log.
-            path: The file.
-            descriptor: The same, open.
-            position: Where the window begins.
-            size: At least 1; the window ends at or below `limit`.
-            limit: Bytes of the file that never change; nothing behind them is mapped.
+            filesystem: File operations.
+            path: Path of the file.
+            descriptor: Descriptor of the open file.
+            position: Position of the window.
+            size: Size of the window, at least 1; the window ends at or below `limit`.
+            limit: Number of bytes of the file that never change; nothing after them is mapped.
 
         Returns:
-            None when the bounds are reached, those of the process too, or the file is shorter
+            None if a bound is reached, including those of the process, or if the file is shorter
             than it should be.
 
         Raises:
@@ -188,15 +187,15 @@ class Mappings:
             return MappedWindow(mapping.buffer, position - mapping.start, is_new)
 
     def forget(self, filesystem: FileSystem, path: Path) -> None:
-        """Let go of a file, once it is unlinked: it is unmapped when nobody holds it."""
+        """Remove an unlinked file from the cache; it is unmapped once nothing refers to it."""
         with self._lock:
             for key in [key for key in self._kept if key[:2] == (filesystem, path)]:
                 del self._kept[key]
 
     def shed(self) -> int:
-        """Unmap half of what nobody uses, what was asked for longest ago; return how many parts.
+        """Unmap half of the unused parts, least recently used first; return how many.
 
-        None if another thread is at work here for longer than `SHED_SECONDS_MAX`.
+        None if another thread holds the lock for longer than `SHED_SECONDS_MAX`.
         """
         if not self._lock.acquire(timeout=SHED_SECONDS_MAX):
             return 0
@@ -211,12 +210,12 @@ class Mappings:
             self._lock.release()
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Remove all files from the cache."""
         with self._lock:
             self._kept.clear()
 
     def _read(self, filesystem: FileSystem, descriptor: int, position: int, size: int) -> bool:
-        """Read a window to nowhere; tell whether the file has all of it."""
+        """Read a window and discard it; return whether the file has all of it."""
         scratch = getattr(self._scratch, "buffer", None)
         if scratch is None:
             scratch = self._scratch.buffer = memoryview(bytearray(_SCRATCH_BYTES))
@@ -229,7 +228,7 @@ class Mappings:
         return True
 
     def _part(self, position: int, size: int, limit: int) -> tuple[int, int]:
-        """Return which part of a file to map for a window."""
+        """Return the part of a file to map for a window."""
         start = position // self._window_bytes * self._window_bytes
         start -= start % mmap.ALLOCATIONGRANULARITY
         end = start + self._window_bytes + self._overlap_bytes
@@ -246,7 +245,7 @@ class Mappings:
         return mapping
 
     def _map(self, key: _Key, descriptor: int, end: int) -> _Mapping | None:
-        """Map the part of a file from the key's start on, and keep it, if there is room."""
+        """Map the part of a file from the key's start on and cache it, if the bounds allow that."""
         size = end - key.start
         self._kept.pop(key, None)
         if not self._make_room(size):
@@ -263,7 +262,7 @@ class Mappings:
         self._mapped_bytes += size
         weakref.finalize(buffer, self._unmapped_bytes.append, size).atexit = False
         mapping = _Mapping(buffer, key.start)
-        # A file that was unlinked meanwhile would be kept for nothing: nobody forgets it again.
+        # Do not cache a file that has been unlinked since: nothing would remove it again.
         if key.filesystem.exists(key.path):
             self._kept[key] = mapping
         return mapping
@@ -281,7 +280,7 @@ class Mappings:
         return self._count < self.count_max and self._mapped_bytes + size <= self._bytes_max
 
     def _unmap(self, key: _Key) -> None:
-        """Unmap what nobody uses; what is in use is kept, as what was asked for last."""
+        """Unmap an unused mapping; one in use stays and becomes the most recently used."""
         mapping = self._kept.pop(key)
         used = weakref.ref(mapping.buffer)
         del mapping.buffer
@@ -296,7 +295,7 @@ class Mappings:
             self._count -= 1
 
     def _populate(self, mapping: _Mapping, start: int, end: int) -> None:
-        """Fill the page tables of a window, and empty those of one that is behind."""
+        """Fill the page tables of a window, and empty those of an older one."""
         if (start, end) in mapping.windows:
             return
         _advise(mapping, _POPULATE_READ, start, end)
@@ -310,7 +309,7 @@ class Mappings:
 
 
 def _advise(mapping: _Mapping, advice: int, start: int, end: int) -> None:
-    """Give advice about whole pages, where the kernel takes it."""
+    """Give the kernel advice about whole pages, if it supports that."""
     if advice < 0 or not hasattr(mapping.buffer, "madvise"):  # pragma: no cover - not on Linux
         return
     first = start - mapping.start

@@ -1,8 +1,8 @@
-"""The limit of open files of the process: shared out to caches, and room made when it is met.
+"""Limit of open files of the process: shares for caches, and freeing descriptors at the limit.
 
-Files that nobody uses at the moment are kept open only to save the opening. When the process may
-open no more (EMFILE), or the machine (ENFILE), the caches close some of them, and the file is
-opened after all. So a process with a small limit works, only slower.
+Unused files stay open only to save opening them again. If the process may open no more files
+(EMFILE), or the machine (ENFILE), the caches close some, and the file is opened after all. So a
+process with a small limit works, only slower.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from weakref import WeakSet
 ResultT = TypeVar("ResultT")
 
 OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
-"""How the operating system says that no more files can be open, in this process or at all."""
+"""Errors of the operating system for too many open files, of this process or the machine."""
 
 SHED_SECONDS_MAX: Final = 0.05
-"""Two threads that work on a cache each, and need a file, wait for each other no longer."""
+"""Longest wait for the lock of a cache: two threads may each need files of the other's cache."""
 
 CACHES_FILES_MAX: Final = 896
-"""What all shared caches of the process keep open where its limit is large enough."""
+"""Total size of all shared caches of the process, if its limit of files allows that."""
 
 
 def is_for_want_of_files(cause: BaseException) -> bool:
-    """Return whether something failed because no more files can be open: a state that passes."""
+    """Return whether an error means that no more files can be open: a state that can pass."""
     return isinstance(cause, OSError) and cause.errno in OUT_OF_FILES
 
 
 def share_of_limit(count_max: int) -> int:
-    """Return how many files a cache of the process keeps open, unless somebody says otherwise.
+    """Return the default size of a cache of open files, within the limit of the process.
 
-    Half of the limit is for the program itself. What is left is for all caches, which are never
-    larger than 896 together.
+    Half of the limit is for the program itself. The other half is for all caches, which together
+    never have more than 896 files.
 
     Args:
-        count_max: What it keeps where the limit is large enough.
+        count_max: Size of the cache if the limit allows it.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
@@ -55,29 +55,29 @@ def share(count_max: int, files_max: int) -> int:
     """Return a cache's share of the files that all caches may keep open.
 
     Args:
-        count_max: What it keeps where there is room for all of them.
-        files_max: For all caches together.
+        count_max: Size of the cache if there is room for all caches.
+        files_max: Limit for all caches together.
     """
     return max(min(count_max, files_max * count_max // CACHES_FILES_MAX), 1)
 
 
 class FilesCache(Protocol):
-    """Something that keeps files open only to save their opening."""
+    """Cache that keeps files open only to save opening them again."""
 
     def shed(self) -> int:
-        """Close about half of what it keeps and nobody uses; return how many those were.
+        """Close about half of the unused files; return their number.
 
-        Called in any thread that needs a file, perhaps while it works on another cache: it waits
+        Any thread that needs a file may call this, also while it uses another cache. So it waits
         for its own lock no longer than `SHED_SECONDS_MAX`.
         """
 
 
 class OpenFiles:
-    """Opens files for the storage, of this process's limit. Thread-safe.
+    """Opener of files for the storage, within this process's limit. Thread-safe.
 
     Attributes:
-        numbers_end: No file of the storage keeps a descriptor with this number or a higher one:
-            they are for others, who cannot make room. None: there are no others.
+        numbers_end: Upper limit, exclusive, for descriptor numbers of storage files: the higher
+            ones are for users that cannot free any. None means no limit.
     """
 
     def __init__(self) -> None:
@@ -86,21 +86,21 @@ class OpenFiles:
         self._lock = threading.Lock()
 
     def add_cache(self, cache: FilesCache) -> None:
-        """Take note of a cache, as long as somebody else has it."""
+        """Register a cache, as long as something else refers to it."""
         with self._lock:
             self._caches.add(cache)
 
     def make_room(self) -> bool:
-        """Let the caches close files that nobody uses; return whether there were any."""
+        """Ask the caches to close unused files; return whether they closed any."""
         with self._lock:
             caches = list(self._caches)
         return sum([cache.shed() for cache in caches]) > 0
 
     def run(self, operation: Callable[[], ResultT]) -> ResultT:
-        """Do something that takes a descriptor, once more behind `make_room` if there was none.
+        """Run an operation that takes a descriptor; if there is none, call `make_room` and retry.
 
         Raises:
-            OSError: It failed.
+            OSError: The operation failed.
         """
         try:
             return operation()
@@ -110,10 +110,10 @@ class OpenFiles:
         return operation()
 
     def open(self, path: Path, flags: int, mode: int) -> int:
-        """Open a file as `os.open` does, closing others where there is no room for it.
+        """Open a file as `os.open` does; close unused files if there are too many.
 
         Raises:
-            OSError: It cannot be opened; EMFILE also where only reserved numbers are left.
+            OSError: The file cannot be opened; EMFILE also if only reserved numbers are free.
         """
         descriptor = self.run(partial(os.open, path, flags, mode))
         if self.numbers_end is None or descriptor < self.numbers_end:
@@ -129,7 +129,7 @@ class OpenFiles:
                 return lower
             os.close(lower)
             if flags & os.O_CREAT and flags & os.O_EXCL:
-                # Whoever tries again wants to make it.
+                # A retry will want to create the file.
                 with suppress(OSError):
                     path.unlink()
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
@@ -138,4 +138,4 @@ class OpenFiles:
 
 
 OPEN_FILES: Final = OpenFiles()
-"""The one of this process: its limit holds for all that it does."""
+"""Instance of this process: the limit is for the whole process."""

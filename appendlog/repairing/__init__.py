@@ -1,1 +1,1 @@
-"""Mending what a start only goes past: damaged segments are written again, the old ones kept."""
+"""Repair of damaged segments: they are rewritten without the damage; the old files are kept."""

@@ -1,4 +1,4 @@
-"""An index made from the chunks of its segment."""
+"""Rebuilding an index from the chunks of its segment."""
 
 from pathlib import Path
 
@@ -21,10 +21,10 @@ from appendlog.segments.segment import SegmentName
 def rebuild_index(
     directory: Path, name: SegmentName, identity: LogIdentity, filesystem: FileSystem
 ) -> int:
-    """Write the index of a segment anew, and return how many entries it has.
+    """Write the index of a segment again, and return its number of entries.
 
     Raises:
-        OSError: A file operation failed; the index is as it was.
+        OSError: A file operation failed; the old index is unchanged.
     """
     path = directory / name.file_name
     table = IndexTable.empty(name.base_offset)

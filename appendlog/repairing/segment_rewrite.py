@@ -1,12 +1,11 @@
-"""A damaged segment written again: its valid chunks, a note where something is lost, a footer.
+"""Rewriting a damaged segment: its valid chunks, a note for each loss, and a footer.
 
-The new file is the next generation of the same segment, and written in two steps, as by compaction:
+The new file is the next generation of the same segment. As in a compaction, it takes two steps:
 
-1. `rewrite_segment` writes it, under a name that no reader looks at and that a start removes. The
-   log is as it was. The caller then puts a copy of the old file where it wants it.
-2. `swap_in` gives it its name, and only then removes the old file. A crash between leaves both, of
-   which the newest valid one counts; a failure leaves the old one alone.
-
+1. `rewrite_segment` writes the file under a name that readers ignore and a start removes. The log
+   is unchanged. The caller then stores a copy of the old file.
+2. `swap_in` renames the file, and only then removes the old one. After a crash in between, both
+   exist and the newest valid one counts; after a failure, only the old one does.
 Source: docs/log-format.md, sections 1, 6 and 9.
 """
 
@@ -41,15 +40,16 @@ from appendlog.segments.segment import COMPACTING_SUFFIX, SegmentName
 
 @dataclass(slots=True)
 class RewrittenSegment:
-    """What became of a segment.
+    """Result of rewriting a segment.
 
     Attributes:
-        name: Of the new file, once it is in its place.
-        path: Where it is until then, without the name of a segment.
+        name: Name of the new file once it is in its place.
+        path: Path of the file until then, without the name of a segment.
         lost: Offsets `[start, end)` that are not in it, and were not known to be missing.
-        chunks: Chunks taken over.
-        dropped: Chunks left out though their CRC was right: their records contradict them.
-        end_offset: Where it ends.
+        chunks: Number of chunks taken over.
+        dropped: Number of chunks left out despite a valid CRC, because their records contradict
+            them.
+        end_offset: Offset where the segment ends.
     """
 
     name: SegmentName
@@ -69,20 +69,20 @@ def rewrite_segment(
     end_offset: int,
     previous_timestamp_ns: int,
 ) -> RewrittenSegment:
-    """Write the next generation of a segment, sealed; the log stays as it is.
+    """Write the next generation of a segment, sealed; the log itself is unchanged.
 
-    On the disk when this returns, except for its name: that is for `swap_in`, or for nobody, and
-    then the caller removes the file.
+    The file is on the disk when this returns, but not under its name. The caller either passes it
+    to `swap_in` or removes it.
 
     Args:
         directory: Directory of the log.
-        name: Of the segment.
+        name: Name of the segment.
         identity: Identity of the log.
         filesystem: File operations of the log.
-        end_offset: Where the segment has to end at least: the next one's base offset, or the
-            last offset that was given out.
-        previous_timestamp_ns: Last append time of the segments before; used when the segment
-            does not tell.
+        end_offset: Lowest offset where the segment may end: the next one's base offset, or the end
+            of the offsets that were ever assigned.
+        previous_timestamp_ns: Last append time of the segments before; used if the segment has
+            no readable header.
 
     Raises:
         OSError: A file operation failed.
@@ -100,7 +100,8 @@ def rewrite_segment(
             footer = read_footer(filesystem, descriptor, identity.salt, name.base_offset)
             if footer is not None:
                 writer.note_removed(footer[1])
-            # Without the footer nobody knows; that costs time searches, never their answers.
+            # Without the footer this is unknown; assuming it costs searches time, but is never
+            # wrong.
             writer.steps_back = footer is None or footer[0].steps_back
             size = filesystem.size(descriptor)
             start = min(segment_header_bytes(identity), size)
@@ -122,18 +123,18 @@ def rewrite_segment(
 def swap_in(
     directory: Path, old: SegmentName, rewritten: RewrittenSegment, filesystem: FileSystem
 ) -> None:
-    """Put a segment that was written again into the place of the old one, which is removed.
+    """Replace the old segment with the rewritten one; removes the old file.
 
     Durable when this returns.
 
     Args:
         directory: Directory of the log.
-        old: The segment that was rewritten; its index goes with it.
-        rewritten: Of `rewrite_segment`.
+        old: Name of the segment that was rewritten; its index is removed too.
+        rewritten: Result of `rewrite_segment`.
         filesystem: File operations of the log.
 
     Raises:
-        OSError: A file operation failed; the log has one of the two.
+        OSError: A file operation failed; the log has one of the two segments.
     """
     target = directory / rewritten.name.file_name
     filesystem.rename(rewritten.path, target)
@@ -151,7 +152,7 @@ def swap_in(
 
 
 class _Writer:
-    """Writes one segment, chunk by chunk."""
+    """Writer of one segment, chunk by chunk."""
 
     def __init__(
         self,
@@ -182,7 +183,7 @@ class _Writer:
         self._write(encode_segment_header(header))
 
     def note_removed(self, footer: bytes) -> None:
-        """Take over what compaction removed; `footer` is the whole footer chunk."""
+        """Take over the ranges that compaction removed; `footer` is the whole footer chunk."""
         self._removed, self._are_joined = decode_removed(footer[CHUNK_HEADER_BYTES:])
         self._explained += self._removed
 
@@ -199,17 +200,17 @@ class _Writer:
                 self._result.dropped += 1
                 return
             missing = missing_offsets(header.base_offset, records.offsets)
-            # Nobody knows whether they were removed or lost: no chunk ever had them.
+            # Removed or lost is unknown, but no chunk ever had them: count them as removed.
             self._removed += uncovered(missing, self._explained)
         starts = ranges[0][0] if header.is_control and ranges else header.base_offset
-        # Noted before the chunk, so that a reader sees it in its place.
+        # The note comes before the chunk, so that a reader finds it in its place.
         self._go_on_at(starts)
         self._write(found.data)
         self._summary.add(header)
         self._result.chunks += 1
 
     def finish(self, end_offset: int) -> RewrittenSegment:
-        """Write the end and the footer."""
+        """Write the end of the segment and the footer."""
         self._go_on_at(end_offset)
         removed, are_joined = _bounded(sorted(self._removed))
         are_joined |= self._are_joined
@@ -221,7 +222,7 @@ class _Writer:
         return result
 
     def _go_on_at(self, offset: int) -> None:
-        """Note what is missing before an offset, unless compaction removed it."""
+        """Note the offsets missing before an offset, unless compaction removed them."""
         summary = self._summary
         if offset <= summary.end_offset:
             return
@@ -248,7 +249,7 @@ class _Writer:
 
 
 def _bounded(ranges: list[tuple[int, int]]) -> tuple[list[tuple[int, int]], bool]:
-    """Return no more ranges than a footer can list, and whether some had to be joined."""
+    """Return at most as many ranges as a footer can list, and whether some were joined."""
     if len(ranges) <= REMOVED_RANGES_MAX:
         return ranges, False
     between = [(before[1], after[0]) for before, after in pairwise(ranges)]

@@ -201,7 +201,7 @@ def test_the_text_says_where_and_what(storage: Path, capsys: pytest.CaptureFixtu
     position = chunk_positions(segments_of(storage, "a")[-1])[2]
     assert lines[0].startswith("damage damaged-chunk ")
     assert f".log at {position}: " in lines[0]
-    assert lines[1].endswith("offsets [2, 3) are not in the log, and nothing tells why")
+    assert lines[1].endswith("offsets [2, 3) are not in the log, and nothing explains why")
     assert lines[2].startswith("damaged: 2 queues, 2 segments, 11 records, ")
 
 
