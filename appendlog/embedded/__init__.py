@@ -1,1 +1,1 @@
-"""One log as a library: a writer that batches and syncs by policy, a reader that follows it."""
+"""A log inside a program: a writer that batches and syncs, and a reader that follows it."""

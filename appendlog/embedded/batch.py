@@ -1,8 +1,8 @@
-"""Records that were given their offsets and are not in the log's files yet.
+"""Records that have an offset, but are not in the log's files yet.
 
-A batch keeps its records until `forget` says that they are written. Each of its changes happens
-in one operation of a list, so an exception of a signal handler, which may be raised between any
-two operations, finds a record in the batch with its offset, or not in it at all.
+A batch keeps its records until `forget` reports them as written. Each change is one operation of a
+list. So an exception of a signal handler, which can occur between any two operations, finds a
+record in the batch with its offset, or not in it at all.
 """
 
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ from appendlog.layout.format import U32_MAX
 from appendlog.layout.records import encode_chunk, encode_payloads
 
 _PARTS_OF_A_CHUNK: Final = 4
-"""Payloads of less than this part of a chunk share one with their neighbours."""
+"""Payloads smaller than this part of a chunk share one with their neighbours."""
 
 
 class _Part:
-    """A chunk, or the records that will be the next one.
+    """A chunk, or the records of the next chunk.
 
     Attributes:
-        base_offset: Of the first record.
-        chunk: Its octets; empty while records are added.
-        count: Records in `chunk`.
+        base_offset: Offset of the first record.
+        chunk: The encoded chunk; empty while records are added.
+        count: Number of records in `chunk`.
         records: While records are added: message, time, message, time, ...
-        size_bytes: Of the messages of `records`. An interrupted append may leave it too low.
+        size_bytes: Size of the messages in `records`. An interrupted append may leave it too low.
     """
 
     __slots__ = ("base_offset", "chunk", "count", "records", "size_bytes")
@@ -42,15 +42,15 @@ class _Part:
 
 
 class Batch:
-    """The records behind what was written of one log, in order. Not thread-safe.
+    """Records of one log that are not written yet, in order. Not thread-safe.
 
     Args:
-        salt: Salt of the log, which its chunks carry.
-        next_offset: Of the first record.
-        chunk_bytes: A chunk is closed when its messages have this many bytes.
+        salt: Salt of the log.
+        next_offset: Offset of the first record.
+        chunk_bytes: Size of messages at which a chunk is closed, in bytes.
 
     Attributes:
-        size_bytes: Messages that were added since `chunks` was last called.
+        size_bytes: Size of the messages added since the last call of `chunks`.
     """
 
     __slots__ = ("_chunk_bytes_max", "_parts", "_salt", "size_bytes")
@@ -58,7 +58,7 @@ class Batch:
     def __init__(self, salt: int, next_offset: int, chunk_bytes: int) -> None:
         self._salt = salt
         self._chunk_bytes_max = chunk_bytes
-        # Chunks, and at the end the part that records are added to: there is always one.
+        # Chunks, and as the last element the part that records are added to; it always exists.
         self._parts = [_Part(next_offset)]
         self.size_bytes = 0
 
@@ -68,11 +68,11 @@ class Batch:
         return self._parts[-1].end_offset
 
     def add(self, message: bytes, timestamp_ns: int) -> int:
-        """Take one message in and return its offset; a chunk begins where times step back."""
+        """Add a message and return its offset; a chunk begins where times step back."""
         part = self._parts[-1]
         records = part.records
         if records and not 0 <= timestamp_ns - records[1] <= U32_MAX:
-            # A record's time has 4.29 seconds of room in its chunk.
+            # The times of a chunk span at most 4.29 seconds.
             self._close_chunk()
             part = self._parts[-1]
             records = part.records
@@ -85,12 +85,12 @@ class Batch:
         return offset
 
     def extend(self, messages: list[bytes], size_bytes: int, timestamp_ns: int) -> None:
-        """Take messages in that have one time: all of them, or none.
+        """Add messages with the same time: all of them, or none.
 
         Args:
-            messages: At least one; kept.
-            size_bytes: Of all of them.
-            timestamp_ns: Not less than that of the message before.
+            messages: At least one message; not copied.
+            size_bytes: Size of all messages.
+            timestamp_ns: Append time, not below that of the message before.
         """
         part = self._parts[-1]
         records = part.records
@@ -119,16 +119,16 @@ class Batch:
     def extend_payloads(
         self, payloads: list[bytes], prefix: bytes, size_bytes: int, timestamp_ns: int
     ) -> None:
-        """Take messages in that begin alike; as `extend`, without an object for each if they fill.
+        """Add messages with a common prefix, like `extend`; full chunks need no object for each.
 
         Args:
-            payloads: At least one.
-            prefix: What stands before each of them.
-            size_bytes: Of all messages, prefixes included.
-            timestamp_ns: Not less than that of the message before.
+            payloads: At least one payload.
+            prefix: Octets before each payload.
+            size_bytes: Size of all messages, with prefixes.
+            timestamp_ns: Append time, not below that of the message before.
 
         Raises:
-            TypeError: A payload is not bytes; nothing was taken in.
+            TypeError: A payload is not bytes; nothing was added.
         """
         if size_bytes < self._chunk_bytes_max // _PARTS_OF_A_CHUNK:
             messages = [prefix + payload for payload in payloads]
@@ -145,13 +145,13 @@ class Batch:
         self.size_bytes += size_bytes
 
     def chunks(self) -> tuple[list[bytes], int]:
-        """Return the chunks of all records so far, and the offset behind them; they stay here."""
+        """Return the chunks of all records so far and the end offset; the batch keeps them."""
         self._close_chunk()
         self.size_bytes = 0
         return [part.chunk for part in self._parts[:-1]], self.next_offset
 
     def forget(self, end_offset: int) -> None:
-        """Let go of the chunks below an offset: they are in the log's files."""
+        """Remove the chunks below an offset: they are in the log's files."""
         count = 0
         for part in self._parts[:-1]:
             if part.end_offset > end_offset:
@@ -162,7 +162,7 @@ class Batch:
     def _cuts(
         self, octets: list[bytes], more_bytes: int, size_bytes: int
     ) -> Iterator[tuple[int, int]]:
-        """Cut into parts of a chunk each: where it starts and stops."""
+        """Yield the (start, stop) of the parts that make one chunk each."""
         if size_bytes <= self._chunk_bytes_max:
             yield 0, len(octets)
             return
@@ -173,7 +173,7 @@ class Batch:
                 start, start_bytes = stop, end_bytes
 
     def _add_chunks(self, chunks: list[_Part]) -> None:
-        """Put chunks into the place of the last part, whose records they have."""
+        """Replace the last part with chunks of its records, and begin a new part."""
         self._parts[-1:] = [*chunks, _Part(chunks[-1].end_offset)]
 
     def _close_chunk(self) -> None:

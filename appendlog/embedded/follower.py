@@ -1,4 +1,4 @@
-"""Following a log from any process: reading on as its writer makes more of it durable."""
+"""Following a log from any process: reads continue when its writer makes more durable."""
 
 from pathlib import Path
 
@@ -12,22 +12,22 @@ from appendlog.segments.segment import Segment, SegmentName
 from appendlog.segments.segment_list import SegmentList
 
 _LOOKS_MAX = 8
-"""How often a read looks again because retention was faster. It is never so fast for long."""
+"""Maximum number of listings for one read, if retention removes the segments each time."""
 
 
 class LogFollower(LogReader):
-    """A `LogReader` that can look again. Not thread-safe.
+    """A `LogReader` that can refresh its view. Not thread-safe.
 
     Args:
-        directory: As for `LogReader`.
-        filesystem: As for `LogReader`.
-        skip_damage: As for `LogReader`.
+        directory: Directory of the log.
+        filesystem: File operations; those of the operating system by default.
+        skip_damage: True continues after damage; False raises CorruptRecordError.
 
     Raises:
-        UnsupportedFormatError: As for `LogReader`, and so on.
+        UnsupportedFormatError: As for `LogReader`, like its other errors.
     """
 
-    _tells_of_lost_ends = False  # it waits there: they may come back, and are read then
+    _tells_of_lost_ends = False  # a follower waits: the segments may come back
 
     def __init__(
         self, directory: Path, filesystem: FileSystem | None = None, skip_damage: bool = True
@@ -35,23 +35,24 @@ class LogFollower(LogReader):
         self._known: dict[SegmentName, Segment] = {}
         self._listed = SegmentList()
         self._reads: LogReads | None = None
-        # A look that an exception of a signal handler has cut short may have left the end of a
-        # later look beside the segments of an earlier one: a read would pass over what is between.
+        # An exception of a signal handler may interrupt a refresh. Then the end of a later refresh
+        # may be combined with the segments of an earlier one: a read would skip what is between.
         self._is_whole = False
         super().__init__(directory, filesystem, skip_damage)
         self._settle()
 
     def refresh(self, *, is_thorough: bool = False) -> bool:
-        """Look again; return whether there may be more, or less, than before.
+        """Look at the log again; return whether it may hold more, or less, than before.
 
-        Costs one small read while nothing became durable; else the listing of the directory, and
-        a footer for each segment that was sealed since.
+        Costs one small read if nothing became durable. Otherwise it lists the directory and reads a
+        footer for each newly sealed segment.
 
         Args:
-            is_thorough: List the directory in any case: retention shows nowhere else.
+            is_thorough: Whether to list the directory in any case, which is needed to see
+                retention.
 
         Raises:
-            UnsupportedFormatError: As for `LogReader`, and so on.
+            UnsupportedFormatError: As for `LogReader`, like its other errors.
         """
         knows_enough = self._is_whole and not is_thorough
         if knows_enough and self._durable is not None and self.identity is not None:
@@ -65,25 +66,26 @@ class LogFollower(LogReader):
     def read_batch(self, offset: int, max_records: int, max_bytes: int) -> ReadResult:
         """Return records from the first one at or after `offset`, below the durable end.
 
-        Where one batch ended the next begins without a search. Does not look again by itself,
-        unless what it is about to read was removed meanwhile.
+        The next batch begins without a search where this one ends. The view is refreshed only if a
+        file to read has been removed.
 
         Args:
-            offset: Where to begin; below the log's start means there.
-            max_records: >= 1.
-            max_bytes: Of messages, >= 1; one record is always returned if there is one.
+            offset: First offset; below the log's start means its start.
+            max_records: Limit of records, >= 1.
+            max_bytes: Limit of message bytes, >= 1; at least one record is returned if there is
+                one.
 
         Returns:
-            The records, and where to read on; nothing, and `offset` again, at the durable end, and
-            when the log was deleted.
+            The records, and the offset at which to continue. At the durable end, and if the log was
+            deleted: no records, and `offset` unchanged.
 
         Raises:
             ValueError: `max_records` or `max_bytes` is below 1.
             LogFailedError: A file cannot be read.
-            CorruptRecordError: Damage, unless it is to be skipped.
+            CorruptRecordError: The log is damaged, and `skip_damage` is off.
         """
         if max_records < 1 or max_bytes < 1:
-            # Nothing would ever come of it, and whoever reads on would do so for ever.
+            # Such a read never returns a record: a loop over it would not end.
             raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
         if not self._is_whole:
             self._look_again()
@@ -101,13 +103,13 @@ class LogFollower(LogReader):
 
     @property
     def damaged(self) -> list[str]:
-        """A line for each damaged place that reads have met."""
+        """A line for each damaged place that reads have found."""
         return [] if self._reads is None else self._reads.damaged
 
     def _look_again(self) -> None:
         self._is_whole = False
         self._known = {segment.name: segment for segment in self._segments}
-        # A log with no segment left has lost its directory: what was known of it stays true.
+        # A log without segments has lost its directory: keep what was known of it.
         if names := self._list():
             self._load(names)
         self._settle()
@@ -116,9 +118,9 @@ class LogFollower(LogReader):
         for _ in range(_LOOKS_MAX):
             try:
                 super()._load(names)
-                self._segments = list(self._segments)  # it reads on: all are looked at once
+                self._segments = list(self._segments)  # not one by one later
             except FileNotFoundError:
-                # Removed between the listing and the look: the listing is old.
+                # Removed after the listing: list the directory again.
                 names = self._list()
             except IsADirectoryError:
                 if self._has_strangers:

@@ -1,9 +1,9 @@
-"""What a fork leaves open in the child: nothing that two processes must not have.
+"""Protection of a parent's logs after a fork: the child abandons them.
 
-The child has a copy of everything: of what is in a writer's memory, and of the locks' descriptors.
-If it wrote the first, offsets would be given out twice, and the second would keep a directory
-locked when the parent has given it up. So all of it is let go of in the child, before any other
-code runs there; the parent notices nothing.
+The child has a copy of everything, including a writer's memory and the descriptors of locks. If it
+wrote that memory, offsets would be assigned twice. If it kept the descriptors, a directory would
+stay locked after the parent has closed it. So the child abandons all of them before any other code
+runs there; the parent is not affected.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from weakref import WeakSet
 
 
 class Abandonable(Protocol):
-    """What only the process that opened it may use."""
+    """Object that only the process that opened it may use."""
 
     def abandon(self) -> None:
-        """Count as closed from now on, without touching a file of the parent's."""
+        """Count as closed from now on, without touching a file of the parent."""
 
 
 _opened: Final[WeakSet[Abandonable]] = WeakSet()
@@ -25,7 +25,7 @@ _registered: Final[list[int]] = []
 
 
 def abandon_in_children(opened: Abandonable) -> None:
-    """Have something abandoned in every process that is forked from now on."""
+    """Call `abandon` of an object in every process that is forked from now on."""
     if not _registered:
         _registered.append(os.getpid())
         os.register_at_fork(after_in_child=_abandon_all)

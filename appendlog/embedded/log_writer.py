@@ -1,20 +1,20 @@
-"""Appending to one log from a program of its own: batches in memory, syncs by policy.
+"""Appending to one log from a program: batches in memory, and syncs by policy.
 
     append      ->  batch in memory    lost with the process
     flush       ->  kernel             lost with the machine
-    sync        ->  disk               kept, and seen by readers
+    sync        ->  disk               kept, and visible to readers
 
-Offsets and times are assigned by `append` at once. An offset below the end of the last sync is
-never given to another record. One above it may be, after a crash: nobody but the process that
-died has seen it, for readers see only what is on the disk.
+`append` assigns offset and time at once. An offset below the end of the last sync is never assigned
+to another record. A higher one may be assigned again after a crash: only the crashed process has
+seen it, because readers see only what is on the disk.
 
-Any threads may append at the same time. One of them writes while others fill the next batch; a
-sync that comes while another is under way waits for it and finds its own work done, so that many
-threads that sync each append share the syncs.
+Any threads may append at the same time. One of them writes while others fill the next batch. A sync
+that begins during another one waits for it and then has nothing left to do. So threads that sync
+after each append share the syncs.
 
-An exception may be raised anywhere in the main thread: a signal handler raises it, as Ctrl-C does.
-A batch forgets its records only when they are written. A write that does not come back leaves a
-mark, and whoever comes next takes back what it left in the files, and writes the batch again.
+A signal handler may raise an exception anywhere in the main thread, as Ctrl-C does. A batch removes
+its records only once they are written. An interrupted write leaves a mark; the next caller removes
+what it left in the files, and writes the batch again.
 """
 
 import sys
@@ -39,22 +39,22 @@ from appendlog.recovery.recovery_report import RecoveryReport
 from appendlog.segments.append_clock import AppendClock
 
 MESSAGE_BYTES_MAX: Final = 128 << 20
-"""As long as a server's longest message by default: a server may read this log one day."""
+"""Default maximum of a server's messages: a server must be able to read this log later."""
 
 
 class LogWriter:
-    """The one writer of a log. Made by `LogWriter.open`. Thread-safe.
+    """The only writer of a log, made by `LogWriter.open`. Thread-safe.
 
-    Syncs by the clock only if `open` made it; whoever makes one sees to that.
+    Only a writer made by `open` syncs periodically; otherwise the caller has to.
 
     Args:
-        log: Just opened; belongs to the writer from now on.
-        recovery: What was found.
-        options: Of the log too.
+        log: Log that was just opened; the writer owns it from now on.
+        recovery: Report of the log's recovery.
+        options: Options of the writer and the log.
 
     Attributes:
-        log: What is written to; for reading and for retention, never to append to.
-        recovery: What was found when it was opened.
+        log: Log that is written; use it for reading and retention, never to append.
+        recovery: Report of the log's recovery.
     """
 
     def __init__(self, log: Log, recovery: RecoveryReport, options: EmbeddedOptions) -> None:
@@ -66,8 +66,8 @@ class LogWriter:
         self._make_locks()
         self._clock: Final = AppendClock(log.directory, log.last_timestamp_ns)
         self._is_closing = self._is_closed = False
-        # A change of the files is under way, or did not come back; then: whether the log may be
-        # recovered, because no error of the disk was the reason.
+        # Changing: a change of the files is in progress, or was interrupted. May recover: the log
+        # may be reopened after that, because no disk error was the cause.
         self._is_changing = self._may_recover = False
         self._last_prefix: tuple[bytes, bytes] = (b"", message_prefix())
         self._appended_bytes = self._synced_bytes = 0
@@ -85,14 +85,14 @@ class LogWriter:
         filesystem: FileSystem | None = None,
         settled_floor: int = 0,
     ) -> Self:
-        """Open a log for writing and recover it; a directory that is missing is an empty log.
+        """Open a log for writing and recover it; a directory that does not exist is an empty log.
 
-        The caller has seen to it that nobody else writes to it (`offsets.LogRoot` does).
+        The caller ensures that nothing else writes to the log (`offsets.LogRoot` does).
 
         Args:
-            directory: Of this log alone.
-            identity: Whose log it is.
-            options: Defaults are for a machine that does not lose its power.
+            directory: Directory that only this log uses.
+            identity: Identity of the log.
+            options: Options; the defaults suit a machine with reliable power.
             filesystem: File operations; those of the operating system by default.
             settled_floor: As for `Log.open`.
 
@@ -113,36 +113,36 @@ class LogWriter:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record gets."""
+        """Offset that the next record gets."""
         return self._batch.next_offset
 
     @property
     def recovery_point(self) -> int:
-        """The offset below which everything is on the disk, exclusive."""
+        """Offset below which everything is on the disk, exclusive."""
         return self.log.recovery_point
 
     @property
     def needs_sync(self) -> bool:
-        """Whether a sync would put something on the disk."""
+        """Whether a sync would write something to the disk."""
         is_synced = self.log.recovery_point == self._batch.next_offset
         return not (is_synced or self._is_closing or self.log.failed)
 
     def append(self, payload: bytes, key: bytes = b"", headers: Headers | None = None) -> int:
         """Append one record and return its offset.
 
-        When it raises anything but what is named here, as KeyboardInterrupt, the record is in the
-        log, once, or it is not; all records before it are, and the writer may be used on.
+        If another exception than these is raised, like KeyboardInterrupt, the record is in the log
+        once or not at all; all earlier records are, and the writer stays usable.
 
         Args:
-            payload: At most 128 MiB with key and headers; copied.
-            key: At most 255 bytes.
-            headers: None for none; they are encoded anew for each call.
+            payload: Payload, at most 128 MiB with key and headers; copied.
+            key: Routing key, at most 255 bytes.
+            headers: Headers table, or None; encoded again in each call.
 
         Raises:
-            ValueError: The key is too long, or the headers cannot be written.
+            ValueError: The key is too long, or the headers cannot be encoded.
             RecordTooLargeError: The record is longer than 128 MiB.
-            LogFailedError: A write or sync failed, now or before. Final: the log takes no more
-                until it is opened again, and what was not synced may be on the disk or not.
+            LogFailedError: A write or sync failed, now or before. The log accepts no appends until
+                it is opened again; unsynced records may be on the disk or not.
             LogClosedError: The writer is closed.
         """
         message = self._prefix(key, headers) + payload
@@ -161,19 +161,19 @@ class LogWriter:
     def append_batch(
         self, payloads: Sequence[bytes], key: bytes = b"", headers: Headers | None = None
     ) -> AppendedRange:
-        """Append records with one key and one set of headers: the fastest way.
+        """Append records that share a key and headers: the fastest way.
 
         Args:
-            payloads: At least one; copied.
+            payloads: At least one payload; copied.
             key: As for `append`.
             headers: As for `append`.
 
         Returns:
-            Their offsets, in the order of the payloads, with nothing between them.
+            Their offsets, which are consecutive and in the order of the payloads.
 
         Raises:
-            ValueError: There is no payload; otherwise as `append`, and nothing was appended.
-            RecordTooLargeError: As `append`; nothing was appended.
+            ValueError: There is no payload; otherwise as for `append`. Nothing was appended.
+            RecordTooLargeError: As for `append`. Nothing was appended.
             LogFailedError: As `append`.
             LogClosedError: As `append`.
         """
@@ -190,7 +190,7 @@ class LogWriter:
         return self._appended(base, len(payloads))
 
     def append_records(self, records: Sequence[Record]) -> AppendedRange:
-        """Append records, each with its own key and headers; otherwise as `append_batch`."""
+        """Append records, each with its own key and headers; otherwise like `append_batch`."""
         prefix = self._prefix
         messages = [prefix(each.key, each.headers) + each.payload for each in records]
         size = _checked_size(messages, 0)
@@ -203,7 +203,7 @@ class LogWriter:
         return self._appended(base, len(messages))
 
     def flush(self) -> int:
-        """Hand all that is in memory to the kernel; return the offset behind it.
+        """Write all records in memory to the kernel; return the end offset.
 
         Raises:
             LogFailedError: As `append`.
@@ -215,9 +215,9 @@ class LogWriter:
         return self.log.log_end_offset
 
     def sync(self) -> int:
-        """Put all that was appended on the disk; return the offset behind it.
+        """Write all records to the disk; return the end offset.
 
-        From then on readers see it, and no crash takes it.
+        From then on readers see them, and they survive any crash.
 
         Raises:
             LogFailedError: As `append`.
@@ -229,7 +229,7 @@ class LogWriter:
         return self.log.recovery_point
 
     def roll_if_due(self, now_ns: int, floor: int, keep_since_ns: int | None) -> bool:
-        """Seal the last segment if retention could take it then; see `Log.is_roll_due`.
+        """Seal the last segment if retention could remove it then; see `Log.is_roll_due`.
 
         Raises:
             LogFailedError: As `append`.
@@ -245,9 +245,9 @@ class LogWriter:
         return True
 
     def remove_below(self, offset: int) -> int:
-        """Remove the segments that lie wholly below an offset; return the bytes freed.
+        """Remove the segments that are wholly below an offset; return the bytes freed.
 
-        Appends go on meanwhile.
+        Appends continue during that time.
 
         Raises:
             LogFailedError: A file cannot be removed.
@@ -256,7 +256,7 @@ class LogWriter:
             return 0 if self._is_closed else self.log.remove_settled(offset)
 
     def roll(self) -> None:
-        """Put all on the disk, seal the last segment and begin an empty one.
+        """Write all records to the disk, seal the last segment and begin an empty one.
 
         Raises:
             LogFailedError: As `append`.
@@ -273,12 +273,12 @@ class LogWriter:
         self._with_disk(write_and_roll)
 
     def log_statistics(self) -> LogStatistics:
-        """Return what the log holds: the numbers that `amqp-server stats` shows of it."""
+        """Return the statistics of the log, as `amqp-server stats` shows them."""
         with self._disk_lock:
             return log_statistics(self.log, self.log.recovery_point)
 
     def statistics(self) -> WriterStatistics:
-        """Return what was done since the log was opened."""
+        """Return the counters since the log was opened."""
         return WriterStatistics(
             appended=self._batch.next_offset - self._opened_end,
             appended_bytes=self._appended_bytes,
@@ -288,30 +288,30 @@ class LogWriter:
         )
 
     def close(self) -> None:
-        """Refuse appends, put all that was appended on the disk, and close the files.
+        """Refuse appends, write all records to the disk, and close the files.
 
-        A second call does nothing, or goes on where an exception has ended the first.
+        A second call does nothing, or completes a first one that an exception has interrupted.
 
         Raises:
-            LogFailedError: The last write or sync failed, or one before it.
+            LogFailedError: The last write or sync failed, or an earlier one.
         """
         try:
             self._close()
         except LogError:
             raise
         except BaseException:
-            # A signal handler's: what it has cut short is done before its exception goes on.
+            # From a signal handler: finish the interrupted close before its exception continues.
             self._close()
             raise
 
     def abandon(self) -> None:
-        """Count as closed; what is in memory is the parent's. For the child of a fork."""
+        """Count as closed: the records in memory are the parent's. For the child of a fork."""
         self._is_closing = self._is_closed = True
-        # A thread that the child does not have may hold them.
+        # A thread of the parent, missing in the child, may have held the locks.
         self._make_locks()
 
     def delete(self) -> None:
-        """Remove the log with all that is in it; the writer is not used afterwards.
+        """Remove the log with all its files; the writer is not used afterwards.
 
         Raises:
             LogFailedError: Something could not be removed.
@@ -334,7 +334,7 @@ class LogWriter:
         self.close()
 
     def _make_locks(self) -> None:
-        # Whoever needs more than one takes the removal's first, then the disk's.
+        # Order of acquisition: the removal lock, then the disk lock, then the batch lock.
         self._batch_lock = threading.Lock()
         self._disk_lock = threading.Lock()
         self._removal_lock = threading.Lock()
@@ -366,7 +366,7 @@ class LogWriter:
         self._write(end, sync=options.sync_each_append or is_due)
 
     def _write(self, end: int, *, sync: bool) -> None:
-        """Write, or sync, all records so far, unless somebody did so for those below `end`."""
+        """Write or sync all records so far, unless another thread did so for those below `end`."""
 
         def write() -> None:
             if (self.log.recovery_point if sync else self.log.log_end_offset) < end:
@@ -375,7 +375,7 @@ class LogWriter:
         self._with_disk(write)
 
     def _with_disk(self, work: Callable[[], None]) -> None:
-        """Do something with the disk's lock, in a log whose files are as it says."""
+        """Call a function with the disk lock held, once an interrupted change has been undone."""
         while True:
             with self._disk_lock:
                 if not self._is_changing:
@@ -404,7 +404,7 @@ class LogWriter:
             self._syncs += 1
 
     def _change_files(self, change: Callable[[], None]) -> None:
-        """Change the files of the log, leaving a mark if that is cut short."""
+        """Change the files of the log; an interruption leaves a mark."""
         outer = sys.exception()
         try:
             self._may_recover = False
@@ -420,7 +420,7 @@ class LogWriter:
             raise
 
     def _recover(self) -> None:
-        """Take back what a change that was cut short has left in the files."""
+        """Undo an interrupted change of the files."""
         with self._removal_lock, self._disk_lock, self._batch_lock:
             if not self._is_changing:
                 return
@@ -457,15 +457,15 @@ class LogWriter:
 
 
 def _disk_error(error: BaseException, outer: BaseException | None) -> Exception | None:
-    """Return the error of the disk that an exception is, or that was handled when it was raised.
+    """Return the disk error that an exception is, or that was being handled when it was raised.
 
     Args:
-        error: What was raised.
-        outer: What was being handled before.
+        error: Exception that was raised.
+        outer: Exception that was being handled before.
     """
     cause: BaseException | None = error
     while cause is not None and cause is not outer:
-        # That a file is not there, or is, was an answer to a question.
+        # A missing or existing file is often an expected result, not an error of the disk.
         is_answer = isinstance(cause, FileNotFoundError | FileExistsError) and cause is not error
         if isinstance(cause, OSError | LogError) and not is_answer:
             return cause
@@ -474,15 +474,15 @@ def _disk_error(error: BaseException, outer: BaseException | None) -> Exception 
 
 
 def _checked_size(octets: list[bytes], more_bytes: int) -> int:
-    """Return the size of messages.
+    """Return the size of messages, in bytes.
 
     Args:
-        octets: What is in them.
-        more_bytes: How much longer each of them is.
+        octets: Payloads or whole messages.
+        more_bytes: Number of further bytes in each message.
 
     Raises:
-        ValueError: There is none.
-        RecordTooLargeError: One is too long.
+        ValueError: There is no message.
+        RecordTooLargeError: A message is too long.
     """
     if not octets:
         raise ValueError("a batch needs at least one record")

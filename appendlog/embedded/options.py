@@ -1,7 +1,7 @@
-"""What can be set about an embedded log, and the presets with their reasons.
+"""Options of an embedded log, and presets with their reasons.
 
-Durability is `sync_each_append`, `sync_interval_seconds` and `sync_bytes`: what was appended
-since the last sync may be lost with the machine, and what is still in the batch with the process.
+`sync_each_append`, `sync_interval_seconds` and `sync_bytes` set the durability. A crash of the
+machine may lose the records since the last sync; a crash of the process, those in the batch.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,13 @@ class EmbeddedOptions:
     """Options of an embedded log and of its retention.
 
     Attributes:
-        sync_each_append: Whether an append returns when its records are on the disk.
-        sync_interval_seconds: At most this long after an append its records are on the disk; a
-            thread sees to it. 0 = no such bound.
-        sync_bytes: The append that makes this many bytes since the last sync does one; 0 = no
-            such bound.
-        batch_bytes: Messages are kept in memory until they have this many bytes, and then go to
-            the kernel with one write; 0 = each append goes at once. At most 64 MiB.
-        chunk_bytes: Messages that share a CRC, and are compressed together.
+        sync_each_append: Whether an append returns only once its records are on the disk.
+        sync_interval_seconds: Maximum time until appended records are on the disk, ensured by a
+            thread; 0 = no such bound.
+        sync_bytes: Number of appended bytes after which an append syncs; 0 = no such bound.
+        batch_bytes: Size of messages in memory at which they are written to the kernel; 0 = each
+            append writes at once. At most 64 MiB.
+        chunk_bytes: Size of the messages that share a CRC and are compressed together.
         segment_bytes: As in `LogOptions`.
         segment_age_seconds: As in `LogOptions`.
         compression: As in `LogOptions`.
@@ -35,12 +34,12 @@ class EmbeddedOptions:
         retain_bytes: `RetentionPolicy.retain_bytes`, for each log; 0 = no such bound.
         retain_total_bytes: The same for all logs of a root together; 0 = no such bound.
         segments_min: As in `RetentionPolicy`.
-        protects_unconsumed: As in `RetentionPolicy`; settled is what every group is past.
+        protects_unconsumed: As in `RetentionPolicy`; settled means that every group has passed it.
         force_after_seconds: `RetentionPolicy.force_after_ns`, in seconds; 0 = never.
-        group_expires_after_seconds: Nothing is kept for a group that had no consumer for so long;
-            0 = it counts until it is removed.
-        retention_interval_seconds: How often a thread looks for what can go; 0 = only when it is
-            asked for.
+        group_expires_after_seconds: Time without a consumer after which retention ignores a group;
+            0 = a group counts until it is removed.
+        retention_interval_seconds: Interval of retention, which a thread runs; 0 = only when the
+            program calls it.
     """
 
     sync_each_append: bool = False
@@ -80,7 +79,7 @@ class EmbeddedOptions:
             raise ValueError(f"chunk_bytes {self.chunk_bytes} is not in [1, {BATCH_BYTES_MAX}]")
         if self.segments_min < 1:
             raise ValueError(f"segments_min {self.segments_min} is not positive")
-        # Refuses what is wrong with the others.
+        # Validates the remaining options.
         self.log_options()
 
     @property
@@ -91,7 +90,7 @@ class EmbeddedOptions:
         )
 
     def log_options(self) -> LogOptions:
-        """Return what the log itself is to know."""
+        """Return the options of the log itself."""
         return LogOptions(
             segment_bytes=self.segment_bytes,
             segment_age_seconds=self.segment_age_seconds,
@@ -100,7 +99,7 @@ class EmbeddedOptions:
         )
 
     def retention(self) -> RetentionPolicy:
-        """Return what one log keeps."""
+        """Return the retention policy of one log."""
         return RetentionPolicy(
             retain_for_ns=int(self.retain_seconds * _SECOND_NS),
             retain_bytes=self.retain_bytes,
@@ -111,12 +110,12 @@ class EmbeddedOptions:
 
 
 THROUGHPUT: Final = EmbeddedOptions(
-    # One write for some 900 small records. More is slower: the memory of a larger batch is new to
-    # the processor each time (measured: 1 MiB takes half as long again).
+    # One write for some 900 small records. Larger batches are slower, because their memory is not
+    # in the processor's cache (measured: 1 MiB takes half as long again).
     batch_bytes=128 << 10,
-    # A sync costs the same for one record and for a million: seldom, and by the clock.
+    # A sync costs the same for one record and for a million, so sync rarely, at an interval.
     sync_interval_seconds=1.0,
-    # Before the kernel writes back by itself and stalls the writer for it.
+    # Sync before the kernel starts its own writeback, which stalls the writer.
     sync_bytes=64 << 20,
     # Few files, few rolls: each roll is four syncs.
     segment_bytes=256 << 20,
@@ -124,47 +123,47 @@ THROUGHPUT: Final = EmbeddedOptions(
     compression=Compression.NONE,
     retain_seconds=7 * 24 * 3600.0,
 )
-"""As many records a second as it can be: a crash of the machine may lose the last second."""
+"""Highest rate of records; a crash of the machine may lose the last second."""
 
 STORAGE: Final = EmbeddedOptions(
-    # Compression works within a chunk: the more records it has, the more they repeat.
+    # Compression works within a chunk: larger chunks repeat themselves more.
     batch_bytes=1 << 20,
     chunk_bytes=1 << 20,
     compression=Compression.ZSTD,
-    # Below this a frame's own header eats what it saves.
+    # Below this size the header of a zstd frame costs more than compression saves.
     compression_bytes_min=512,
     sync_interval_seconds=1.0,
-    # Retention takes whole segments: small ones let go of old records sooner.
+    # Retention removes whole segments: small ones free the space of old records sooner.
     segment_bytes=16 << 20,
     segment_age_seconds=3600.0,
     retain_seconds=7 * 24 * 3600.0,
     retain_total_bytes=10 << 30,
 )
-"""As little room as it can be: compressed, and bounded in time and in bytes."""
+"""Smallest size on disk: compressed, with bounds for age and size."""
 
 EDGE: Final = EmbeddedOptions(
-    # Little memory, and little lost when the power goes, which it does.
+    # Little memory, and little data lost in a power cut, which must be expected.
     batch_bytes=64 << 10,
     chunk_bytes=64 << 10,
     sync_interval_seconds=0.2,
-    # Flash likes few large syncs; this is what one second of a busy device makes.
+    # Flash prefers few large syncs; a busy device writes this much in a second.
     sync_bytes=4 << 20,
     segment_bytes=4 << 20,
     segment_age_seconds=600.0,
     compression=Compression.ZSTD,
     compression_bytes_min=512,
-    # A device that is out of reach for weeks must not fill its disk: then the oldest goes, though
-    # nobody has fetched it.
+    # A device that is offline for weeks must not fill its disk: retention then removes the oldest
+    # records, even if no consumer has read them.
     retain_bytes=64 << 20,
     retain_total_bytes=256 << 20,
     protects_unconsumed=False,
 )
-"""A small device: bounded memory and disk, at most 0.2 s lost with the power."""
+"""Small device: bounded memory and disk; a power cut loses at most 0.2 s."""
 
 DURABLE: Final = EmbeddedOptions(
-    # Whoever calls `append` has the record on the disk when it returns.
+    # A record is on the disk when `append` returns.
     sync_each_append=True,
     sync_interval_seconds=0.0,
     batch_bytes=0,
 )
-"""Nothing that an append has returned is ever lost; each costs a sync of the disk."""
+"""No appended record is ever lost; each append costs a sync of the disk."""

@@ -1,4 +1,4 @@
-"""A thread that does something every so often: sync what was appended, remove what is too old."""
+"""Thread that does periodic work: syncs appended records, or removes old segments."""
 
 import logging
 import threading
@@ -11,12 +11,12 @@ logger: Final = logging.getLogger(__name__)
 
 
 class Periodic:
-    """Calls something at an interval, until it is closed. An exception in it is logged.
+    """Calls a function at an interval until it is closed; logs its exceptions.
 
     Args:
-        action: What to call, in a thread of its own.
-        interval_seconds: Between the end of one call and the next, > 0.
-        name: Of the thread.
+        action: Function to call, in a thread of its own.
+        interval_seconds: Time between the end of a call and the next one, > 0.
+        name: Name of the thread.
     """
 
     def __init__(self, action: Callable[[], object], interval_seconds: float, name: str) -> None:
@@ -27,7 +27,7 @@ class Periodic:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; what it has not done yet is the caller's."""
+        """End the thread; remaining work is up to the caller."""
         self._is_closing.set()
         self._thread.join()
 
@@ -36,25 +36,25 @@ class Periodic:
             try:
                 self._action()
             except Exception:
-                # What failed now may work next time, and nobody else would try.
+                # It may work the next time, and nothing else would try again.
                 logger.exception("periodic work failed thread=%s", self._thread.name)
 
 
 class Syncing(Protocol):
-    """What can be synced."""
+    """Writer that can be synced."""
 
     @property
     def needs_sync(self) -> bool:
-        """Whether there is something to sync, and that may succeed."""
+        """Whether there is something to sync, and the sync may succeed."""
 
     def sync(self) -> int:
-        """Put all that was appended on the disk."""
+        """Write all appended records to the disk."""
 
 
 def sync_all(writers: Iterable[Syncing]) -> None:
-    """Sync those that have something to sync.
+    """Sync the writers that have something to sync.
 
-    A sync that fails makes its log read-only: the next append raises why.
+    A failed sync makes its log read-only: the next append raises the error.
     """
     for writer in writers:
         if not writer.needs_sync:
@@ -62,8 +62,8 @@ def sync_all(writers: Iterable[Syncing]) -> None:
         try:
             writer.sync()
         except LogError as error:
-            # Nobody's stack but the appender's is of use, and it gets the same error.
+            # No traceback here: the next append raises the same error, with a useful one.
             logger.warning("periodic sync failed error=%s", error)
         except Exception:
-            # The other logs are synced all the same.
+            # Continue with the other logs.
             logger.exception("periodic sync failed")

@@ -1,8 +1,8 @@
-"""What a program puts into a log and gets out of it, beside the message that lies on the disk.
+"""Records of an embedded log, as a program writes and reads them.
 
-An embedded log holds the same messages as a queue's (docs/log-format.md, section 5): the exchange
-is empty, the key is the routing key, headers are the headers table, and delivery mode is 2, so
-that a server, Spark and every tool read them as persistent messages of the default exchange.
+An embedded log holds the same messages as a queue (docs/log-format.md, section 5). The exchange is
+empty, the key is the routing key, headers are the headers table, and delivery mode is 2. So a
+server, Spark and every tool read them as persistent messages of the default exchange.
 """
 
 from collections.abc import Mapping
@@ -29,17 +29,17 @@ _PERSISTENT_MODE: Final = b"\x02"
 _TABLE_LENGTH: Final = Struct(">I")
 
 Headers = Mapping[str, HeaderValue]
-"""None, bool, int of 64 bits, float, str, bytes, and lists and dicts of these, by name."""
+"""Headers: None, bool, 64-bit int, float, str, bytes, and lists and dicts of these, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What goes into a log.
+    """Record to append.
 
     Attributes:
-        payload: Any bytes; copied when appended.
-        key: At most 255 bytes; what sharding and routing go by.
-        headers: None if there are none; an empty table is another thing.
+        payload: Any bytes; copied by the append.
+        key: Routing key, at most 255 bytes; used by sharding and routing.
+        headers: Headers, or None; an empty table is different from None.
     """
 
     payload: bytes
@@ -48,11 +48,11 @@ class Record:
 
 
 class AppendedRange(NamedTuple):
-    """The offsets that a batch was given; there are no others between them.
+    """Offsets of a batch, consecutive.
 
     Attributes:
-        base_offset: Of the first record.
-        last_offset: Of the last one, inclusive.
+        base_offset: Offset of the first record.
+        last_offset: Offset of the last record, inclusive.
     """
 
     base_offset: int
@@ -60,13 +60,13 @@ class AppendedRange(NamedTuple):
 
 
 class StoredRecord:
-    """A record as it lies in a log; its parts are cut out when they are asked for.
+    """Record of a log; its parts are decoded on access.
 
     Attributes:
-        offset: Its number in the log.
-        timestamp_ns: When it was appended, nanoseconds since 1970 UTC; never less than that of
-            the record before.
-        message: All of it, as docs/log-format.md draws it in section 5.
+        offset: Offset of the record.
+        timestamp_ns: Append time, nanoseconds since 1970 UTC; never below that of the record
+            before.
+        message: Whole message; docs/log-format.md, section 5, describes it.
     """
 
     __slots__ = ("message", "offset", "timestamp_ns")
@@ -81,38 +81,38 @@ class StoredRecord:
 
     @property
     def payload(self) -> bytes:
-        """What was appended; a copy."""
+        """Payload of the record; a copy."""
         return self.message[body_position(self.message) :]
 
     @property
     def key(self) -> bytes:
-        """The routing key."""
+        """Routing key of the record."""
         return decode_message(self.message).routing_key
 
     @property
     def properties(self) -> bytes:
-        """The property list of the content header, as on the wire."""
+        """Property list of the content header, in wire format."""
         return decode_message(self.message).properties
 
     @property
     def headers(self) -> dict[str, HeaderValue] | None:
-        """The headers; None if there are none.
+        """Headers of the record; None if there are none.
 
         Raises:
-            MalformedHeadersError: A client of a server has sent what is no headers table.
+            MalformedHeadersError: The table of a server's client is not a valid headers table.
         """
         table = headers_table(self.properties)
         return None if table is None else decode_header_values(table)
 
 
 def message_prefix(key: bytes = b"", headers: Headers | None = None) -> bytes:
-    """Return what stands before the payload in the message of a record.
+    """Return the octets before the payload in the message of a record.
 
     Raises:
-        ValueError: The key is longer than 255 bytes, or the headers cannot be written.
+        ValueError: The key is longer than 255 bytes, or the headers cannot be encoded.
     """
     if len(key) > KEY_BYTES_MAX:
-        raise ValueError(f"key has {len(key)} bytes, at most {KEY_BYTES_MAX}")
+        raise ValueError(f"key has {len(key)} bytes, the maximum is {KEY_BYTES_MAX}")
     if headers is None:
         return encode_message(PERSISTENT, b"", key, _PLAIN_PROPERTIES, b"")
     table = encode_header_values(headers)
@@ -123,7 +123,7 @@ def message_prefix(key: bytes = b"", headers: Headers | None = None) -> bytes:
 
 
 def payloads_of(messages: list[bytes]) -> list[bytes]:
-    """Return the payloads of messages; neighbours mostly have the same key and headers."""
+    """Return the payloads of messages; fast if neighbours have the same key and headers."""
     payloads: list[bytes] = []
     prefix = b""
     start = 0

@@ -1,18 +1,18 @@
-"""What a writer tells of itself."""
+"""Counters of a writer."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class WriterStatistics:
-    """What a writer has done since it was opened.
+    """Work of a writer since it was opened.
 
     Attributes:
-        appended: Taken by an append.
-        appended_bytes: Of their messages.
-        flushed_batches: Writes to the kernel that had records.
-        syncs: Of the disk.
-        batch_bytes: Messages that are in memory only, now.
+        appended: Number of appended records.
+        appended_bytes: Size of their messages.
+        flushed_batches: Number of writes of records to the kernel.
+        syncs: Number of syncs to the disk.
+        batch_bytes: Size of the messages that are only in memory now.
     """
 
     appended: int

@@ -1,4 +1,4 @@
-"""What docs/log-format.md draws: sizes, chunks, records, messages, headers and footers.
+"""Structures of docs/log-format.md: sizes, chunks, records, messages, headers and footers.
 
-Pure: nothing here opens a file.
+This package opens no files.
 """

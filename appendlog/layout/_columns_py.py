@@ -1,15 +1,14 @@
-"""The columns kernel: messages of a read to the buffers of Arrow columns.
+"""Columns kernel: writes messages of a read into the buffers of Arrow columns.
 
-One source, two builds, as `_walking_py`. It works in two passes, so that every buffer is
-made once, in its size: `find_fields` notes where the fields of each message lie and how long
-the columns become, `copy_field` fills one column. Headers are for `_tables_py`, which goes on
-from there.
+One source, two builds, as in `_walking_py`. It makes two passes, so that every buffer is allocated
+once, in its final size: `find_fields` notes the place of each field and the lengths of the columns,
+`copy_field` fills one column. `_tables_py` continues with the headers tables that this finds.
 
-Pure: no I/O, no state, no Arrow. What it does is said in `appendlog.layout.columns`; layouts:
+Pure: no I/O, no state, no Arrow. `appendlog.layout.columns` documents the functions; layouts:
 docs/log-format.md, section 5, and AMQP 0-9-1, section 4.2.6.1.
 """
 
-# What is put into `globals()` is no name of this module to the compiler, nor to the linters.
+# The compiler and the linters do not see names that are put into `globals()`.
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
 
@@ -59,7 +58,7 @@ def find_fields(
     microseconds: memoryview,
     extra: bytearray,
 ) -> tuple[int, int]:
-    """Note where the fields of messages lie. See `appendlog.layout.columns`."""
+    """Note the places of the fields of messages. See `appendlog.layout.columns`."""
     view = memoryview(data)
     found = array("q", [0]) * (2 * FIELDS)
     count = len(positions)
@@ -152,7 +151,7 @@ def copy_field(
     count: int,
     target: memoryview,
 ) -> None:
-    """Fill one column with what was found. See `appendlog.layout.columns`."""
+    """Fill one column with fields that were found. See `appendlog.layout.columns`."""
     view = memoryview(data)
     if first < 0 or count < 0 or first + count >= len(ends) or first + count > len(starts):
         raise ValueError(f"[{first}, {first + count}) is not inside {len(starts)} places")
@@ -187,7 +186,7 @@ def fill_range(target: memoryview, at: int, first: int, count: int) -> None:
 
 
 def fill_microseconds(target: memoryview, at: int, times_ns: array[int]) -> None:
-    """Write times, rounded down. See `appendlog.layout.columns`."""
+    """Write times, rounded down to microseconds. See `appendlog.layout.columns`."""
     count = len(times_ns)
     if at < 0 or at + count > len(target):
         raise ValueError(f"[{at}, {at + count}) is not inside {len(target)} numbers")
@@ -202,7 +201,7 @@ def fill_microseconds(target: memoryview, at: int, times_ns: array[int]) -> None
 
 
 def is_utf8(octets: memoryview, at: int, end: int) -> bool:
-    """Return whether `[at, end)` is UTF-8 as Python's strict decoder has it."""
+    """Return whether `[at, end)` is UTF-8 by the rules of Python's strict decoder."""
     at = ascii_end(octets, at, end)
     while at < end:
         first = octets[at]
@@ -242,7 +241,7 @@ def is_utf8(octets: memoryview, at: int, end: int) -> bool:
 
 
 def _find_route(octets: memoryview, at: int, stop: int, places: array[int]) -> bool:
-    """Find what stands in front of the properties, and the body; False if it is no message."""
+    """Find the parts before the properties, and the body; False if it is not a message."""
     if stop - at < 7:
         return False
     key_at = at + 2 + octets[at + 1]
@@ -266,14 +265,14 @@ def _find_route(octets: memoryview, at: int, stop: int, places: array[int]) -> b
     places[2 * ENVELOPE + 1] = body_at - at
     places[2 * VALUE] = body_at
     places[2 * VALUE + 1] = stop - body_at
-    # Where the properties lie; their own places come behind.
+    # Place of the property list; the places of its properties come after it.
     places[2 * PROPERTIES] = properties_at
     places[2 * PROPERTIES + 1] = body_at
     return True
 
 
 def _find_properties(octets: memoryview, places: array[int]) -> bool:
-    """Find the properties; False if they do not add up: then there are none."""
+    """Find the properties; False if they do not add up: then none are found."""
     at = places[2 * PROPERTIES]
     end = places[2 * PROPERTIES + 1]
     for field in range(PROPERTIES, FIELDS):
@@ -292,7 +291,7 @@ def _find_properties(octets: memoryview, places: array[int]) -> bool:
         word = octets[at] << 8 | octets[at + 1]
         unknown |= word & 0xFFFE
         at += 2
-    # Where the value of an unknown property ends nobody can tell.
+    # The end of an unknown property's value cannot be determined.
     if unknown:
         return False
     mask = 0x8000
@@ -313,7 +312,7 @@ def _find_properties(octets: memoryview, places: array[int]) -> bool:
 
 
 def _find_property(octets: memoryview, at: int, end: int, field: int, places: array[int]) -> int:
-    """Find one property; return where it ends, or -1 if that is behind `end`."""
+    """Find one property; return where it ends, or -1 if that is past `end`."""
     start = at
     size = 0
     if field == _TIMESTAMP:

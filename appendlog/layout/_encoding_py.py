@@ -1,9 +1,9 @@
-"""The encoding kernel: one chunk from its messages, CRC included.
+"""Encoding kernel: makes one chunk from its messages, with its CRC.
 
-One source, two builds. Interpreted, it works by slices, `startswith`, Struct and join.
-Compiled by Cython under the name `_encoding_c` (types in `_encoding_c.pxd`), indexing
-`bytes` is pointer access, and each message is copied once, to its place in the chunk; `COMPILED`
-picks the spelling. Both builds must agree on any messages: tests/parity says so.
+One source, two builds. The interpreted build uses slices, `startswith`, Struct and join. Cython
+compiles the same source under the name `_encoding_c` (types in `_encoding_c.pxd`): there, indexing
+`bytes` is pointer access, and each message is copied once, to its place in the chunk. `COMPILED`
+selects the variant. Both builds must give the same result for any messages: tests/parity checks it.
 
 Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 5.
 """
@@ -38,7 +38,7 @@ def encode_chunk(
     salt: int,
     transaction_id: bytes = b"",
 ) -> bytes:
-    """Encode one data chunk, CRC included. See `appendlog.layout.records`."""
+    """Encode one data chunk, with its CRC. See `appendlog.layout.records`."""
     count = len(messages)
     _check_sizes(count, base_offset, offset_deltas, timestamp_deltas_ns, transaction_id)
     to = chunk_bytes = _CHUNK_HEADER_BYTES + len(transaction_id)
@@ -57,8 +57,8 @@ def encode_chunk(
     for index in range(count):
         message = messages[index]
         size = len(message) + 8
-        # Publishers repeat themselves: the same flags, route and properties as the
-        # message before give the same body position and need no second look.
+        # Publishers repeat themselves: a message that begins with the same flags, route and
+        # properties as the one before has the same body position, and is not parsed again.
         if prefix_bytes == 0 or not message.startswith(prefix):
             prefix_bytes = _body_position(message, len(message))
             prefix = message[:prefix_bytes]
@@ -136,7 +136,7 @@ def encode_chunk(
 def encode_payloads(
     payloads: list[bytes], prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
 ) -> bytes:
-    """Encode one data chunk of messages that begin alike. See `appendlog.layout.records`."""
+    """Encode one data chunk of messages with a common prefix. See `appendlog.layout.records`."""
     if not prefix or prefix[0] & (_ANNOTATED | _PERSISTENT) != _PERSISTENT:
         raise ValueError("messages with this prefix are not plain persistent ones")
     if _body_position(prefix, len(prefix)) != len(prefix):
@@ -187,7 +187,7 @@ def _check_sizes(
     timestamp_deltas_ns: list[int] | None,
     transaction_id: bytes,
 ) -> None:
-    """Raise ValueError for arguments of which no chunk can be made."""
+    """Raise ValueError for arguments that cannot make a chunk."""
     if count == 0:
         raise ValueError("a chunk needs at least one message")
     if not 0 <= base_offset <= _OFFSET_MAX:
@@ -218,7 +218,7 @@ def _store_record(
 
 
 def _body_position(message: bytes, size: int) -> int:
-    """Return where the body of a message begins; every length is proved first."""
+    """Return where the body of a message begins; checks every length first."""
     octets = message
     if size >= 7:
         at = 2 + octets[1]
@@ -238,7 +238,7 @@ def _properties_position(message: bytes) -> int:
 
 
 def _u32(octets: bytes, at: int) -> int:
-    """Load a little-endian u32; the caller has proved four octets."""
+    """Load a little-endian u32; the caller has checked that four octets exist."""
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         value = octets[at + 3]
         value = value << 8 | octets[at + 2]

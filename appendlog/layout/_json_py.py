@@ -1,13 +1,13 @@
-"""Header values as JSON, from octets to octets: what the tables kernel writes text with.
+"""Header values as JSON, from octets to octets; the tables kernel writes text with it.
 
-One source, two builds, as `_walking_py`. The caller has proved room: what an octet becomes is six
-octets at most (a control character in a string), and an object has two more.
+One source, two builds, as in `_walking_py`. The caller has checked the space: an octet becomes at
+most six octets (a control character in a string), and an object has two more.
 
-Pure: no I/O, no state. The same as `appendlog.layout.headers` and `headers_json` do it, or -1 for
-what is rare and left to them. Kinds: AMQP 0-9-1, section 4.2.5.5, with RabbitMQ's errata.
+Pure: no I/O, no state. Same results as `appendlog.layout.headers` and `headers_json`, or -1 for
+rare values, which are left to them. Kinds: AMQP 0-9-1, section 4.2.5.5, with RabbitMQ's errata.
 """
 
-# What is put into `globals()` is no name of this module to the compiler, nor to the linters.
+# The compiler and the linters do not see names that are put into `globals()`.
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
 
@@ -21,7 +21,7 @@ if not COMPILED:  # the compiled build has them from the .pxd
 
 _ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _DEPTH_MAX = 64  # headers.HEADERS_DEPTH_MAX
-_ENTRIES_MAX = 64  # more are looked through for repeated keys by who has a dict
+_ENTRIES_MAX = 64  # larger tables are left to the caller, whose dict finds repeated keys
 
 
 def put_object(
@@ -35,7 +35,7 @@ def put_object(
 ) -> int:
     """Write the entries [at, end) as a JSON object; return where it ends, -1 if one is rare.
 
-    Marked ones are `headers_json`: with all entries, and a mark before some keys.
+    A marked object follows `headers_json`: all entries, and a mark before some keys.
     """
     begin = at
     entries = 0
@@ -139,7 +139,7 @@ def put_value(
 
 
 def value_end(octets: memoryview, at: int, end: int, kind: int) -> int:
-    """Return where a value ends, -1 if that is behind `end` or the kind is unknown."""
+    """Return where a value ends, -1 if that is past `end` or the kind is unknown."""
     size = _integer_width(kind)
     if kind == 0x53 or kind == 0x78 or kind == 0x46 or kind == 0x41:  # S, x, F, A
         if end - at < 4:
@@ -212,7 +212,7 @@ def _put_string(
 
 
 def _integer_width(kind: int) -> int:
-    """Return how many octets an integer of a kind has; 0 for other kinds."""
+    """Return the width of an integer kind in octets; 0 for other kinds."""
     width = 0
     if kind == 0x6C or kind == 0x4C or kind == 0x54:  # l, L, T
         width = 8

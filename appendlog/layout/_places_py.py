@@ -1,4 +1,4 @@
-"""What interpreted kernels have in place of pointers; the compiled ones have `_places_c.pxd`."""
+"""Substitutes for pointers in interpreted kernels; the compiled ones use `_places_c.pxd`."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -6,36 +6,36 @@ from struct import unpack
 from typing import Any, Final
 
 Places = Any
-"""Numbers by their place: an array, or a view of one."""
+"""Numbers accessed by index: an array, or a view of one."""
 
 
 def octets_of(data: Places) -> memoryview:
-    """Return a view: a slice of it is no copy."""
+    """Return a view, whose slices are not copies."""
     return memoryview(data)
 
 
 def as_they_are(places: Places) -> Places:
-    """Return places that need no conversion to be stepped through."""
+    """Return the argument: interpreted kernels index it without conversion."""
     return places
 
 
 def copy_octets(stores: Places, to: int, octets: memoryview, start: int, size: int) -> None:
-    """Copy `octets[start:start + size]` to place `to` of `stores`."""
+    """Copy `octets[start:start + size]` to index `to` of `stores`."""
     stores[to : to + size] = octets[start : start + size]
 
 
 def is_same(stores: Places, at: int, octets: memoryview, start: int, size: int) -> bool:
-    """Return whether `size` octets are the same in both."""
+    """Return whether `size` octets are the same in both buffers."""
     return bool(stores[at : at + size] == octets[start : start + size])
 
 
 def same_octets(octets: memoryview, at: int, other: int, size: int) -> bool:
-    """Return whether `size` octets are the same at both places."""
+    """Return whether `size` octets are the same at both positions."""
     return bool(octets[at : at + size] == octets[other : other + size])
 
 
 def put_double(stores: Places, to: int, octets: memoryview, at: int, width: int) -> int:
-    """Write a float as `repr` has it; return where that ends, or -1 if it is not finite."""
+    """Write a float as `repr` does; return where it ends, or -1 if it is not finite."""
     value: float = unpack(">f" if width == 4 else ">d", octets[at : at + width])[0]
     if not isfinite(value):
         return -1
@@ -45,7 +45,7 @@ def put_double(stores: Places, to: int, octets: memoryview, at: int, width: int)
 
 
 def ascii_end(octets: memoryview, at: int, end: int) -> int:
-    """Return a place before which all is ASCII: a short cut, which here leads nowhere."""
+    """Return a position before which all is ASCII; only the compiled build looks for one."""
     return at
 
 
@@ -68,4 +68,4 @@ POINTERS: Final[dict[str, Callable[..., Any]]] = {
     **dict.fromkeys(_AS_THEY_ARE, as_they_are),
     **{each.__name__: each for each in _FUNCTIONS},
 }
-"""The functions of `_places_c.pxd`, by their names there."""
+"""Functions of `_places_c.pxd`, by their names there."""

@@ -1,13 +1,13 @@
-"""The tables kernel: headers tables of many messages to the buffers of one Arrow column.
+"""Tables kernel: writes the headers tables of many messages into the buffers of an Arrow column.
 
-One source, two builds, as `_walking_py`. Goes on where `_columns_py` has found the tables, and
-leaves to its caller what is rare.
+One source, two builds, as in `_walking_py`. It continues where `_columns_py` has found the tables,
+and leaves rare ones to its caller.
 
-Pure: no I/O, no state, no Arrow. What it does is said in `appendlog.layout.columns`; layouts:
+Pure: no I/O, no state, no Arrow. `appendlog.layout.columns` documents the function; layouts:
 AMQP 0-9-1, section 4.2.5.5, with RabbitMQ's errata for the kinds.
 """
 
-# What is put into `globals()` is no name of this module to the compiler, nor to the linters.
+# The compiler and the linters do not see names that are put into `globals()`.
 # mypy: disable-error-code="name-defined"
 # ruff: noqa: F821
 
@@ -33,7 +33,7 @@ RAW_VALUES = 1
 JSON_TEXT = 2
 
 _TABLE_BYTES_MAX = 16 << 20  # headers.HEADERS_BYTES_MAX
-_ENTRIES_MAX = 64  # more are looked through for repeated keys by who has a dict
+_ENTRIES_MAX = 64  # larger tables are left to the caller, whose dict finds repeated keys
 
 
 def decode_tables(
@@ -54,7 +54,7 @@ def decode_tables(
     value_bits: memoryview,
     sums: array[int],
 ) -> tuple[int, int]:
-    """Make entries of headers tables. See `appendlog.layout.columns`."""
+    """Make entries from headers tables. See `appendlog.layout.columns`."""
     view = memoryview(data)
     if (
         row < 0
@@ -85,7 +85,7 @@ def decode_tables(
             raise ValueError(f"table at {start} is not inside {data_bytes} bytes")
         if size > _TABLE_BYTES_MAX:
             return TABLES_RARE, row
-        # The shortest entry has two octets. One octet becomes six at most, see `_json_py`.
+        # The shortest entry has two octets. An octet becomes at most six, see `_json_py`.
         if (
             sum_places[0] + min(size // 2, _ENTRIES_MAX) > entries_room
             or sum_places[1] + size > keys_room
@@ -130,7 +130,7 @@ def _add_table(
     value_bits: memoryview,
     sums: array[int],
 ) -> bool:
-    """Add the entries of a table with room for all; False, and nothing, if it is a rare one."""
+    """Add the entries of a table, for which there is space; False, and nothing added, if rare."""
     first = entries = sums[0]
     key_at = sums[1]
     value_at = sums[2]

@@ -1,9 +1,9 @@
-"""The walking kernel: where the records of many chunks lie, their sums, copies of messages.
+"""Walking kernel: finds the records of many chunks, adds up chunks, copies messages.
 
-One source, two builds. Interpreted, it works by slices and Struct. Compiled by Cython under
-the name `_walking_c` (types in `_walking_c.pxd`), indexing octets is pointer access;
-`COMPILED` then picks the second spelling of the few loads that differ. Both builds must
-agree on any octets: tests/parity says so.
+One source, two builds. The interpreted build uses slices and Struct. Cython compiles the same
+source under the name `_walking_c` (types in `_walking_c.pxd`): there, indexing octets is pointer
+access. `COMPILED` selects the variant of the few loads that differ. Both builds must give the same
+result for any octets: tests/parity checks it.
 
 Pure: no I/O, no logging, no state. Layouts: docs/log-format.md, sections 3 to 6.
 """
@@ -49,7 +49,7 @@ def walk_chunks(
     positions: array[int],
     lengths: array[int],
 ) -> tuple[int, int, int, int, int]:
-    """Note where the records of `data[position:end]` lie. See `appendlog.layout.records`."""
+    """Note the places of the records of `data[position:end]`. See `appendlog.layout.records`."""
     view = memoryview(data)
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         octets = octets_of(data)  # type: ignore[name-defined]  # noqa: F821 - in the .pxd
@@ -75,7 +75,7 @@ def walk_chunks(
         base_offset = _i64(octets, position + 24)
         previous_end = _end_offset(octets, position)
         if octets[position + 13] or previous_end <= from_offset:
-            # A control chunk carries no record: the log goes on at its base offset.
+            # A control chunk has no records: the log continues at its base offset.
             if previous_end > next_offset:
                 next_offset = previous_end
             position = stop
@@ -207,7 +207,7 @@ def _chunk_stop(octets: Octets, position: int, end: int) -> int:
 
 
 def _is_magic(octets: Octets, position: int, size: int) -> bool:
-    """Return whether `size` octets, at most four, are the beginning of a chunk."""
+    """Return whether `size` octets, at most four, are the start of a chunk's magic."""
     return (
         size > 0
         and octets[position] == 0x41
@@ -218,7 +218,7 @@ def _is_magic(octets: Octets, position: int, size: int) -> bool:
 
 
 def _is_plausible(octets: Octets, position: int, salt: int, minimum_offset: int) -> bool:
-    """Return whether a whole chunk can be this log's, at or behind `minimum_offset`."""
+    """Return whether a whole chunk can be of this log, at or after `minimum_offset`."""
     base_offset = _i64(octets, position + 24)
     return (
         _u32(octets, position + 16) == salt
@@ -232,13 +232,13 @@ def _is_plausible(octets: Octets, position: int, salt: int, minimum_offset: int)
 
 
 def _end_offset(octets: Octets, position: int) -> int:
-    """Return the offset behind a chunk: of a control chunk the one at which the log goes on."""
+    """Return the offset after a chunk; for a control chunk, where the log continues."""
     base_offset = _i64(octets, position + 24)
     return base_offset if octets[position + 13] else base_offset + _u32(octets, position + 32) + 1
 
 
 def _records_fit(octets: Octets, position: int, at: int, stop: int) -> bool:
-    """Return whether the records in `[at, stop)` are what the chunk's header says."""
+    """Return whether the records in `[at, stop)` agree with the chunk's header."""
     count = _u32(octets, position + 20)
     last_delta = _u32(octets, position + 32)
     previous_delta = -1
@@ -257,7 +257,7 @@ def _records_fit(octets: Octets, position: int, at: int, stop: int) -> bool:
 
 
 def _u32(octets: Octets, at: int) -> int:
-    """Load a little-endian u32; the caller has proved four octets."""
+    """Load a little-endian u32; the caller has checked that four octets exist."""
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         value = octets[at + 3]
         value = value << 8 | octets[at + 2]
@@ -267,7 +267,7 @@ def _u32(octets: Octets, at: int) -> int:
 
 
 def _i64(octets: Octets, at: int) -> int:
-    """Load a little-endian i64, negative when the top bit is set; eight octets are proved."""
+    """Load a little-endian signed i64; the caller has checked that eight octets exist."""
     if COMPILED:  # pragma: no cover - the interpreted build is the measured one
         high = _u32(octets, at + 4)
         return high << 32 | _u32(octets, at)

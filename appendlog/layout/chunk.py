@@ -24,7 +24,7 @@ from appendlog.layout.format import (
 
 
 class ChunkHeader(NamedTuple):
-    """The 88 bytes in front of every chunk, field by field."""
+    """The 88 bytes before every chunk's records, field by field."""
 
     magic: int
     crc: int
@@ -56,12 +56,12 @@ class ChunkHeader(NamedTuple):
 
     @property
     def is_compressed(self) -> bool:
-        """Return whether the records have to be expanded before they can be read."""
+        """Return whether the records are compressed."""
         return bool(self.flags & FLAG_COMPRESSED)
 
     @property
     def end_offset(self) -> int:
-        """Return the offset behind the chunk's last record."""
+        """Return the offset after the chunk's last record."""
         if self.kind == KIND_CONTROL:
             return self.base_offset
         return self.base_offset + self.last_offset_delta + 1
@@ -73,7 +73,7 @@ def decode_chunk_header(data: bytes, position: int = 0) -> ChunkHeader:
 
 
 def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
-    """Return whether a header can be one of this log; its CRC is for the caller to check."""
+    """Return whether a header can be one of this log; the caller checks the CRC."""
     return (
         header.magic == CHUNK_MAGIC
         and header.salt == salt
@@ -86,7 +86,7 @@ def is_plausible(header: ChunkHeader, salt: int, minimum_offset: int) -> bool:
 
 
 def encode_control(payload: bytes, base_offset: int, timestamp_ns: int, salt: int) -> bytes:
-    """Return a control chunk at which the log goes on at `base_offset`."""
+    """Return a control chunk, after which the log continues at `base_offset`."""
 
     def pack(crc: int) -> bytes:
         return CHUNK_HEADER.pack(
@@ -113,14 +113,14 @@ def encode_control(payload: bytes, base_offset: int, timestamp_ns: int, salt: in
 
 
 def encode_gap_marker(start: int, end: int, reason: int, timestamp_ns: int, salt: int) -> bytes:
-    """Return the control chunk that says: `[start, end)` is not in the log.
+    """Return the control chunk that declares `[start, end)` missing from the log.
 
     Args:
-        start: Log end offset so far.
-        end: Offset at which the log goes on.
+        start: Log end offset before the marker.
+        end: Offset at which the log continues.
         reason: `GAP_SKIPPED` or `GAP_LOST`.
         timestamp_ns: Last append time of the log.
-        salt: Salt of the log, which its chunks carry.
+        salt: Salt of the log.
     """
     payload = GAP_MARKER.pack(CONTROL_GAP, 0, reason, start)
     return encode_control(payload, end, timestamp_ns, salt)

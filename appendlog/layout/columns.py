@@ -1,59 +1,60 @@
-"""The kernels that make columns, compiled where they were built, interpreted otherwise.
+"""Kernels that make columns: the compiled build if there is one, otherwise the interpreted one.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
-refuses to load without the compiled ones. They fill the buffers that Apache Arrow's columns are
-made of. All buffers are the caller's, all are proved long enough before anything is written.
+`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1` refuses
+to load without the compiled ones. The kernels fill the buffers of Apache Arrow columns. The caller
+owns all buffers; the kernels check all lengths before they write.
 
     find_fields(data, positions, lengths, base, row, room, fields, is_text,
                 with_properties, starts, ends, bits, octet_numbers, microseconds, extra)
         -> (unreadable, malformed)
 
-Note where the fields of messages lie: the messages at `positions` of `data`, as `walk_chunks`
-notes them, become the rows from `row` on. `fields` are the ones wanted, each of them a *slot*:
-`EXCHANGE`, `KEY`, `ENVELOPE` (all in front of the body), `VALUE` (the body), and `PROPERTIES + n`
-for the property of flag bit 15 - n that is a string or the headers table; `is_text` tells for
-each slot whether it must be UTF-8. What is not is written with U+FFFD in place of the bad bytes,
-as Python's `decode("utf-8", "replace")` does, behind `extra`. All of these have `room` places
-for each slot, one behind the other; `room` is a multiple of 8 and more than all rows:
+Note the places of the fields of messages. The messages at `positions` of `data`, as noted by
+`walk_chunks`, become the rows from `row` on. `fields` lists the wanted fields, each one a *slot*:
+`EXCHANGE`, `KEY`, `ENVELOPE` (everything before the body), `VALUE` (the body), and `PROPERTIES + n`
+for the property of flag bit 15 - n, which is a string or the headers table. `is_text` states for
+each slot whether it must be UTF-8. Other text is written after `extra`, with U+FFFD in place of the
+bad bytes, as Python's `decode("utf-8", "replace")` does. All of these have `room` places for each
+slot, one slot after the other; `room` is a multiple of 8 and more than the number of rows:
 
-- `starts`: where the field lies in `data`, plus `base`; `~start` in `extra`,
-- `ends` (int32): place `row + 1` is where the field ends in the column of its slot, which is
-  longer than the one before by the field; place 0 is the caller's,
-- `bits`: set where there is such a field; zeros before, and three slots more: for delivery
-  mode, priority and timestamp. The first two are in `octet_numbers` (int16, two times
-  `room`), timestamps as microseconds in `microseconds` (int64, `room`), where
-  `with_properties` is true or a property is wanted. A timestamp over 2^63 - 1 us is absent.
+- `starts`: position of the field in `data`, plus `base`; `~start` if it is in `extra`,
+- `ends` (int32): place `row + 1` is the end of the field in the column of its slot, which is the
+  previous end plus the length of the field; place 0 belongs to the caller,
+- `bits`: set if the field is present; zero before the call. There are three more slots: for
+  delivery mode, priority and timestamp. The first two are in `octet_numbers` (int16, two times
+  `room`), timestamps as microseconds in `microseconds` (int64, `room`), if `with_properties` is
+  true or a property is wanted. A timestamp over 2^63 - 1 us is absent.
 
-A list of properties that does not add up counts as `unreadable` and as empty. `malformed` is the
-index of the first record that is no message, where it stops, or -1. Raises ValueError for
-buffers that are too short, for a message outside of `data`, and for a column over 2 GiB.
+A property list that does not add up is counted in `unreadable` and treated as empty. `malformed` is
+the index of the first record that is not a message, where the kernel stops, or -1. Raises
+ValueError for buffers that are too short, for a message outside `data`, and for a column over 2
+GiB.
 
     copy_field(data, extra, starts, ends, first, count, target)
 
-Copy what `find_fields` found into `target`, the bytes of one column: places
-`[first, first + count)` of `starts` and `ends`. `data` is the buffer that they were found in, or
-one that has it at their `base`.
+Copy the fields found by `find_fields` into `target`, the bytes of one column: places
+`[first, first + count)` of `starts` and `ends`. `data` is the buffer in which they were found, or
+one that contains it at their `base`.
 
     decode_tables(data, starts, ends, bits, first, first_bit, row, until_row, form, map_ends,
                   keys, key_ends, values, value_ends, value_bits, sums)
         -> (status, row)
 
-Make entries of the headers tables that were found in the slot whose places begin at `first` and
-whose bits begin at octet `first_bit`. `form` says what of: `TEXT_VALUES`, the text of
-`appendlog.layout.headers`; `RAW_VALUES`, strings and byte arrays as they are, numbers as that text;
-or `JSON_TEXT`, the text of `appendlog.layout.headers_json`. `map_ends[row + 1]` becomes the number
-of entries behind that row. Entries have their key and value in `keys` and `values` up to
-`key_ends` and `value_ends` (int32) and a bit in `value_bits`. JSON is in `values` up to
-`map_ends`, and there are no entries. `sums` (int64) are how many entries, octets of keys and
-octets of values there are, before and after. Stops with
+Make entries from the headers tables found in the slot whose places begin at `first` and whose bits
+begin at octet `first_bit`. `form` selects the values: `TEXT_VALUES`, the text of
+`appendlog.layout.headers`; `RAW_VALUES`, strings and byte arrays unchanged and numbers as that
+text; or `JSON_TEXT`, the text of `appendlog.layout.headers_json`. `map_ends[row + 1]` becomes the
+number of entries up to the end of that row. Entries have their key and value in `keys` and `values`
+up to `key_ends` and `value_ends` (int32) and a bit in `value_bits`. JSON is in `values` up to
+`map_ends`, and there are no entries. `sums` (int64) are the numbers of entries, octets of keys and
+octets of values, before and after the call. The kernel stops with
 
 - TABLES_DONE: at `until_row`,
-- TABLES_FULL: before a row for which there may be no room: a table of n octets needs as many for
-  keys, 6n + 2 for values, and n / 2 entries (at most 64),
-- TABLES_RARE: before a row with a table that is left to the caller: what is rare (decimals, NaN and
+- TABLES_FULL: before a row that may not fit: a table of n octets needs n octets for keys, 6n + 2
+  for values, and n / 2 entries (at most 64),
+- TABLES_RARE: before a row with a table that is left to the caller: rare kinds (decimals, NaN and
   infinities, byte arrays unless raw), text that is not UTF-8 unless raw, more than 16 MiB or 64
-  levels, bytes that do not add up; but for JSON more than 64 entries, or a key that comes twice
-  where the last one counts.
+  levels, bytes that do not add up; and except for JSON, more than 64 entries, or a repeated key of
+  which the last value counts.
 
     fill_range(target, at, first, count)
     fill_microseconds(target, at, times_ns)
@@ -110,7 +111,7 @@ __all__ = [
 
 
 class ColumnsKernel(Protocol):
-    """What both builds of `_columns_py` offer; documented at the top of this module."""
+    """Functions of both builds of `_columns_py`; documented at the top of this module."""
 
     def find_fields(
         self,
@@ -130,7 +131,7 @@ class ColumnsKernel(Protocol):
         microseconds: memoryview,
         extra: bytearray,
     ) -> tuple[int, int]:
-        """Note where the fields of messages lie."""
+        """Note the places of the fields of messages."""
 
     def copy_field(
         self,
@@ -142,17 +143,17 @@ class ColumnsKernel(Protocol):
         count: int,
         target: memoryview,
     ) -> None:
-        """Fill one column with what was found."""
+        """Fill one column with fields that were found."""
 
     def fill_range(self, target: memoryview, at: int, first: int, count: int) -> None:
-        """Write numbers in a row."""
+        """Write consecutive numbers."""
 
     def fill_microseconds(self, target: memoryview, at: int, times_ns: array[int]) -> None:
-        """Write times."""
+        """Write times as microseconds."""
 
 
 class TablesKernel(Protocol):
-    """What both builds of `_tables_py` offer; documented at the top of this module."""
+    """Function of both builds of `_tables_py`; documented at the top of this module."""
 
     def decode_tables(
         self,
@@ -173,16 +174,16 @@ class TablesKernel(Protocol):
         value_bits: memoryview,
         sums: array[int],
     ) -> tuple[int, int]:
-        """Make entries of headers tables."""
+        """Make entries from headers tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Both kernels, of one build.
+    """Both kernels, of the same build.
 
     Attributes:
-        columns: Of `_columns_py`.
-        tables: Of `_tables_py`.
+        columns: Kernel of `_columns_py`.
+        tables: Kernel of `_tables_py`.
     """
 
     columns: ColumnsKernel
@@ -193,7 +194,7 @@ INTERPRETED: Kernels = Kernels(_columns_py, _tables_py)
 
 
 def load_kernels() -> tuple[Kernels, bool]:
-    """Return the kernels that the environment asks for, and whether they are compiled.
+    """Return the kernels that the environment selects, and whether they are compiled.
 
     Raises:
         ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and a compiled kernel is missing.

@@ -1,8 +1,8 @@
-"""Chunks whose records are packed with zstd: smaller on the disk, the same to every reader.
+"""Compression of a chunk's records with zstd; readers get the same records.
 
-A chunk is packed whole and late, in the thread that writes it, so that encoding knows
-nothing of it and the event loop pays nothing. Its header stays as it was but for length,
-flags and CRC: what can be answered from headers needs no expanding.
+The thread that writes a chunk compresses it as a whole. So encoding does not depend on compression,
+and it costs the event loop nothing. Only length, flags and CRC of the header change: the other
+fields can be read without decompression.
 
 Source: docs/log-format.md, section 3; zstd: RFC 8878.
 """
@@ -32,18 +32,18 @@ from appendlog.layout.format import (
 try:
     import zstandard
 except ImportError:
-    # Logs that are not packed can be read without it; `_require_zstandard` stops everything else.
+    # Uncompressed logs can be read without it; `_require_zstandard` refuses everything else.
     zstandard = None  # type: ignore[assignment]
 
 COMPRESSION_LEVEL: Final = 1
-"""Faster than the disk, and within a tenth of the default level on typical messages."""
+"""Level faster than the disk, and within a tenth of the default level on typical messages."""
 
 
 class ChunkCompressor:
-    """Packs chunks. Of one thread at a time; holds about a megabyte, so not for keeping.
+    """Compressor of chunks, for one thread at a time. It takes about a megabyte: do not keep it.
 
     Args:
-        bytes_min: Chunks with fewer bytes of records stay as they are.
+        bytes_min: Chunks with fewer bytes of records stay unchanged.
 
     Raises:
         MissingPackageError: The package zstandard is not installed.
@@ -55,10 +55,10 @@ class ChunkCompressor:
         self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
 
     def compress(self, chunk: bytes) -> bytes:
-        """Return the chunk packed, or as it is where that would not make it smaller.
+        """Return the compressed chunk, or the same chunk if compression does not make it smaller.
 
         Args:
-            chunk: A whole data chunk, encoded by `encode_chunk`; not packed yet.
+            chunk: Whole data chunk, encoded by `encode_chunk`; not compressed yet.
         """
         header = decode_chunk_header(chunk)
         start = _records_start(header)
@@ -75,18 +75,18 @@ class ChunkCompressor:
 
 
 def expand_chunk(chunk: bytes) -> bytes | None:
-    """Return a packed chunk as it was before; one that is not packed comes back as it is.
+    """Return a chunk decompressed; one that is not compressed is returned unchanged.
 
     Args:
-        chunk: A whole chunk whose CRC was checked.
+        chunk: Whole chunk whose CRC has been checked.
 
     Returns:
-        None when its records cannot be expanded, although the CRC is right: damage that was
-        there before the CRC was made. So is a chunk that expands to more than a chunk ever has:
-        32 KiB can hold gigabytes of zeros. Nothing is allocated for it.
+        None if its records cannot be decompressed despite a valid CRC: they were damaged before the
+        CRC was made. Also None for a chunk that expands to more than any chunk ever has (32 KiB can
+        hold gigabytes of zeros). No memory is allocated for it.
 
     Raises:
-        MissingPackageError: The chunk is packed, and the package zstandard is not installed.
+        MissingPackageError: The chunk is compressed, and the package zstandard is not installed.
     """
     header = decode_chunk_header(chunk)
     if not header.is_compressed:
@@ -132,15 +132,15 @@ def _records_start(header: ChunkHeader) -> int:
 
 
 def _may_expand_to(records_bytes: int, header: ChunkHeader) -> bool:
-    """Return whether the records of a packed chunk may have so many bytes."""
+    """Return whether the records of a compressed chunk may have this size."""
     count = header.record_count
     bytes_max = PACKED_RECORDS_BYTES_MAX if count > 1 else PACKED_RECORD_BYTES_MAX
-    # Readers prepare a place for each record that the header speaks of.
+    # Readers allocate a place for each record that the header counts.
     return count * RECORD_BYTES_MIN <= records_bytes <= bytes_max
 
 
 def _with_payload(header: ChunkHeader, flags: int, payload: Sequence[bytes]) -> bytes:
-    """Return a chunk with another payload, given in parts: it may be large, and is copied once."""
+    """Return a chunk with another payload, passed in parts: it may be large, and is copied once."""
     length = CHUNK_HEADER_BYTES - CHUNK_PREFIX_BYTES + sum(map(len, payload))
     fields = header._replace(crc=0, length=length, version=FORMAT_VERSION, flags=flags)
     crc = crc32c(CHUNK_HEADER.pack(*fields)[CHUNK_CRC_START:])

@@ -1,6 +1,6 @@
-"""CRC-32C, by the package `crc32c`.
+"""CRC-32C, from the package `crc32c`.
 
-The function is looked up once, at import: a call costs what it costs without this module.
+The function is looked up once, at import, so that calls have no extra cost.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The sums of the active segment up to the durable end, which stand behind a slot of `end`.
+"""Sums of the active segment up to the durable end, stored after a slot of the `end` file.
 
-With them a log is opened without reading its active segment; they are believed like a
-footer, where the segment does not contradict them. Source: docs/log-format.md, section 8.
+With them a log can be opened without reading its whole active segment. Like a footer, they are
+trusted unless the segment contradicts them. Source: docs/log-format.md, section 8.
 """
 
 from appendlog.layout.crc import crc32c
@@ -10,7 +10,7 @@ from appendlog.layout.summary import SegmentSummary
 
 
 def encode_sums(summary: SegmentSummary, generation: int) -> bytes:
-    """Return the bytes behind the slot of that generation."""
+    """Return the bytes to store after the slot of that generation."""
 
     def pack(crc: int) -> bytes:
         return END_SUMS.pack(
@@ -35,7 +35,7 @@ def encode_sums(summary: SegmentSummary, generation: int) -> bytes:
 
 
 def decode_sums(data: bytes, generation: int) -> SegmentSummary | None:
-    """Return the sums behind a slot; None when they are torn, absent or another slot's."""
+    """Return the sums after a slot; None if they are torn, absent or of another slot."""
     if len(data) != END_SUMS_BYTES:
         return None
     magic, crc, of_generation, chunk_count, _, first_offset, end_offset, *sums = END_SUMS.unpack(

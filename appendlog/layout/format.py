@@ -1,14 +1,14 @@
-"""Sizes, magics and field layouts of everything on disk; drawn in docs/log-format.md.
+"""Sizes, magics and field layouts of everything on disk; docs/log-format.md describes them.
 
-Nothing here does I/O. The assertions at the end tie this file to the drawings:
-a field added in one place only fails at import.
+No I/O. The assertions at the end tie this file to the document: a field that is added in only one
+place fails at import.
 """
 
 from struct import Struct
 from typing import Final
 
 FORMAT_VERSION: Final = 1
-"""What is written. Version 0, which is still read, lacks compressed chunks and nothing else."""
+"""Version that is written. Version 0 can still be read; it only lacks compressed chunks."""
 
 SEGMENT_MAGIC: Final = 0x534C5141  # "AQLS"
 CHUNK_MAGIC: Final = 0x434C5141  # "AQLC"
@@ -33,14 +33,14 @@ CHUNK_PREFIX: Final = Struct("<III")  # magic, crc32c, length
 CHUNK_PREFIX_BYTES: Final = 12  # the bytes before what `length` counts
 CHUNK_CRC_START: Final = 8  # the CRC covers everything from here
 CHUNK_BYTES_MAX: Final = 1 << 30
-"""No chunk is longer, header included; a longer length on disk is damage."""
+"""Maximum size of a chunk with its header; a longer length on disk is damage."""
 
 KIND_DATA: Final = 0
 KIND_CONTROL: Final = 1
 FLAG_TRANSACTION: Final = 1
 FLAG_COMPRESSED: Final = 2
 FLAGS_KNOWN: Final = (FLAG_TRANSACTION, FLAG_TRANSACTION | FLAG_COMPRESSED)
-"""All flags that a chunk may have, by its version."""
+"""All combinations of flags that a chunk may have, by its version."""
 TRANSACTION_ID_BYTES: Final = 16
 
 COMPRESSED_HEADER: Final = Struct("<I")  # bytes of the records, expanded
@@ -50,13 +50,16 @@ RECORD_HEADER: Final = Struct("<III")  # record_bytes, offset_delta, timestamp_d
 RECORD_HEADER_BYTES: Final = 12
 RECORD_BYTES_MIN: Final = 19  # the header, and the shortest message
 PACKED_RECORD_BYTES_MAX: Final = 530 << 20
-"""What the record of a packed chunk that has only one may expand to: a body of 512 MiB, the most
-that a server may be told to accept, 16 MiB of headers, names, and the record's header."""
-PACKED_RECORDS_BYTES_MAX: Final = 320 << 20
-"""What the records of a packed chunk that has several may expand to.
+"""Maximum size of the record in a compressed chunk that has only one.
 
-A chunk is closed when its messages have 64 MiB at most, which are 183 MiB of records if all of them
-are empty; the last message may have 128 MiB more.
+That is a body of 512 MiB (the highest limit that a server accepts), 16 MiB of headers, names, and
+the record's header.
+"""
+PACKED_RECORDS_BYTES_MAX: Final = 320 << 20
+"""Maximum size of the records in a compressed chunk that has several.
+
+A chunk is closed when its messages have 64 MiB, which is 183 MiB of records if all of them are
+empty; the last message may add 128 MiB.
 """
 
 CONTROL_FOOTER: Final = 1
@@ -72,11 +75,11 @@ FOOTER_BYTES: Final = 96
 REMOVED_RANGE: Final = Struct("<QQ")  # start, end
 REMOVED_RANGE_BYTES: Final = 16
 REMOVED_JOINED: Final = 1
-"""Flag of a footer: there are records within its removed ranges too."""
+"""Flag of a footer: its removed ranges also contain existing records."""
 TIMES_STEP_BACK: Final = 2
-"""Flag of a footer: append times step back where this segment begins, or one before it."""
+"""Flag of a footer: append times step back at the start of this segment, or of an earlier one."""
 REMOVED_RANGES_MAX: Final = 4096
-"""A footer lists no more ranges: 64 KiB."""
+"""Maximum number of ranges in a footer: 64 KiB."""
 FOOTER_TRAILER: Final = Struct("<II")  # footer_bytes, magic
 FOOTER_TRAILER_BYTES: Final = 8
 
@@ -99,7 +102,7 @@ END_SUMS: Final = Struct("<IIQIIQQQQQqqqqQ")
 END_SUMS_BYTES: Final = 104
 
 OFFSET_MAX: Final = (1 << 62) - 1
-"""No offset is greater; a greater one on disk is damage."""
+"""Highest offset; a higher one on disk is damage."""
 U32_MAX: Final = (1 << 32) - 1
 U64_MAX: Final = (1 << 64) - 1
 

@@ -1,7 +1,7 @@
-"""The headers table of a message as text: what readers without an AMQP library need.
+"""The headers table of a message as text, for readers without an AMQP library.
 
-The broker keeps headers exactly as they came and decodes them for itself elsewhere; here
-a table becomes a map from text to text, for columns of an export:
+The broker stores headers unchanged and has its own decoder. This module decodes a table to a map
+from text to text, for columns of an export:
 
     kind                      text
     S (long string)           itself when it is UTF-8, else its base64
@@ -13,9 +13,9 @@ a table becomes a map from text to text, for columns of an export:
     V                         no text: null
     F A                       JSON, the same rules inside; D, NaN and infinities as strings
 
-Of a key sent twice the last value counts. A key that is not UTF-8 has its bad bytes
-replaced by U+FFFD. Decoding is bounded by `HEADERS_BYTES_MAX` and `HEADERS_DEPTH_MAX`, takes
-time linear in the bytes, and never guesses: a table whose lengths do not add up is refused.
+If a key is sent twice, its last value counts. In a key that is not UTF-8, U+FFFD replaces the bad
+bytes. `HEADERS_BYTES_MAX` and `HEADERS_DEPTH_MAX` bound the decoding, which takes time linear in
+the bytes. It never guesses: a table whose lengths do not add up is an error.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5, with RabbitMQ's errata for the kinds.
 """
@@ -30,9 +30,9 @@ from struct import Struct
 from typing import Final
 
 HEADERS_BYTES_MAX: Final = 16 << 20
-"""A longer table is refused; a broker's frame is far smaller."""
+"""Maximum size of a table; a broker's frame is far smaller."""
 HEADERS_DEPTH_MAX: Final = 64
-"""Levels of tables and arrays inside each other, the outermost table included."""
+"""Maximum nesting of tables and arrays, including the outermost table."""
 
 HeaderValue = (
     bool
@@ -45,14 +45,14 @@ HeaderValue = (
     | dict[str, "HeaderValue"]
     | None
 )
-"""A value as Python has it; a long string is bytes when it is not UTF-8."""
+"""Python type of a value; a long string is bytes if it is not UTF-8."""
 
 
 class HeaderPairs(dict[str, HeaderValue]):
-    """A table that knows all its entries.
+    """Headers table that keeps all its entries.
 
     Attributes:
-        pairs: In their order, also those of a key that comes again.
+        pairs: All entries in their order, including repeated keys.
     """
 
     __slots__ = ("pairs",)
@@ -99,7 +99,7 @@ def decode_headers(table: bytes) -> dict[str, str | None]:
     """Return the entries of a headers table as text, in the order of the first key.
 
     Args:
-        table: What stands behind the table's length; not kept.
+        table: Octets after the table's length; not kept.
 
     Raises:
         MalformedHeadersError: The bytes do not add up, name an unknown kind, nest deeper
@@ -109,10 +109,10 @@ def decode_headers(table: bytes) -> dict[str, str | None]:
 
 
 def decode_header_values(table: bytes) -> dict[str, HeaderValue]:
-    """Return the entries of a headers table as Python has them, in the order of the first key.
+    """Return the entries of a headers table as Python values, in the order of the first key.
 
     Args:
-        table: What stands behind the table's length; not kept.
+        table: Octets after the table's length; not kept.
 
     Raises:
         MalformedHeadersError: As for `decode_headers`.
@@ -124,7 +124,7 @@ def decode_header_pairs(table: bytes) -> HeaderPairs:
     """Return all entries of a headers table, and of the tables inside it, in their order.
 
     Args:
-        table: What stands behind the table's length; not kept.
+        table: Octets after the table's length; not kept.
 
     Raises:
         MalformedHeadersError: As for `decode_headers`.
@@ -135,10 +135,10 @@ def decode_header_pairs(table: bytes) -> HeaderPairs:
 def decode_raw_headers(table: bytes) -> list[tuple[str, bytes | None]]:
     """Return all entries of a headers table in their order, each value as octets.
 
-    Strings and byte arrays are as they came; anything else is the UTF-8 of its text.
+    Strings and byte arrays stay unchanged; any other value is the UTF-8 of its text.
 
     Args:
-        table: What stands behind the table's length; not kept.
+        table: Octets after the table's length; not kept.
 
     Raises:
         MalformedHeadersError: As for `decode_headers`.
@@ -170,7 +170,7 @@ def _text(value: HeaderValue) -> str | None:
 
 
 def _json(value: HeaderValue) -> HeaderValue:
-    """Return a value with everything that JSON cannot say as text."""
+    """Return a value in which text replaces everything that JSON cannot express."""
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, bytes):
@@ -192,7 +192,7 @@ def _not_finite(value: float) -> str:
 
 def _all_pairs(table: bytes, as_table: _AsTable) -> _Pairs:
     if len(table) > HEADERS_BYTES_MAX:
-        raise MalformedHeadersError(f"headers of {len(table)} bytes, at most {HEADERS_BYTES_MAX}")
+        raise MalformedHeadersError(f"headers of {len(table)} bytes: maximum {HEADERS_BYTES_MAX}")
     try:
         return _pairs(table, 0, len(table), 1, as_table)
     except (struct.error, IndexError) as error:
@@ -207,7 +207,7 @@ def _pairs(data: bytes, position: int, end: int, depth: int, as_table: _AsTable)
         key = data[start:position].decode("utf-8", "replace")
         value, position = _value(data, position, depth, as_table)
         entries.append((key, value))
-    # An entry may have read past its own table into what follows it; it shows here.
+    # An entry may have read past its own table into the octets after it; this detects that.
     if position != end:
         raise MalformedHeadersError(f"an entry passes the end of its table at byte {end}")
     return entries

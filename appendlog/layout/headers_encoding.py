@@ -1,8 +1,8 @@
-"""The headers table of a message from plain Python values, for writers without an AMQP library.
+"""Encoding of a headers table from plain Python values, for writers without an AMQP library.
 
-What is encoded here comes back equal from `appendlog.layout.headers.decode_header_values`, and is
-what any AMQP client reads: bool `t`, int `I` (32 bits) or `l` (64 bits), float `d`, str `S` as
-UTF-8, bytes `x`, None `V`, list `A`, dict `F`.
+`appendlog.layout.headers.decode_header_values` returns equal values, and any AMQP client can read
+the table: bool `t`, int `I` (32 bits) or `l` (64 bits), float `d`, str `S` as UTF-8, bytes `x`,
+None `V`, list `A`, dict `F`.
 
 Source: AMQP 0-9-1 specification, section 4.2.5.5, with RabbitMQ's errata for the kinds.
 """
@@ -27,16 +27,16 @@ def encode_header_values(headers: Mapping[str, HeaderValue]) -> bytes:
     """Return a headers table without its length, entries in the order of the mapping.
 
     Raises:
-        ValueError: A key is longer than 255 bytes of UTF-8 or no UTF-8 at all, a value is of
-            another type or has more than 64 bits, tables nest deeper than `HEADERS_DEPTH_MAX`,
-            or all of it has more than `HEADERS_BYTES_MAX` bytes.
+        ValueError: A key is longer than 255 bytes of UTF-8 or is not valid Unicode, a value is of
+            another type or needs more than 64 bits, tables nest deeper than `HEADERS_DEPTH_MAX`,
+            or the table is longer than `HEADERS_BYTES_MAX`.
     """
     try:
         table = _table(headers, 1)
     except (struct.error, UnicodeEncodeError) as error:
-        raise ValueError(f"headers cannot be written: {error}") from error
+        raise ValueError(f"headers cannot be encoded: {error}") from error
     if len(table) > HEADERS_BYTES_MAX:
-        raise ValueError(f"headers of {len(table)} bytes, at most {HEADERS_BYTES_MAX}")
+        raise ValueError(f"headers of {len(table)} bytes: maximum {HEADERS_BYTES_MAX}")
     return table
 
 
@@ -45,7 +45,7 @@ def _table(entries: Mapping[str, HeaderValue], depth: int) -> bytes:
     for key, value in entries.items():
         name = key.encode()
         if len(name) > _KEY_BYTES_MAX:
-            raise ValueError(f"header {key[:20]!r}... has {len(name)} bytes, at most 255")
+            raise ValueError(f"header {key[:20]!r}... has {len(name)} bytes, the maximum is 255")
         parts += (bytes((len(name),)), name, _value(value, depth))
     return b"".join(parts)
 

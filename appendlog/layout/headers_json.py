@@ -1,15 +1,15 @@
-"""The headers table of a message as one JSON text from which every value can be had again.
+"""The headers table of a message as one JSON text that preserves every value.
 
-JSON has strings, numbers, booleans, null, arrays and objects: those are what they are, integers
-and times as whole numbers. What it has no word for is an object with one member:
+Strings, numbers, booleans, null, arrays and objects are themselves in JSON; integers and times are
+whole numbers. Every other value is an object with one member:
 
     bytes: byte arrays, long strings that are not UTF-8    {"$bytes": "<base64>"}
     decimals                                               {"$decimal": "3.14"}
     NaN and infinities                                     {"$double": "NaN"}
 
-So that nothing else can look like one, a key that begins with `$` has a second one put
-before it. A key that was sent twice stands in the object twice, in the order of the table; most
-readers of JSON take the last one.
+So that no other object looks like one of these, a key that begins with `$` gets a second `$` before
+it. A key that was sent twice is in the object twice, in the order of the table; most JSON readers
+use the last one.
 """
 
 import base64
@@ -28,7 +28,7 @@ def headers_as_json(table: bytes) -> str:
     """Return a headers table as the text of a JSON object, without spaces.
 
     Args:
-        table: What stands behind the table's length; not kept.
+        table: Octets after the table's length; not kept.
 
     Raises:
         MalformedHeadersError: As for `decode_headers`.

@@ -1,7 +1,7 @@
 """The message: one `bytes` object, the same in memory and in a log record.
 
-Drawn in docs/log-format.md, section 5. It never holds AMQP frames, because a consumer
-has another channel and perhaps a smaller frame size than the publisher had.
+docs/log-format.md, section 5, describes it. It never contains AMQP frames, because a consumer has
+another channel, and perhaps a smaller frame size, than the publisher.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ HAS_EXPIRATION: Final = 4
 HAS_PRIORITY: Final = 8
 
 MESSAGE_BYTES_MIN: Final = 7
-"""Length of a message with empty route, no property bytes and no body."""
+"""Length of a message with an empty route, no property bytes and no body."""
 
 _U32: Final = Struct("<I")
 
@@ -25,12 +25,12 @@ def encode_message(
     """Build one message from its parts.
 
     Args:
-        flags: Sum of `PERSISTENT`, `HAS_HEADERS`, `HAS_EXPIRATION`, `HAS_PRIORITY`; it must
-            agree with `properties`.
-        exchange: Name as published, at most 255 bytes.
-        routing_key: As published, at most 255 bytes.
-        properties: Property flags and property list of the content header, as on the wire.
-        body: Any bytes; empty is allowed.
+        flags: Sum of `PERSISTENT`, `HAS_HEADERS`, `HAS_EXPIRATION`, `HAS_PRIORITY`; it must agree
+            with `properties`.
+        exchange: Exchange name as published, at most 255 bytes.
+        routing_key: Routing key as published, at most 255 bytes.
+        properties: Property flags and property list of the content header, in wire format.
+        body: Any bytes; may be empty.
 
     Raises:
         ValueError: A name is longer than 255 bytes or `flags` is not an octet.
@@ -49,12 +49,12 @@ def encode_message(
 
 
 def as_persistent(message: bytes) -> bytes:
-    """Return a message with the flag `PERSISTENT`; its properties stay as they are."""
+    """Return a message with the flag `PERSISTENT`; its properties stay unchanged."""
     return message if message[0] & PERSISTENT else bytes((message[0] | PERSISTENT,)) + message[1:]
 
 
 def properties_position(message: bytes) -> int:
-    """Return where the properties begin (behind their length field)."""
+    """Return where the properties begin, after their length field."""
     routing_key_at = 2 + message[1]
     return routing_key_at + 5 + message[routing_key_at]
 
@@ -74,14 +74,14 @@ def with_properties(message: bytes, properties: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """The parts of one message, cut from it; all are copies.
+    """Parts of one message; all are copies.
 
     Attributes:
         flags: See the constants of this module.
         exchange: Exchange name as published.
         routing_key: Routing key as published.
-        properties: Property flags and list as on the wire.
-        body: The body.
+        properties: Property flags and list, in wire format.
+        body: Body of the message.
     """
 
     flags: int
@@ -92,7 +92,7 @@ class MessageView:
 
     @property
     def is_persistent(self) -> bool:
-        """Return whether the publisher asked for delivery mode 2."""
+        """Return whether the publisher set delivery mode 2."""
         return bool(self.flags & PERSISTENT)
 
 

@@ -1,9 +1,9 @@
-"""The two basic properties that the log itself looks at: priority and expiration.
+"""The two basic properties that the log itself reads: priority and expiration.
 
-They decide which chunks can hold something that expires or has a priority. Everything
-else in the property list stays opaque, but for the headers, which a reader may ask for. Anything
-that does not parse counts as absent: the protocol layer has refused it long before, and the log
-must never fail on it.
+They determine which chunks can hold messages that expire or have a priority. The other properties
+stay opaque, except the headers, for readers that want them. Properties that do not parse count as
+absent: the protocol layer has refused them long before, and the log must never fail because of
+them.
 
 Source: AMQP 0-9-1 section 4.2.6.1 and class basic: bit 15 is the first property.
 """
@@ -13,7 +13,7 @@ from typing import Final
 NO_PRIORITY: Final = -1
 NO_EXPIRATION: Final = -1
 EXPIRATION_MILLISECONDS_MAX: Final = 10**12
-"""Longer expirations (31 years) count as this one, so that sums stay in 64 bits."""
+"""Longest expiration (31 years); longer ones count as this one, so that sums fit in 64 bits."""
 
 _CONTENT_TYPE: Final = 0x8000
 _CONTENT_ENCODING: Final = 0x4000
@@ -26,9 +26,9 @@ _EXPIRATION: Final = 0x0100
 
 
 def priority_and_expiration(properties: bytes) -> tuple[int, int]:
-    """Return `(priority, expiration in milliseconds)` of a wire property list.
+    """Return `(priority, expiration in milliseconds)` of a property list in wire format.
 
-    Absent or unreadable ones are `NO_PRIORITY` and `NO_EXPIRATION`.
+    `NO_PRIORITY` and `NO_EXPIRATION` stand for absent or unreadable ones.
     """
     try:
         return _parse(properties)
@@ -37,7 +37,7 @@ def priority_and_expiration(properties: bytes) -> tuple[int, int]:
 
 
 def headers_table(properties: bytes) -> bytes | None:
-    """Return the headers table of a wire property list without its length; None if absent."""
+    """Return the headers table of a property list without its length; None if absent."""
     try:
         present, at = _headers_position(properties)
         if not present & _HEADERS:
@@ -49,7 +49,7 @@ def headers_table(properties: bytes) -> bytes | None:
 
 
 def _headers_position(properties: bytes) -> tuple[int, int]:
-    """Return the first flag word, and where the headers stand or would stand."""
+    """Return the first flag word, and the position where the headers are or would be."""
     present = properties[0] << 8 | properties[1]
     at = 2
     more = present & 1

@@ -1,45 +1,44 @@
-"""The records kernels, compiled where they were built, interpreted otherwise.
+"""Kernels for records: the compiled build if there is one, otherwise the interpreted one.
 
-`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1`
-refuses to import without the compiled ones. `COMPILED` tells which are live.
+`AMQP_SERVER_PURE_PYTHON=1` uses the interpreted sources; `AMQP_SERVER_REQUIRE_COMPILED=1` refuses
+to import without the compiled ones. `COMPILED` states which ones are in use.
 
     encode_chunk(messages, base_offset, offset_deltas, first_timestamp_ns,
                  timestamp_deltas_ns, salt, transaction_id=b"") -> bytes
 
-Encode one data chunk. `messages` are at least one, as `appendlog.layout.message` draws them;
+Encode one data chunk. `messages` are at least one, in the format of `appendlog.layout.message`;
 they are copied. `offset_deltas` strictly increase in [0, 2^32); None means 0, 1, 2, ...
 `timestamp_deltas_ns` are >= 0 and saturate at 2^32 - 1; None means all 0. `salt` is
-`LogIdentity.salt`. `transaction_id` is 16 bytes or empty. Raises ValueError for anything
-else, and for a message whose lengths do not add up; nothing half-made leaves.
+`LogIdentity.salt`. `transaction_id` is 16 bytes or empty. Raises ValueError for anything else, and
+for a message whose lengths do not add up; there is no partial result.
 
     encode_payloads(payloads, prefix, base_offset, timestamp_ns, salt) -> bytes
 
-Encode the chunk of the messages `prefix + payload`, without making these: for a writer whose
-messages have one key, one set of headers and one time. The prefix is a whole message without a
-body, PERSISTENT and without expiration and priority. Raises ValueError otherwise, as
-`encode_chunk`, and TypeError for a payload that is not bytes.
+Encode the chunk of the messages `prefix + payload`, without making these messages: for a writer
+whose messages share key, headers and time. The prefix is a whole message without a body, PERSISTENT
+and without expiration and priority. Otherwise raises ValueError, like `encode_chunk`, and TypeError
+for a payload that is not bytes.
 
     walk_chunks(data, position, end, salt, from_offset, until_offset, max_records,
                 max_bytes, offsets, timestamps_ns, positions, lengths)
         -> (status, position, next_offset, record_count, message_bytes)
 
-Walk the chunks of `data[position:end]` and note each record with an offset in
-`[from_offset, until_offset)` in the four arrays, which have a place for each: where its
-message lies in `data`, and how long it is. No message is copied. At most `max_records` of
-them and as many as the arrays have places, and no more once their messages reach
-`max_bytes` (so one record always fits; both must be >= 1). `data` is any buffer of octets;
-`offsets` and `timestamps_ns` are `array("q")`, `positions` and `lengths` `array("I")`.
-Stops with
+Walk over the chunks of `data[position:end]` and note each record with an offset in `[from_offset,
+until_offset)` in the four arrays, which have a place for each: position and length of its message
+in `data`. No message is copied. Notes at most `max_records` records, at most as many as the arrays
+have places, and no more once their messages reach `max_bytes` (so one record always fits; both must
+be >= 1). `data` is any buffer of octets; `offsets` and `timestamps_ns` are `array("q")`,
+`positions` and `lengths` `array("I")`. Stops with
 
 - WALK_END: at `end`, at `until_offset`, or at a limit,
-- WALK_SHORT: the bytes from `position` are the beginning of a chunk that passes `end`,
-- WALK_FAULT: no valid chunk stands at `position`, or it has a lower base offset than the
-  chunk before it,
-- WALK_COMPRESSED: a valid chunk stands at `position` that `expand_chunk` has to open first.
+- WALK_SHORT: the bytes from `position` on are the start of a chunk that passes `end`,
+- WALK_FAULT: there is no valid chunk at `position`, or it has a lower base offset than the chunk
+  before it,
+- WALK_COMPRESSED: there is a valid chunk at `position` that `expand_chunk` has to decompress first.
 
-`position` is where the next walk begins: the start of a chunk, of the same one when a
-limit was met inside it. `next_offset` is the lowest offset that was not looked at, at
-least `from_offset`. Every chunk that is passed or cut from has had its CRC checked.
+`position` is where the next walk begins: the start of a chunk, of the same chunk if the walk
+reached a limit inside it. `next_offset` is the lowest offset that the walk has not looked at, at
+least `from_offset`. The walk checks the CRC of every chunk that it passes or takes records from.
 
     cut_messages(data, positions, lengths, start, stop) -> list[bytes]
 
@@ -47,13 +46,12 @@ Return copies of the messages that `walk_chunks` has noted at `[start, stop)`.
 
     sum_chunks(data, position, end, begin_before, salt, minimum_offset, sums) -> position
 
-Check the data chunks that stand in a row from `position`, begin before `begin_before` and
-lie wholly in `data[:end]`, and add them to `sums`, an `array("q")` of `SUMS` that begins as
-zeros: chunks, records, transient records, body bytes, greatest append time, earliest expiry,
-latest expiry (0 = none), priority bitmap, base offset of the first chunk, its append time,
-offset behind the last one. Returns the position behind the last one; what stands there is for
-the caller to find out when it is below both ends: a control chunk, the beginning of a chunk,
-or nothing valid.
+Check the consecutive data chunks from `position` on that begin before `begin_before` and lie wholly
+in `data[:end]`, and add them to `sums`, an `array("q")` of `SUMS` elements, zeros at first: chunks,
+records, transient records, body bytes, greatest append time, earliest expiry, latest expiry
+(0 = none), priority bitmap, base offset of the first chunk, its append time, offset after the last
+one. Returns the position after the last chunk. If that is below both ends, the caller examines what
+is there: a control chunk, the start of a chunk, or nothing valid.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ __all__ = [
 
 
 class EncodingKernel(Protocol):
-    """What both builds of `_encoding_py` offer; documented at the top of this module."""
+    """Functions of both builds of `_encoding_py`; documented at the top of this module."""
 
     def encode_chunk(
         self,
@@ -113,11 +111,11 @@ class EncodingKernel(Protocol):
     def encode_payloads(
         self, payloads: list[bytes], prefix: bytes, base_offset: int, timestamp_ns: int, salt: int
     ) -> bytes:
-        """Encode one data chunk of messages that begin alike."""
+        """Encode one data chunk of messages with a common prefix."""
 
 
 class WalkingKernel(Protocol):
-    """What both builds of `_walking_py` offer; documented at the top of this module."""
+    """Functions of both builds of `_walking_py`; documented at the top of this module."""
 
     def walk_chunks(
         self,
@@ -134,7 +132,7 @@ class WalkingKernel(Protocol):
         positions: array[int],
         lengths: array[int],
     ) -> tuple[int, int, int, int, int]:
-        """Walk many chunks."""
+        """Walk over many chunks."""
 
     def cut_messages(
         self,
@@ -144,7 +142,7 @@ class WalkingKernel(Protocol):
         start: int,
         stop: int,
     ) -> list[bytes]:
-        """Copy what was walked."""
+        """Copy messages that a walk has noted."""
 
     def sum_chunks(
         self,
@@ -160,7 +158,7 @@ class WalkingKernel(Protocol):
 
 
 def load_kernels() -> tuple[EncodingKernel, WalkingKernel, bool]:
-    """Return the kernels that the environment asks for, and whether they are compiled.
+    """Return the kernels that the environment selects, and whether they are compiled.
 
     Raises:
         ImportError: AMQP_SERVER_REQUIRE_COMPILED=1 and a compiled kernel is missing.

@@ -1,4 +1,4 @@
-"""The first bytes of a segment file: whose it is and where it starts.
+"""First bytes of a segment file: its log, and its base offset.
 
 Source: docs/log-format.md, section 2.
 """
@@ -24,14 +24,14 @@ SEGMENT_HEADER_BYTES_MAX = SEGMENT_HEADER_BYTES + 2 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment says about itself.
+    """Content of a segment's header.
 
     Attributes:
         identity: Queue and incarnation.
         base_offset: Lowest offset that the segment may hold.
-        created_ns: When the file was made.
-        previous_timestamp_ns: Last append time before this segment; 0 at the log's start.
-        generation: How often the segment was compacted.
+        created_ns: Time when the file was made, ns since 1970 UTC.
+        previous_timestamp_ns: Last append time before this segment; 0 at the start of the log.
+        generation: Number of compactions of the segment.
     """
 
     identity: LogIdentity
@@ -73,14 +73,14 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 
 def decode_segment_header(data: bytes, path: Path) -> SegmentHeader | None:
-    """Return the header at the start of `data`, or None when there is no valid one.
+    """Return the header at the start of `data`, or None if it is not valid.
 
     Args:
-        data: The first bytes of the file; more than the header is fine.
-        path: For the error.
+        data: First bytes of the file; may be longer than the header.
+        path: Path of the file, for the error.
 
     Raises:
-        UnsupportedFormatError: The header is whole, but of another version.
+        UnsupportedFormatError: The header is whole, but of another format version.
     """
     if len(data) < SEGMENT_HEADER_BYTES:
         return None

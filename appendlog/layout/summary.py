@@ -1,7 +1,7 @@
-"""Sums over the chunks of a segment, and the footer that keeps them on disk.
+"""Sums over the chunks of a segment, and the footer that stores them.
 
-With footers, opening a log reads its last segment only: counts, bytes, what is transient,
-what can expire and which priorities occur are known without a scan.
+With footers, opening a log reads only its last segment: counts, bytes, transient records, expiry
+times and priorities of the others are known without a scan.
 
 Source: docs/log-format.md, section 6.
 """
@@ -27,7 +27,7 @@ from appendlog.layout.format import (
 )
 
 PLAIN_FOOTER_BYTES = CHUNK_HEADER_BYTES + FOOTER_BYTES + FOOTER_TRAILER_BYTES
-"""Size of a footer that lists no removed ranges."""
+"""Size of a footer without removed ranges."""
 
 
 @dataclass(slots=True)
@@ -35,20 +35,20 @@ class SegmentSummary:
     """Sums over the data chunks of one segment.
 
     Attributes:
-        chunk_count: Data chunks.
-        first_offset: Offset of the first record; the end offset when there is none.
-        end_offset: Exclusive; where the next segment starts.
-        record_count: Records.
-        transient_count: Records without the PERSISTENT flag.
-        body_bytes: Sum of the message bodies.
-        first_timestamp_ns: Append time of the first record; 0 when there is none.
-        last_timestamp_ns: Greatest append time in the segment; without records the last one of
-            the log before it.
-        min_expiry_ns: Earliest expiry of a message by its own expiration; 0 = none has one.
-        max_expiry_ns: Latest such expiry; 0 = none has one.
+        chunk_count: Number of data chunks.
+        first_offset: Offset of the first record; the end offset if there is none.
+        end_offset: End offset, exclusive; the next segment starts there.
+        record_count: Number of records.
+        transient_count: Number of records without the PERSISTENT flag.
+        body_bytes: Size of the message bodies.
+        first_timestamp_ns: Append time of the first record; 0 if there is none.
+        last_timestamp_ns: Greatest append time in the segment; without records, the last append
+            time of the log before it.
+        min_expiry_ns: Earliest expiry of a message by its own expiration; 0 = none expires.
+        max_expiry_ns: Latest such expiry; 0 = none expires.
         priority_bitmap: Bit min(priority, 63) of each message that has a priority.
-        steps_back: Whether the log's append times step back at the beginning of this segment, or
-            of one before it. Not a sum of its chunks, so two summaries may be equal without it.
+        steps_back: Whether the log's append times step back at the start of this segment or of an
+            earlier one. Not a sum over chunks, so two summaries may be equal despite it.
     """
 
     first_offset: int
@@ -65,12 +65,12 @@ class SegmentSummary:
     steps_back: bool = field(default=False, compare=False)
 
     def time_before(self, first_timestamp_ns: int) -> int:
-        """Return the greatest append time before a data chunk that comes next, as the index has it.
+        """Return the greatest append time before the next data chunk, for the index.
 
-        Where times step back nothing before the segment counts: never more than the chunk's own.
+        Never above the time of that chunk: if times step back, earlier segments do not count.
 
         Args:
-            first_timestamp_ns: Of that chunk.
+            first_timestamp_ns: First append time of that chunk.
         """
         if self.record_count:
             return self.last_timestamp_ns
@@ -98,7 +98,7 @@ class SegmentSummary:
             self.max_expiry_ns = max(self.max_expiry_ns, chunk.max_expiry_ns)
 
     def add_sums(self, sums: Sequence[int]) -> None:
-        """Add data chunks, at least one, that `appendlog.layout.records.sum_chunks` summed up."""
+        """Add sums over at least one data chunk, from `appendlog.layout.records.sum_chunks`."""
         chunks, records, transient, body_bytes, last_timestamp_ns, *rest = sums
         min_expiry_ns, max_expiry_ns, bitmap, first_offset, first_timestamp_ns, end_offset = rest
         if not self.record_count:
@@ -126,11 +126,11 @@ def encode_footer(
     """Return the footer chunk that seals a segment.
 
     Args:
-        summary: Sums of its chunks.
-        salt: Salt of the log, which its chunks carry.
+        summary: Sums of the segment's chunks.
+        salt: Salt of the log.
         removed: Ranges of offsets that compaction removed; ascending and disjoint, at most
             `REMOVED_RANGES_MAX`.
-        are_joined: Whether there are records within these ranges too.
+        are_joined: Whether these ranges also contain existing records.
     """
     assert len(removed) <= REMOVED_RANGES_MAX
     removed_bytes = REMOVED_RANGE_BYTES * len(removed)
@@ -158,7 +158,7 @@ def encode_footer(
 
 
 def decode_footer(payload: bytes) -> SegmentSummary | None:
-    """Return the sums of a footer chunk's payload, or None when it is not a footer.
+    """Return the sums in a footer chunk's payload, or None if it is not a footer.
 
     The caller has checked the CRC of the chunk.
     """
@@ -189,13 +189,13 @@ def decode_footer(payload: bytes) -> SegmentSummary | None:
 
 
 def decode_removed(payload: bytes) -> tuple[list[tuple[int, int]], bool]:
-    """Return the ranges in which compaction removed what is missing.
+    """Return the ranges of offsets that compaction removed.
 
     Args:
-        payload: One that `decode_footer` took.
+        payload: Payload that `decode_footer` has accepted.
 
     Returns:
-        The ranges, ascending, and whether there are records within them too.
+        The ranges, ascending, and whether they also contain existing records.
     """
     flags = FOOTER.unpack_from(payload)[14]
     stop = len(payload) - FOOTER_TRAILER_BYTES

@@ -233,7 +233,7 @@ def test_what_is_refused_leaves_no_trace(
 ) -> None:
     monkeypatch.setattr(log_writer, "MESSAGE_BYTES_MAX", 100)
     writer = open_writer(tmp_path)
-    with pytest.raises(RecordTooLargeError, match="110 bytes, at most 100"):
+    with pytest.raises(RecordTooLargeError, match="110 bytes, the maximum is 100"):
         writer.append_batch([b"ok", b"x" * 100]) if is_batch else writer.append(b"x" * 100)
     with pytest.raises(ValueError, match="at most 255"):
         writer.append(b"", b"k" * 256)

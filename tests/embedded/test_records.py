@@ -84,7 +84,7 @@ def test_headers_that_nest_too_deep_are_refused() -> None:
 
 
 def test_a_key_of_more_than_255_bytes_is_refused() -> None:
-    with pytest.raises(ValueError, match="256 bytes, at most 255"):
+    with pytest.raises(ValueError, match="256 bytes, the maximum is 255"):
         message_prefix(b"k" * 256)
 
 
