@@ -1,4 +1,4 @@
-"""What has been settled: of queues, of groups, and its checkpoints; and the redo journal."""
+"""Settled offsets of queues and groups, their checkpoints, and the redo journal."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -135,11 +135,11 @@ _LATE: Final = {
     "list_groups": "offsets.consuming.groups",
     "remove_group": "offsets.consuming.groups",
 }
-"""Where what is for programs that consume without a server is: a server does not import it."""
+"""Modules of the names that only programs without a server use; the server skips them."""
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - of any type, as the module's names are
-    """Import one of the names that the server has no use for, when it is asked for."""
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the exported names have any type
+    """Import one of the late names at its first use, so that a server never loads its module."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_LATE[name]), name)

@@ -1,4 +1,4 @@
-"""Pages of 1,024 offsets, each a Python integer used as a bitmap: what they are made of."""
+"""Pages of 1,024 offsets, each a Python integer used as a bitmap."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 PAGE_SHIFT: Final = 10
 PAGE_OFFSETS: Final = 1 << PAGE_SHIFT
 PAGE_LOW: Final = PAGE_OFFSETS - 1
-"""Mask of an offset's place in its page."""
+"""Mask for the place of an offset within its page."""
 PAGE_FULL: Final = (1 << PAGE_OFFSETS) - 1
-"""The bits of a page in which every offset is settled."""
+"""Bits of a page in which every offset is settled."""
 
 
 def trailing_ones(bits: int) -> int:
-    """Return how many ones `bits` ends with."""
+    """Return the number of ones at the low end of `bits`."""
     return (~bits & (bits + 1)).bit_length() - 1
 
 
 def bit_runs(bits: int, offset: int) -> Iterator[tuple[int, int]]:
-    """Yield the runs of ones in `bits`, whose lowest bit stands for `offset`, half-open."""
+    """Yield the runs of ones in `bits`, half-open; its lowest bit stands for `offset`."""
     while bits:
         zeros = (bits & -bits).bit_length() - 1
         bits >>= zeros

@@ -1,12 +1,11 @@
-"""Write what is settled to the disk, all changed queues and groups in one write and one sync.
+"""Checkpoints: one write and one sync store the settled state of all changed queues and groups.
 
-A round is appended to the newest generation's file. A new generation begins with the full state
-and takes its name by an atomic rename once that is on the disk: at the first round after opening
-(so nothing is ever appended behind a torn tail), when the file has grown to several times what is
-in it, and after a failed write (a descriptor whose sync failed cannot be trusted again). The
-generation before stays, to be used when the newest cannot be read.
-
-The format is drawn in docs/checkpoint-format.md.
+A round is appended to the newest generation's file. A new generation begins with the full state and
+gets its name by an atomic rename once that is on the disk. It begins at the first round after
+opening (so that nothing is appended after a torn tail), when the file is several times longer than
+its live content, and after a failed write (a descriptor whose sync failed cannot be trusted). The
+previous generation stays, in case the newest cannot be read.
+docs/checkpoint-format.md describes the format.
 """
 
 import logging
@@ -36,18 +35,19 @@ from offsets.queue_checkpoint import QueueCheckpoint, QueueState, decode_checkpo
 logger: Final = logging.getLogger(__name__)
 
 COMPACTION_FACTOR: Final = 4
-"""A new generation begins when the file is longer than this many times what is in it."""
+"""A new generation begins when the file is this many times longer than its live content."""
 
 COMPACTION_BYTES_MIN: Final = 1024 * 1024
-"""A file shorter than this is never compacted for its length."""
+"""A shorter file is never compacted because of its length, in bytes."""
 
 
 class WrittenRound(NamedTuple):
-    """A round that is on the disk.
+    """Round that is on the disk.
 
     Attributes:
-        generation: Of the file it is in.
-        written_bytes: What was written for it; the state of all queues, if it began the file.
+        generation: Generation of its file.
+        written_bytes: Number of bytes written; includes the state of all queues if it began the
+            file.
     """
 
     generation: int
@@ -55,15 +55,15 @@ class WrittenRound(NamedTuple):
 
 
 class CheckpointStore:
-    """The settlement of all queues and groups on the disk.
+    """Settled state of all queues and groups on the disk.
 
-    Used by one thread at a time, never the event loop's: every round waits for the disk. Memory:
-    the encoded state of every queue, 56 bytes and what its acked ranges and redelivery counts take,
-    and of every group, 96 bytes, its name and the same.
+    For one thread at a time, never the event loop's: every round waits for the disk. Memory: the
+    encoded state of every queue (56 bytes and the size of its acked ranges and redelivery counts)
+    and of every group (96 bytes, its name and the same).
 
     Attributes:
-        recovery: What was found when it was opened; its `entries` and `groups` are handed over
-            and empty.
+        recovery: Report of the opening; its `entries` and `groups` are empty, because the caller
+            has taken them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class CheckpointStore:
         recovery: CheckpointRecovery,
         compaction_bytes_min: int,
     ) -> None:
-        """Continue from what was read; use `open`."""
+        """Continue from the state that was read; callers use `open`."""
         self.recovery = recovery
         self._directory = directory
         self._filesystem = filesystem
@@ -98,18 +98,18 @@ class CheckpointStore:
     ) -> tuple[Self, dict[UUID, QueueCheckpoint], bool]:
         """Read the newest state; write nothing.
 
-        Until the first round of this run is written, a clean stop stays on record: call
-        `write_round(())` before the first delivery, or a crash will look like a clean stop.
+        A clean stop stays on record until the first round of this run is written. Call
+        `write_round(())` before the first delivery, otherwise a crash looks like a clean stop.
 
         Args:
-            directory: The `offsets` directory; made by the first round.
-            filesystem: The file operations.
-            compaction_bytes_min: A file shorter than this is not compacted for its length.
+            directory: Directory `offsets`; the first round makes it.
+            filesystem: File operations.
+            compaction_bytes_min: A shorter file is not compacted because of its length, in bytes.
 
         Returns:
-            The store, of which `take_groups` gives the groups; the last known state of every
-            queue incarnation, which may lag (a floor may lie below the log's start after damage)
-            and may name incarnations that are gone; and whether the last stop was clean, so that
+            The store, whose `take_groups` returns the groups. The last known state of every queue
+            incarnation: it may be out of date (after damage a floor may be below the log's start)
+            and may name incarnations that are gone. And whether the last stop was clean, so that
             nothing was delivered or settled since.
 
         Raises:
@@ -125,9 +125,9 @@ class CheckpointStore:
         return store, states, recovery.was_clean
 
     def take_groups(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
-        """Return what was read of each group, by incarnation and name, and keep it no longer.
+        """Return the state that was read of each group, by incarnation and name, and discard it.
 
-        It may lag as a queue's state may, and may name incarnations that are gone.
+        Like a queue's state, it may be out of date and may name incarnations that are gone.
         """
         groups, self._recovered_groups = self._recovered_groups, {}
         return groups
@@ -140,27 +140,28 @@ class CheckpointStore:
         groups: Sequence[GroupState] = (),
         removed_groups: Sequence[tuple[UUID, str]] = (),
     ) -> WrittenRound:
-        """Put the states of what has changed on the disk; returns when they are there.
+        """Write the changed states to the disk; return when they are there.
 
-        One write and one sync for all of them, in the calling thread. A round that fails loses
-        nothing: the next one writes everything again, to a new file.
+        One write and one sync for all of them, in the calling thread. A failed round loses nothing:
+        the next one writes everything again, to a new file.
 
         Args:
-            states: Whole states, one for each changed queue; each replaces what was known of its
-                incarnation. Nothing in them may lie above the log's recovery point, which
-                itself must be on the disk: what a later start misses below it is lost.
+            states: Whole states, one for each changed queue; each replaces the state of its
+                incarnation. Nothing in them may be above the log's recovery point, which itself
+                must
+                be on the disk: a later start treats what is missing below it as lost.
             removed: Incarnations to forget with all their groups, none of them in `states` or
                 `groups`; unknown ones are ignored.
-            clean: This is the last round of a clean stop. The next round revokes it.
-            groups: Whole states, one for each changed group, as `states`.
+            clean: Whether this is the last round of a clean stop. The next round revokes it.
+            groups: Whole states, one for each changed group, with the same rules.
             removed_groups: Groups to forget, by incarnation and name, none of them in `groups`;
                 unknown ones are ignored.
 
         Returns:
-            Where it is, and how much was written.
+            The generation of its file, and the number of bytes written.
 
         Raises:
-            CheckpointFailedError: The disk refused; the round may be on it or not.
+            CheckpointFailedError: The write failed; the round may be on the disk or not.
         """
         changed = RoundContent(
             [state.encode() for state in states],
@@ -184,12 +185,12 @@ class CheckpointStore:
         return WrittenRound(self._generation, self._file_bytes - start)
 
     def supersede(self) -> WrittenRound:
-        """Begin another generation: what the files said before the last round is read no more.
+        """Begin another generation, so that states from before the last round are never read again.
 
-        Not even when the newest file is unreadable, because the one before it says the same.
+        Not even if the newest file is unreadable, because the one before it has the same content.
 
         Raises:
-            CheckpointFailedError: The disk refused; as for `write_round`.
+            CheckpointFailedError: The write failed; as for `write_round`.
         """
         self.close()
         return self.write_round(())
@@ -200,10 +201,10 @@ class CheckpointStore:
         return self._generation
 
     def close(self) -> None:
-        """Give the file up; a later round begins a new generation. Writes nothing."""
+        """Close the file; a later round begins a new generation. Writes nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            # All that matters was synced by the round that wrote it.
+            # The rounds were synced when they were written, so a failing close loses nothing.
             with suppress(OSError):
                 self._filesystem.close(descriptor)
 
@@ -238,7 +239,7 @@ class CheckpointStore:
 
     def _begin_generation(self, clean: bool) -> None:
         self.close()
-        # Also when it fails: a number is never used for two files.
+        # Also if it fails: a number is never used for two files.
         self._generation += 1
         self._round = 0
         everything = RoundContent(list(self._entries.values()), groups=list(self._groups))
@@ -257,7 +258,7 @@ class CheckpointStore:
         self._remove_superseded(path)
 
     def _remove_temporary(self, path: Path) -> None:
-        """Give back the room of a file that was not finished: the next one may need it."""
+        """Free the space of an unfinished file: the next one may need it."""
         temporary = path.with_name(f"{path.name}.tmp")
         with suppress(OSError):
             if self._filesystem.exists(temporary):
@@ -273,7 +274,7 @@ class CheckpointStore:
         )
 
     def _remove_superseded(self, newest: Path) -> None:
-        """Remove all files but the newest and what it was made from; keep damaged ones aside."""
+        """Remove all files but the newest and its predecessor; keep damaged ones aside."""
         keep = {newest.name, *(path.name for path in self._sources)}
         self._sources = [newest]
         damaged = {path.name for path in self.recovery.damaged_files}
@@ -287,5 +288,5 @@ class CheckpointStore:
                 else:
                     self._filesystem.unlink(path)
         except OSError as cause:
-            # The round is on the disk; what is left over is removed by the next generation.
+            # The round is on the disk; the next generation removes the files that are left.
             logger.warning("cannot remove checkpoint in %s cause=%s", self._directory, cause)

@@ -1,13 +1,13 @@
-"""Read checkpoint files after any kind of stop, and beside a running server.
+"""Reading checkpoint files after any kind of stop, and while a server is running.
 
-A round holds whole states of queues and groups, and a later state of the same one wins. So a
-round that is lost, torn or damaged can only make the result lag: some messages come again that
-were settled. It can never make it lead, which would lose messages. That is why reading goes on
-behind damage.
+A round holds whole states of queues and groups, and a later state of the same one wins. So a round
+that is lost, torn or damaged can only make the result out of date: some settled messages are
+delivered again. It can never settle too much, which would lose messages. That is why reading
+continues after damage.
 
-The newest generation begins with the full state, so it is enough as long as that beginning is
-whole. If it is not, the generation before it is replayed first; the rounds that can still be read
-in the newest one then go on top, because its beginning was the other's end.
+The newest generation begins with the full state, so it is sufficient if its first round is whole.
+Otherwise the previous generation is replayed first; the readable rounds of the newest one follow,
+because it began where the previous one ended.
 """
 
 import errno
@@ -29,24 +29,24 @@ from offsets.round_frame import UnknownVersionError
 logger: Final = logging.getLogger(__name__)
 
 _LOOKS_MAX: Final = 100
-"""How often the directory is listed again because files went meanwhile: never so often for long."""
+"""Maximum number of listings of the directory, if files are removed each time."""
 
 _FILE_NAME: Final = re.compile(r"checkpoint-([0-9]{20})\.log")
 
 
 @dataclass(slots=True)
 class CheckpointRecovery:
-    """What reading the checkpoint files found.
+    """Result of reading the checkpoint files.
 
     Attributes:
-        generation: Highest generation seen, readable or not; 0 when there is none.
-        was_clean: The last thing written was the last round of a clean stop, and all is whole.
-        rounds: Rounds read.
-        torn_bytes: Bytes of a round that a crash cut short; normal.
-        damaged_files: Files in which something that was once on the disk cannot be read.
-        entries: Encoded queue checkpoints by the bytes of their incarnation.
+        generation: Highest generation found, readable or not; 0 if there is none.
+        was_clean: Whether the last round is that of a clean stop, and all files are whole.
+        rounds: Number of rounds read.
+        torn_bytes: Size of a round that a crash interrupted; normal.
+        damaged_files: Files in which something that was on the disk once cannot be read.
+        entries: Encoded queue checkpoints, by the bytes of their incarnation.
         groups: Encoded group checkpoints.
-        sources: Files that both came from.
+        sources: Files that both were read from.
     """
 
     generation: int = 0
@@ -59,7 +59,7 @@ class CheckpointRecovery:
     sources: list[Path] = field(default_factory=list)
 
     def group_checkpoints(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
-        """Return what is known of every group, by incarnation of its queue and by its name."""
+        """Return the checkpoint of every group, by incarnation of its queue and by its name."""
         decoded = map(decode_group_checkpoint, self.groups)
         return {(group.incarnation, group.name): group for group in decoded}
 
@@ -70,18 +70,18 @@ def checkpoint_path(directory: Path, generation: int) -> Path:
 
 
 def read_checkpoint(directory: Path, filesystem: FileSystem) -> CheckpointRecovery:
-    """Read what the files in a directory say; changes nothing.
+    """Read the checkpoint files of a directory; changes nothing.
 
-    Safe beside a writer: at worst the last round is not yet seen.
+    Safe while a writer is running: at worst the last round is missing.
 
     Args:
-        directory: May be missing, which is the same as empty.
-        filesystem: The file operations.
+        directory: Directory `offsets`; may be missing, which is the same as empty.
+        filesystem: File operations.
 
     Raises:
         CheckpointFailedError: The directory cannot be listed, or files are removed faster than
             they can be read.
-        UnsupportedCheckpointError: A file is of another version; nothing may be written then.
+        UnsupportedCheckpointError: A file is of another version; then nothing may be written.
     """
     for _ in range(_LOOKS_MAX):
         generations = checkpoint_generations(directory, filesystem)
@@ -100,7 +100,7 @@ def read_checkpoint(directory: Path, filesystem: FileSystem) -> CheckpointRecove
 
 
 def checkpoint_generations(directory: Path, filesystem: FileSystem) -> list[int]:
-    """Return the generations that have a file, ascending.
+    """Return the generations that have a file, in ascending order.
 
     Raises:
         CheckpointFailedError: The directory cannot be listed.
@@ -117,10 +117,10 @@ def checkpoint_generations(directory: Path, filesystem: FileSystem) -> list[int]
 def _read_files(
     directory: Path, generations: list[int], filesystem: FileSystem
 ) -> "list[_CheckpointFile] | None":
-    """Return what is needed of the files, the newest first; None to look again.
+    """Return the files that are needed, newest first; None if the caller must list again.
 
-    Files that are gone were compacted away since the directory was listed, and a newer one that is
-    not in the list has all of it. If no older one is whole by itself, they all went.
+    A missing file was compacted away since the listing, and a newer file that is not in the list
+    has all its content. If no older file is whole by itself, all of them were removed.
     """
     files: list[_CheckpointFile] = []
     is_overtaken = False
@@ -154,7 +154,7 @@ def _read_file(path: Path, generation: int, filesystem: FileSystem) -> "_Checkpo
 
 
 class _CheckpointFile:
-    """The valid rounds of one file, and what lies between them."""
+    """Valid rounds of one file, and the bytes between them."""
 
     def __init__(self, path: Path, generation: int, data: bytes) -> None:
         self.path = path
@@ -164,17 +164,17 @@ class _CheckpointFile:
         self._generation = generation
         self._collect(data)
         self.begins_with_base = bool(self.rounds) and self.rounds[0].is_base
-        # A file gets its name only when its first round is on the disk, so it cannot be torn.
+        # A file gets its name only after its first round is on the disk, so that cannot be torn.
         if not self.begins_with_base:
             self.is_damaged = True
 
     @property
     def is_clean(self) -> bool:
-        """Whether a clean stop was the last thing written to it."""
+        """Whether the last round in the file is that of a clean stop."""
         return not self.torn_bytes and bool(self.rounds) and self.rounds[-1].is_clean
 
     def replay(self, recovery: CheckpointRecovery) -> None:
-        """Put this file's rounds on top of what older files said."""
+        """Apply this file's rounds to the state of the older files."""
         for found in self.rounds:
             if found.is_base:
                 recovery.entries.clear()
@@ -195,8 +195,9 @@ class _CheckpointFile:
         while position < len(data):
             found = decode_round(data, position)
             if found is None:
-                # Nothing valid behind it: a crash cut the last round. Something valid: damage,
-                # because a round is written only after the one before it is on the disk.
+                # Nothing valid follows: a crash interrupted the last round. Something valid
+                # follows: damage, because a round is written only after the one before it is on the
+                # disk.
                 begin = find_round(data, position + 1)
                 if begin < 0:
                     self.torn_bytes = len(data) - position

@@ -1,6 +1,6 @@
-"""One round of a checkpoint file: the unit of writing, of syncing and of the CRC.
+"""Round of a checkpoint file: the unit of writing, of syncing and of the CRC.
 
-Drawn in docs/checkpoint-format.md, section 2.
+docs/checkpoint-format.md, section 2, describes it.
 """
 
 import struct
@@ -21,11 +21,14 @@ from offsets.queue_checkpoint import checkpoint_bytes, checkpoint_bytes_v3, chec
 from offsets.round_frame import UnknownVersionError, encode_front, find_content, find_front
 
 VERSION: Final = 4
-"""The version that is written."""
+"""Version that is written."""
 _READ_VERSIONS: Final = (1, 2, 3, 4)
-"""In version 1 no entry has redelivery runs, before version 3 there are no groups, and before
-version 4 no entry has a recovery point. What is read becomes an entry of version 4 at once; the
-counts of version 1 may stand in it."""
+"""Versions that can be read.
+
+In version 1 no entry has redelivery runs, before version 3 there are no groups, and before version
+4 no entry has a recovery point. Reading converts entries to version 4; they may still have the
+counts of version 1.
+"""
 
 MAGIC: Final = b"AQCP"
 
@@ -42,18 +45,18 @@ _CLEAN: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A valid round as found in a file.
+    """Valid round, as found in a file.
 
     Attributes:
-        generation: Generation of the file it was written to.
+        generation: Generation of its file.
         number: 0 for a generation's first round, then one more each.
-        is_base: It holds all queues, so what earlier rounds said does not matter.
-        is_clean: It was the last of a clean stop.
-        entries: Encoded queue checkpoints by the bytes of their incarnation.
+        is_base: Whether it holds all queues, so that earlier rounds do not matter.
+        is_clean: Whether it was the last round of a clean stop.
+        entries: Encoded queue checkpoints, by the bytes of their incarnation.
         removed: Incarnations that are gone, as bytes; their groups are gone with them.
         groups: Encoded group checkpoints.
-        removed_groups: Groups that are gone: incarnation and UTF-8 of the name.
-        end: Position behind the round.
+        removed_groups: Groups that are gone: incarnation and name in UTF-8.
+        end: Position after the round.
     """
 
     generation: int
@@ -69,13 +72,13 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class RoundContent:
-    """What a round says, encoded.
+    """Encoded content of a round.
 
     Attributes:
-        entries: Queue checkpoints.
+        entries: Encoded queue checkpoints.
         removed: Incarnations to forget, 16 bytes each, none of them in `entries` or `groups`.
-        groups: Group checkpoints.
-        removed_groups: Groups to forget, as `encode_group_key` gives them, none in `groups`.
+        groups: Encoded group checkpoints.
+        removed_groups: Groups to forget, from `encode_group_key`, none of them in `groups`.
     """
 
     entries: Sequence[bytes] = ()
@@ -92,14 +95,14 @@ def encode_round(
     is_clean: bool,
     written_at_ns: int,
 ) -> list[bytes]:
-    """Return a round as buffers to be written one behind the other.
+    """Return a round as buffers, to be written one after the other.
 
     Args:
-        generation: Of the file that it is for.
-        number: 0 for the first of the file, which then must hold all queues.
-        content: What it says.
-        is_clean: Nothing will be delivered or settled after it before the next start.
-        written_at_ns: Now, ns UTC; for people, never read back.
+        generation: Generation of the file.
+        number: 0 for the first round of the file, which must hold all queues.
+        content: Content of the round.
+        is_clean: Whether nothing is delivered or settled after it before the next start.
+        written_at_ns: Present time, ns since 1970 UTC; for people, not used by any reader.
     """
     flags = (_BASE if number == 0 else 0) | (_CLEAN if is_clean else 0)
     counts = (len(content.entries), len(content.removed))
@@ -111,10 +114,10 @@ def encode_round(
 
 
 def decode_round(data: bytes, position: int) -> Round | None:
-    """Return the round at `position`, or None when there is no valid one.
+    """Return the round at `position`, or None if there is no valid one.
 
     Raises:
-        UnknownVersionError: There is a valid one of another version.
+        UnknownVersionError: There is a valid round of another version.
     """
     content = find_content(MAGIC, data, position, _TAIL.size)
     if content is None:
@@ -135,10 +138,10 @@ def decode_round(data: bytes, position: int) -> Round | None:
 
 
 def find_round(data: bytes, position: int) -> int:
-    """Return where the first valid round at or behind `position` begins, -1 if there is none.
+    """Return where the first valid round at or after `position` begins, -1 if there is none.
 
     Raises:
-        UnknownVersionError: The first valid one is of another version.
+        UnknownVersionError: The first valid round is of another version.
     """
     return find_front(MAGIC, data, position, decode_round)
 
@@ -149,11 +152,11 @@ _Parts = tuple[dict[bytes, bytes], list[bytes], list[bytes], list[GroupKey]]
 def _split(
     data: bytes, content: range, version: int, entry_count: int, removed_count: int
 ) -> _Parts | None:
-    """Cut a round's content into its parts; None if it does not fit.
+    """Split a round's content into its parts; None if the sizes do not fit.
 
     Raises:
-        struct.error: It does not fit either.
-        UnicodeDecodeError: Nor does the name of a group.
+        struct.error: The sizes do not fit.
+        UnicodeDecodeError: The name of a group is not UTF-8.
     """
     position, end = content.start + _TAIL.size, content.stop
     group_count = removed_group_count = 0
@@ -171,7 +174,7 @@ def _split(
         groups = list(map(group_checkpoint_from_v3, groups))
     entries = {entry[:_INCARNATION_BYTES]: entry for entry in cut}
     for group in groups:
-        # Whoever reads it takes it for a name.
+        # Readers decode it later: check now that it is UTF-8.
         group_key(group)[1].decode()
     removed_groups: list[GroupKey] = []
     for _ in range(removed_group_count):
@@ -185,10 +188,10 @@ def _split(
 def _cut(
     data: bytes, position: int, end: int, count: int, size_of: Callable[[bytes, int], int]
 ) -> tuple[list[bytes], int]:
-    """Return `count` pieces from `position` on, and the place behind them.
+    """Return `count` pieces from `position` on, and the position after them.
 
     Raises:
-        struct.error: They go beyond `end`.
+        struct.error: The pieces pass `end`.
     """
     pieces: list[bytes] = []
     for _ in range(count):

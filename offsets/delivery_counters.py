@@ -1,16 +1,16 @@
-"""What went through a queue, a group or a consumer since its process began: counts, per run."""
+"""Counters of deliveries of a queue, a group or a consumer since its process began."""
 
 from __future__ import annotations
 
 
 class DeliveryCounters:
-    """Counts of deliveries and of acks to them. They begin with the process, at 0.
+    """Counters of deliveries and of their acks. They begin at 0 with the process.
 
     Attributes:
-        delivered: Messages given to consumers, or taken one by one, each time anew.
-        redelivered: Those of them that were marked as given before.
-        acked: Messages that were done with because a consumer acknowledged them, or took them
-            without having to.
+        delivered: Messages delivered to consumers, or taken with basic.get, counted each time.
+        redelivered: Deliveries that were marked as redelivered.
+        acked: Messages settled because a consumer acknowledged them, or took them without an
+            obligation to acknowledge.
     """
 
     __slots__ = ("_whole", "acked", "delivered", "redelivered")
@@ -19,13 +19,13 @@ class DeliveryCounters:
         """Begin at 0.
 
         Args:
-            whole: What this is a part of: it counts all that this one counts.
+            whole: Counters that include these: they count everything that these count.
         """
         self.delivered = self.redelivered = self.acked = 0
         self._whole = whole
 
     def note_delivered(self, count: int, *, redelivered: bool) -> None:
-        """Count a run of deliveries, which are marked redelivered or are not."""
+        """Count a run of deliveries, which all are or are not marked as redelivered."""
         self.delivered += count
         if redelivered:
             self.redelivered += count
@@ -33,7 +33,7 @@ class DeliveryCounters:
             self._whole.note_delivered(count, redelivered=redelivered)
 
     def note_acked(self, count: int) -> None:
-        """Count messages that a consumer is done with."""
+        """Count messages that a consumer has acknowledged."""
         self.acked += count
         if self._whole is not None:
             self._whole.note_acked(count)

@@ -1,18 +1,18 @@
-"""Every exception that leaves the offsets room."""
+"""All exceptions that the package `offsets` raises."""
 
 from pathlib import Path
 
 
 class OffsetsError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class CheckpointFailedError(OffsetsError):
-    """A round is not known to be on the disk; what earlier rounds wrote is untouched.
+    """A round may not be on the disk; earlier rounds are intact.
 
     Attributes:
-        path: The checkpoint file or its directory.
-        cause: What the operating system said.
+        path: Checkpoint file or its directory.
+        cause: Error of the operating system.
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
@@ -22,10 +22,10 @@ class CheckpointFailedError(OffsetsError):
 
 
 class UnsupportedCheckpointError(OffsetsError):
-    """A checkpoint is whole but of a version that this program does not read.
+    """A checkpoint is whole, but this program cannot read its version.
 
     Attributes:
-        path: The checkpoint file.
+        path: Checkpoint file.
         found: Version in the file.
         supported: Version that this program reads.
     """
@@ -41,8 +41,8 @@ class RedoFailedError(OffsetsError):
     """The redo journal cannot be read, or a round is not on the disk.
 
     Attributes:
-        path: The redo file or its directory.
-        cause: What the operating system said.
+        path: Redo file or its directory.
+        cause: Error of the operating system.
     """
 
     def __init__(self, path: Path, cause: OSError) -> None:
@@ -52,14 +52,14 @@ class RedoFailedError(OffsetsError):
 
 
 class RedoUnknownError(RedoFailedError):
-    """A round failed and could not be taken back: the next start may find it committed, or not."""
+    """A round failed and could not be undone: the next start may find it committed, or not."""
 
 
 class UnsupportedRedoError(OffsetsError):
-    """A redo file is whole but of a version that this program does not read.
+    """A redo file is whole, but this program cannot read its version.
 
     Attributes:
-        path: The redo file.
+        path: Redo file.
         found: Version in the file.
         supported: Version that this program reads.
     """
@@ -72,10 +72,10 @@ class UnsupportedRedoError(OffsetsError):
 
 
 class InvalidGroupNameError(OffsetsError):
-    """A name that no consumer group can have.
+    """The name is not valid for a consumer group.
 
     Attributes:
-        group: The name.
+        group: Invalid name.
         reason: What is wrong with it.
     """
 
@@ -92,8 +92,8 @@ class UnknownGroupError(OffsetsError):
     """There is no group of this name on this log.
 
     Attributes:
-        group: The name that was asked for.
-        log: What the log is called, in words for people.
+        group: Name that was requested.
+        log: Description of the log, for people.
     """
 
     def __init__(self, group: str, log: str) -> None:
@@ -103,12 +103,12 @@ class UnknownGroupError(OffsetsError):
 
 
 class GroupInUseError(OffsetsError):
-    """What was asked for cannot be done while a group has members.
+    """The request is impossible while the group has members.
 
     Attributes:
-        group: The group.
-        log: What its log is called, in words for people.
-        members: How many it has, >= 1.
+        group: Name of the group.
+        log: Description of its log, for people.
+        members: Number of members, >= 1.
     """
 
     def __init__(self, group: str, log: str, members: int) -> None:
@@ -120,12 +120,12 @@ class GroupInUseError(OffsetsError):
 
 
 class TooManyGroupsError(OffsetsError):
-    """A log has as many groups as it may have.
+    """A log has reached its maximum number of groups.
 
     Attributes:
-        group: The one that would have been one more.
-        log: What the log is called, in words for people.
-        groups_max: How many it may have.
+        group: Name of the refused group.
+        log: Description of the log, for people.
+        groups_max: Maximum number of groups of a log.
     """
 
     def __init__(self, group: str, log: str, groups_max: int) -> None:
@@ -139,12 +139,12 @@ class TooManyGroupsError(OffsetsError):
 
 
 class RegressingCommitError(OffsetsError):
-    """A commit that would take a group back; only a seek does that. Nothing was changed.
+    """A commit would move a group back; only a seek may. Nothing was changed.
 
     Attributes:
-        group: The group.
+        group: Name of the group.
         current: Lowest offset that a commit may name.
-        attempted: What the commit named; below `current`.
+        attempted: Offset of the commit; below `current`.
     """
 
     def __init__(self, group: str, current: int, attempted: int) -> None:
@@ -158,13 +158,13 @@ class RegressingCommitError(OffsetsError):
 
 
 class GroupOffsetOutOfRangeError(OffsetsError):
-    """A place for a group that its log does not have. Nothing was changed.
+    """The log does not have the offset requested for a group. Nothing was changed.
 
     Attributes:
-        group: The group.
-        offset: What was asked for.
-        log_start_offset: Lowest valid place.
-        log_end_offset: Highest valid place: the group then waits for what comes next.
+        group: Name of the group.
+        offset: Offset that was requested.
+        log_start_offset: Lowest valid offset.
+        log_end_offset: Highest valid offset; there the group waits for the next record.
     """
 
     def __init__(self, group: str, offset: int, log_start_offset: int, log_end_offset: int) -> None:
@@ -179,10 +179,10 @@ class GroupOffsetOutOfRangeError(OffsetsError):
 
 
 class InvalidLogNameError(OffsetsError):
-    """No log can have this name.
+    """The name is not valid for a log.
 
     Attributes:
-        name: What was asked for.
+        name: Name that was requested.
         reason: What is wrong with it.
     """
 
@@ -193,11 +193,11 @@ class InvalidLogNameError(OffsetsError):
 
 
 class LogNotFoundError(OffsetsError):
-    """A log was named that is not there.
+    """There is no log of this name.
 
     Attributes:
-        name: What was asked for.
-        root: Where.
+        name: Name that was requested.
+        root: Data directory.
     """
 
     def __init__(self, name: str, root: Path) -> None:
@@ -207,12 +207,12 @@ class LogNotFoundError(OffsetsError):
 
 
 class GroupLockedError(OffsetsError):
-    """Another process consumes a log for this group: the place of a group has one writer.
+    """Another process consumes a log for this group: a group has one consumer for each log.
 
     Attributes:
-        group: The group.
-        log: The log.
-        pid: The process that has it, or None when it has not written its number yet.
+        group: Name of the group.
+        log: Name of the log.
+        pid: Process that has the log, or None if it has not written its id yet.
     """
 
     def __init__(self, group: str, log: str, pid: int | None) -> None:

@@ -1,8 +1,8 @@
-"""What a checkpoint remembers of one consumer group of one queue, and its form on the disk.
+"""Checkpoint of one consumer group of one queue, and its format on the disk.
 
-The form is drawn in docs/checkpoint-format.md, section 4. What takes time, acked ranges above
-all, is done by `encode`, in the thread that writes: fifty thousand groups are a fraction of a
-second there, and a snapshot shares the bitmaps of the settlement as a queue's does.
+docs/checkpoint-format.md, section 4, describes the format. The slow part, above all acked ranges,
+is in `encode`, which the writing thread calls: fifty thousand groups take a fraction of a second
+there. A snapshot shares the bitmaps of the settlement, like a queue's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FIXED: Final = struct.Struct("<16sBBHIIIQQQQQQqQ")
 assert _FIXED.size == 96
 _FIXED_BYTES_V3: Final = 88
-"""Size of the fixed part in version 3: without the recovery point, which is its end."""
+"""Size of the fixed part in version 3, which lacks the recovery point at the end."""
 
 _KEY: Final = struct.Struct("<16sB")
 _STARTED: Final = 1
@@ -37,43 +37,46 @@ _COMMITTED: Final = 2
 
 
 GroupKey = tuple[bytes, bytes]
-"""Incarnation and UTF-8 of the name."""
+"""Incarnation, and the name in UTF-8."""
 
 
 class GroupState(Protocol):
-    """The state of one group, as a round of checkpoints takes it."""
+    """State of one group, for a round of checkpoints."""
 
     @property
     def incarnation(self) -> UUID:
-        """Which queue, and which life of it."""
+        """Incarnation of the queue."""
 
     @property
     def name(self) -> str:
-        """Of the group."""
+        """Name of the group."""
 
     def encode(self) -> bytes:
-        """Return the group's entry. Called in the thread that writes."""
+        """Return the group's entry. The writing thread calls it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCheckpoint:
-    """What a checkpoint says of one group; it may lag behind the truth, never lead it.
+    """Checkpoint of one group; may be out of date, but never settles too much.
 
     Attributes:
-        incarnation: Which queue, and which life of it.
-        name: Of the group.
-        start: Its floor: all below is done or was dropped; None: it has no place.
-        commit_floor: Lowest offset that a commit may name; 0 without a place.
-        is_committed: Something was acked, committed or sought; `start` is the commit then.
+        incarnation: Incarnation of the queue.
+        name: Name of the group.
+        start: Floor of the group: everything below is settled or dropped; None if it has no
+            position.
+        commit_floor: Lowest offset that a commit may name; 0 without a position.
+        is_committed: Whether something was acked, committed or sought; then `start` is the commit.
         acked_ranges: Settled ranges [start, end) above the floor: ascending, not overlapping.
-        delivered_watermark: No offset at or above it was delivered to the group since it began
-            or was moved; >= 0, exclusive.
-        redeliveries: Runs (start, end, count) of offsets that were returned to the group, and how
-            often; with 0 they were delivered, and nobody knows how often. Some may be settled.
-        dropped_total: Offsets that retention took away before the group was done with them.
-        dropped_since_last_poll: Those that it was not told of yet.
-        redelivered: Messages delivered to it again.
-        updated_at_ns: When it was last started, acked, committed or moved; 0: never.
+        delivered_watermark: Offset, exclusive, below which all deliveries to the group were, since
+            it began or was moved; >= 0.
+        redeliveries: Runs (start, end, count) of offsets that were returned to the group, with the
+            number of returns; 0 means delivered an unknown number of times. Some may be settled.
+        dropped_total: Number of offsets that retention removed before the group settled them.
+        dropped_since_last_poll: Number of these that were not reported to it yet.
+        redelivered: Number of redelivered messages.
+        updated_at_ns: Time when it last started, acked, committed or moved; 0 if it never did.
+        recovery_point: Offset, exclusive, below which the log was on the disk; 0 if the log was
+            empty or this is unknown.
         recovery_point: All offsets below it were on the disk, in the log; exclusive. 0 when the
             log was empty, or when this is not known.
     """
@@ -94,27 +97,27 @@ class GroupCheckpoint:
 
     @property
     def committed(self) -> int | None:
-        """All below it is done; None: no commit."""
+        """Offset below which everything is acked; None if there was no commit."""
         return self.start if self.is_committed else None
 
     @property
     def settled_end(self) -> int:
-        """End of the highest offset that it says is done, exclusive; not above its log's end."""
+        """End of the highest settled offset, exclusive; not above the end of its log."""
         return max([self.start or 0, *(end for _, end in self.acked_ranges)])
 
     @property
     def known_end(self) -> int:
-        """Offset below which the log was on the disk, exclusive: what is done was as well (I4)."""
+        """Offset below which the log was on the disk, exclusive: settled offsets were too (I4)."""
         return max(self.recovery_point, self.settled_end)
 
     def offsets(self, log_end: int) -> GroupOffsets:
-        """Return the group as it was, in a log that ends at `log_end`.
+        """Return the state of the group in a log that ends at `log_end`.
 
-        What lies at or above the end is forgotten: a log that lost its end gives those offsets to
-        new messages, which the group must get.
+        Settled offsets at or above the end are discarded: a log that lost its end assigns those
+        offsets to new messages, which the group must get.
 
         Args:
-            log_end: End of what is in the log, exclusive.
+            log_end: Log end offset, exclusive.
         """
         group = GroupOffsets(self.name)
         group.dropped_total = self.dropped_total
@@ -138,10 +141,10 @@ class GroupCheckpoint:
 
 @dataclass(slots=True)
 class GroupSnapshot:
-    """What a checkpoint is to say of one group, as cheap to take as it can be.
+    """State of one group at one moment, as cheap to take as possible.
 
-    Made by `GroupSnapshot.of`; attributes as in `GroupCheckpoint`, of which `settled` is the
-    place and the acked ranges, clipped to the log's `recovery_point`.
+    Made by `GroupSnapshot.of`; attributes as in `GroupCheckpoint`. `settled` holds the floor and
+    the acked ranges, clipped to the log's `recovery_point`.
     """
 
     incarnation: UUID
@@ -167,14 +170,14 @@ class GroupSnapshot:
         delivered_watermark: int = 0,
         redeliveries: list[tuple[int, int, int]] | None = None,
     ) -> GroupSnapshot:
-        """Take a group's state, on the thread that owns it.
+        """Take a group's state, in the thread that owns it.
 
         Args:
-            group: The group; its `changed` is left as it is.
-            incarnation: Of its queue.
-            end: The log's recovery point: what is settled at or above it is left out.
-            delivered_watermark: No offset at or above it was delivered to the group.
-            redeliveries: Runs (start, end, count); not changed any more.
+            group: Group; its `changed` is not reset.
+            incarnation: Incarnation of its queue.
+            end: Recovery point of the log: settled offsets at or above it are left out.
+            delivered_watermark: Offset, exclusive, below which all deliveries to the group were.
+            redeliveries: Runs (start, end, count), which must not change any more.
         """
         return cls(
             incarnation,
@@ -203,13 +206,13 @@ def group_key(entry: bytes) -> GroupKey:
 
 
 def encode_group_key(incarnation: UUID, name: str) -> bytes:
-    """Return how a round names a group that is gone."""
+    """Return the key of a removed group, in the format of a round."""
     octets = name.encode()
     return _KEY.pack(incarnation.bytes, len(octets)) + octets
 
 
 def decode_group_key(data: bytes, position: int) -> tuple[GroupKey, int]:
-    """Return the key at `position`, and the place behind it, to be compared with what is there.
+    """Return the key at `position` and the position after it, which may be past the end.
 
     Raises:
         struct.error: Fewer bytes are left than the fixed part has.
@@ -220,7 +223,7 @@ def decode_group_key(data: bytes, position: int) -> tuple[GroupKey, int]:
 
 
 def group_checkpoint_bytes(data: bytes, position: int) -> int:
-    """Return the size of the entry at `position`, to be compared with what is there.
+    """Return the size of the entry at `position`; the caller compares it with the bytes left.
 
     Raises:
         struct.error: Fewer bytes are left than the fixed part has.
@@ -233,10 +236,10 @@ def group_checkpoint_bytes(data: bytes, position: int) -> int:
 
 
 def group_checkpoint_bytes_v3(data: bytes, position: int) -> int:
-    """Return the size of an entry of version 3, as `group_checkpoint_bytes` does of a newer one.
+    """Return the size of an entry of version 3; see `group_checkpoint_bytes`.
 
     Raises:
-        struct.error: As `group_checkpoint_bytes`.
+        struct.error: As for `group_checkpoint_bytes`.
     """
     fixed = data[position : position + _FIXED_BYTES_V3]
     size = group_checkpoint_bytes(_with_recovery_point(fixed), 0)
@@ -244,12 +247,12 @@ def group_checkpoint_bytes_v3(data: bytes, position: int) -> int:
 
 
 def group_checkpoint_from_v3(entry: bytes) -> bytes:
-    """Return an entry of version 3 as one of today: the recovery point is not known."""
+    """Convert an entry of version 3 to the present version, with an unknown recovery point."""
     return _with_recovery_point(entry)
 
 
 def decode_group_checkpoint(entry: bytes) -> GroupCheckpoint:
-    """Read one group's entry of the size that `group_checkpoint_bytes` gave."""
+    """Decode a group's entry, which has the size of `group_checkpoint_bytes`."""
     (incarnation, flags, name_bytes, _, run_count, bitmap_bytes, redelivery_count, *numbers) = (
         _FIXED.unpack_from(entry)
     )

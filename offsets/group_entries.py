@@ -1,6 +1,6 @@
-"""Encoded states of groups, as the checkpoint files hold them: by incarnation, then by name.
+"""Encoded states of groups from the checkpoint files, by incarnation, then by name.
 
-By incarnation first, because a queue that is deleted takes all its groups with it.
+By incarnation first, because deleting a queue removes all its groups.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,10 +12,10 @@ _NONE: Final[dict[bytes, bytes]] = {}
 
 
 class GroupEntries:
-    """The last known entry of every group.
+    """Last known entry of every group.
 
     Attributes:
-        total_bytes: Sum of their sizes.
+        total_bytes: Size of all entries.
     """
 
     __slots__ = ("_queues", "total_bytes")
@@ -25,7 +25,7 @@ class GroupEntries:
         self.total_bytes = 0
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of entries."""
         return sum(map(len, self._queues.values()))
 
     def __iter__(self) -> Iterator[bytes]:
@@ -34,10 +34,10 @@ class GroupEntries:
             yield from groups.values()
 
     def apply(self, entries: Iterable[bytes], removed: Iterable[GroupKey]) -> None:
-        """Take what a round says.
+        """Apply the groups of a round.
 
         Args:
-            entries: Whole states, each in the place of what was known of its group.
+            entries: Whole states, which replace the previous ones of their groups.
             removed: Groups to forget, none of them in `entries`; unknown ones are ignored.
         """
         for entry in entries:
@@ -52,10 +52,10 @@ class GroupEntries:
                 self._queues.pop(incarnation, None)
 
     def remove_queue(self, incarnation: bytes) -> None:
-        """Forget all groups of a queue."""
+        """Remove all groups of a queue."""
         self.total_bytes -= sum(map(len, self._queues.pop(incarnation, _NONE).values()))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all groups."""
         self._queues.clear()
         self.total_bytes = 0

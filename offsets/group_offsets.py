@@ -1,18 +1,18 @@
-"""Where one consumer group is in one log: what it has done for good, under a name.
+"""Position of one consumer group in one log: its settled offsets, stored under its name.
 
-It is the settlement of a queue once more, a floor and ranges above it, because the members of a
-group ack out of order as well. Three things are different. A group may have no commit yet, which
-is `None` and never 0. It may be moved by hand, also back. And the log's retention does not wait
-for it: what was taken away before the group was done with it is counted.
+Like the settlement of a queue, it is a floor and ranges above it, because the members of a group
+also ack out of order. Three things are different. A group may have no commit yet, which is `None`
+and never 0. A seek may move it, also back. And retention does not wait for it: the offsets that
+retention removed before the group settled them are counted.
 
-    no place   start_at: `start` is known, acks have a floor to stand on, nothing is committed
-    started    the first ack or commit: `committed` is the floor from now on
-    committed  acks and commits take it on, a seek takes it anywhere
+    no position  start_at: `start` is known, acks have a floor, nothing is committed
+    started      the first ack or commit: `committed` is the floor from now on
+    committed    acks and commits advance it, a seek moves it anywhere
 
-A commit says "all below is done", so one that is lower than the last is a mistake, most likely of
-a member that was replaced: it is refused and changes nothing. What a commit may not go below is
-`commit_floor`. That is not the floor: retention and ranges acked ahead move the floor on, and
-whoever then repeats a commit that was right must not be told that it is wrong.
+A commit states "everything below is settled". So a commit below the last one is a mistake, probably
+of a member that was replaced: it is refused and changes nothing. The lower limit of commits is
+`commit_floor`, not the floor. Retention and ranges acked ahead advance the floor, and a repetition
+of a correct commit must not be refused because of that.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ GROUP_NAME_BYTES_MAX: Final = 255
 """Longest name of a group, in bytes of UTF-8."""
 
 GROUPS_PER_LOG_MAX: Final = 10_000
-"""How many groups one log may have; whoever holds them refuses one more."""
+"""Maximum number of groups of a log; the owner of the groups refuses further ones."""
 
 
 def check_group_name(name: str) -> None:
-    """Check that a group can have this name: 1 to 255 bytes of UTF-8, no control characters.
+    """Check that a group may have this name: 1 to 255 bytes of UTF-8, no control characters.
 
     Raises:
-        InvalidGroupNameError: It cannot.
-        TypeError: It is no text.
+        InvalidGroupNameError: The name is not valid.
+        TypeError: The name is not a string.
     """
     if not isinstance(name, str):
-        raise TypeError(f"group name {name!r} is no text")
+        raise TypeError(f"group name {name!r} is not a string")
     try:
         octets = name.encode()
     except UnicodeEncodeError:
@@ -56,19 +56,19 @@ def check_group_name(name: str) -> None:
 
 
 class GroupOffsets:
-    """The place of one consumer group in one log.
+    """Position and settled offsets of one consumer group in one log.
 
-    Not thread-safe: it belongs to the thread that owns the log. All moments are passed in, int64
-    ns since the epoch, UTC.
+    Not thread-safe: it belongs to the thread that owns the log. Callers pass all times, as ns since
+    1970 UTC.
 
     Attributes:
-        name: Of the group.
-        dropped_total: Offsets that retention took away before the group was done with them.
-        dropped_since_last_poll: Those since `take_dropped` was last asked.
-        redelivered: Messages delivered to it again; counted by `note_redelivered`.
-        updated_at_ns: When it was last started, acked, committed or moved by hand; 0: never.
-        changed: Something that a checkpoint holds is different. Set by every change, and cleared
-            by whoever has taken it for a checkpoint.
+        name: Name of the group.
+        dropped_total: Number of offsets that retention removed before the group settled them.
+        dropped_since_last_poll: Number of these since the last call of `take_dropped`.
+        redelivered: Number of redelivered messages, counted by `note_redelivered`.
+        updated_at_ns: Time when it last started, acked, committed or was moved; 0 if it never did.
+        changed: Whether the state differs from the last checkpoint. Every change sets it; the
+            caller that takes the state for a checkpoint clears it.
     """
 
     __slots__ = (
@@ -85,13 +85,13 @@ class GroupOffsets:
     )
 
     def __init__(self, name: str) -> None:
-        """Begin without a place.
+        """Begin without a position.
 
         Args:
-            name: 1 to 255 bytes of UTF-8, no control characters.
+            name: Name of the group, 1 to 255 bytes of UTF-8 without control characters.
 
         Raises:
-            InvalidGroupNameError: The name is not such.
+            InvalidGroupNameError: The name is not valid.
         """
         check_group_name(name)
         self.name = name
@@ -104,43 +104,43 @@ class GroupOffsets:
 
     @property
     def committed(self) -> int | None:
-        """All below it is done, and what it names is not; None: nothing was ever acked."""
+        """Offset below which everything is acked; None if nothing was ever acked."""
         return self._settlement.ack_floor if self._is_committed else None
 
     @property
     def start(self) -> int | None:
-        """Where to deliver from, as far as the group knows: its floor; None: it has no place.
+        """Floor, from which on the group gets deliveries; None if it has no position.
 
-        Above it there may be settled ranges, which are not delivered again: ask `settlement`.
+        `settlement` may have settled ranges above it, which are not delivered again.
         """
         return self._settlement.ack_floor if self._is_started else None
 
     @property
     def commit_floor(self) -> int | None:
-        """Lowest offset that a commit may name; None: any that the log has."""
+        """Lowest offset that a commit may name; None if it may name any offset of the log."""
         return self._commit_floor if self._is_started else None
 
     @property
     def settlement(self) -> Settlement:
-        """What is done. A seek puts another in its place, so do not keep it."""
+        """Settled offsets. A seek replaces the object, so do not keep it."""
         return self._settlement
 
     def start_at(self, offset: int, now_ns: int) -> None:
-        """Give a group without a place its first one; `committed` stays None.
+        """Set the first position of a group; `committed` stays None.
 
         Args:
-            offset: Where to begin, >= 0. What is below it the group never asks for.
-            now_ns: Now.
+            offset: Offset where the group begins, >= 0; it never gets lower ones.
+            now_ns: Present time, ns since 1970 UTC.
         """
         assert not self._is_started, "a group with a place is moved by seek"
         self._place(offset, now_ns)
 
     def restore(self, settlement: Settlement, commit_floor: int, is_committed: bool) -> None:
-        """Give a group without a place what was written down of it.
+        """Set the state of a group without a position to that of a checkpoint.
 
         Args:
-            settlement: What it is done with. Kept.
-            commit_floor: Lowest offset that a commit may name; cut to the floor.
+            settlement: Settled offsets; the group keeps the object.
+            commit_floor: Lowest offset that a commit may name; limited to the floor.
             is_committed: Whether the floor is a commit.
         """
         assert not self._is_started
@@ -150,16 +150,16 @@ class GroupOffsets:
         self._is_started = True
 
     def settle(self, start: int, end: int, now_ns: int) -> int:
-        """Take the acks of `[start, end)`, in any order, and return how many were new.
+        """Settle `[start, end)`, in any order; return how many offsets were not settled before.
 
         Args:
-            start: First offset, inclusive; may lie below the floor.
-            end: >= start, exclusive.
-            now_ns: Now.
+            start: First offset, inclusive; may be below the floor.
+            end: End offset, exclusive; at least `start`.
+            now_ns: Present time, ns since 1970 UTC.
 
         Returns:
-            Offsets newly settled. Of what the group was done with before there are none: acks
-            that come twice, or after retention took the messages, change nothing.
+            Number of newly settled offsets. Repeated acks, and acks after retention removed the
+            messages, count 0 and change nothing.
         """
         assert self._is_started, "acks need a floor to stand on"
         settlement = self._settlement
@@ -173,25 +173,25 @@ class GroupOffsets:
         return newly
 
     def commit(self, offset: int, log_start: int, log_end: int, now_ns: int) -> int:
-        """Say that all below `offset` is done. The same once more is fine and changes nothing.
+        """Settle everything below `offset`. Repeating a commit is allowed and changes nothing.
 
-        A commit that retention has overtaken is fine as well: the messages it speaks of were
-        there when they were read.
+        A commit below the log's start is allowed too: retention has removed the messages since the
+        group read them.
 
         Args:
-            offset: The first that is not done; `log_end` says that all is.
-            log_start: What the log begins with.
-            log_end: End of what may be seen of the log, exclusive.
-            now_ns: Now.
+            offset: First offset that is not settled; `log_end` means that everything is.
+            log_start: Start of the log.
+            log_end: End of the visible part of the log, exclusive.
+            now_ns: Present time, ns since 1970 UTC.
 
         Returns:
-            Offsets newly settled; of a group without a place 0.
+            Number of newly settled offsets; 0 for a group without a position.
 
         Raises:
-            RegressingCommitError: It is below an earlier commit, or below what was acked without
-                a gap.
-            GroupOffsetOutOfRangeError: It is above `log_end`; or below `log_start`, and the
-                group has no place yet.
+            RegressingCommitError: The offset is below an earlier commit, or below offsets acked
+                without a gap.
+            GroupOffsetOutOfRangeError: The offset is above `log_end`; or it is below `log_start`,
+                and the group has no position yet.
         """
         self.check_commit(offset, log_start, log_end)
         newly = 0
@@ -206,41 +206,41 @@ class GroupOffsets:
         return newly
 
     def seek(self, offset: int, log_start: int, log_end: int, now_ns: int) -> None:
-        """Go anywhere in the log, back or on, and forget what was acked from there on.
+        """Move to any offset of the log; discard acks from there on.
 
-        All below `offset` counts as committed, also what nobody acked.
+        Everything below `offset` counts as committed, even if it was never acked.
 
         Args:
-            offset: What is to be delivered next; `log_end` for what comes next.
-            log_start: What the log begins with.
-            log_end: End of what may be seen of the log, exclusive.
-            now_ns: Now.
+            offset: Next offset to deliver; `log_end` for the next new message.
+            log_start: Start of the log.
+            log_end: End of the visible part of the log, exclusive.
+            now_ns: Present time, ns since 1970 UTC.
 
         Raises:
-            GroupOffsetOutOfRangeError: It is outside `log_start` to `log_end`.
+            GroupOffsetOutOfRangeError: The offset is not in `log_start` to `log_end`.
         """
         self.check_seek(offset, log_start, log_end)
         self._place(offset, now_ns)
         self._is_committed = True
 
     def check_commit(self, offset: int, log_start: int, log_end: int) -> None:
-        """Raise what `commit` would, and change nothing: of several groups all go, or none."""
+        """Raise the errors of `commit`, without a change, to check several groups first."""
         if self._is_started and offset < self._commit_floor:
             raise RegressingCommitError(self.name, self._commit_floor, offset)
         if offset > log_end or (offset < log_start and not self._is_started):
             raise GroupOffsetOutOfRangeError(self.name, offset, log_start, log_end)
 
     def check_seek(self, offset: int, log_start: int, log_end: int) -> None:
-        """Raise what `seek` would, and change nothing."""
+        """Raise the errors of `seek`, without a change."""
         if not log_start <= offset <= log_end:
             raise GroupOffsetOutOfRangeError(self.name, offset, log_start, log_end)
 
     def drop_below(self, log_start: int) -> int:
-        """Go on to where the log begins now: retention does not wait for groups.
+        """Advance to the present start of the log: retention does not wait for groups.
 
         Returns:
-            How many offsets the group was not done with; they are added to its counts. A group
-            without a place loses nothing.
+            Number of offsets that the group had not settled; its counts include them. 0 for a group
+            without a position.
         """
         if not self._is_started or log_start <= self._settlement.ack_floor:
             return 0
@@ -251,7 +251,7 @@ class GroupOffsets:
         return dropped
 
     def take_dropped(self) -> int:
-        """Return how many offsets were dropped since this was last asked, and count anew."""
+        """Return the number of offsets dropped since the last call, and reset it."""
         dropped, self.dropped_since_last_poll = self.dropped_since_last_poll, 0
         if dropped:
             self.changed = True
@@ -264,13 +264,13 @@ class GroupOffsets:
             self.changed = True
 
     def lag(self, log_end: int, log_start: int = 0) -> int:
-        """Return how far the group is behind: log end offset - committed offset.
+        """Return the log end offset minus the committed offset.
 
-        What is acked above the floor still counts, as does what is being worked on.
+        Offsets acked above the floor, and messages that are being processed, still count.
 
         Args:
-            log_end: End of what may be seen of the log, exclusive.
-            log_start: What the log begins with; a group without a place has all of it to come.
+            log_end: End of the visible part of the log, exclusive.
+            log_start: Start of the log; a group without a position has all of the log before it.
         """
         start = self._settlement.ack_floor if self._is_started else log_start
         return max(log_end - max(start, log_start), 0)

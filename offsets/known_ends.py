@@ -1,8 +1,8 @@
-"""Where each log ended at least, as the checkpoints know it.
+"""Lowest possible end of each log, according to the checkpoints.
 
-A checkpoint names the recovery point of a log, and offsets that are settled in it. All of that was
-on the disk once (I4). A log that ends before it has lost something since, and its offsets must not
-be given to other messages.
+A checkpoint has the recovery point of a log, and its settled offsets. All of these were on the disk
+once (I4). A log that ends before them has lost something since, and its lost offsets must not be
+assigned to other messages.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ def known_ends(states: Iterable[QueueCheckpoint | GroupCheckpoint]) -> dict[UUID
     """Return, for each incarnation, the offset below which its log was on the disk; exclusive.
 
     Args:
-        states: What the checkpoints say of queues and of groups, in any order.
+        states: Checkpoints of queues and of groups, in any order.
     """
     ends: dict[UUID, int] = {}
     for state in states:

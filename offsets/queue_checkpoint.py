@@ -1,7 +1,7 @@
-"""What a checkpoint remembers of one queue, and its form on the disk.
+"""Checkpoint of one queue, and its format on the disk.
 
-The form is drawn in docs/checkpoint-format.md, section 3. Packing is in bulk: ten thousand queues
-are encoded in some milliseconds.
+docs/checkpoint-format.md, section 3, describes the format. Packing is in bulk: encoding ten
+thousand queues takes some milliseconds.
 """
 
 import struct
@@ -23,39 +23,39 @@ from offsets.settlement_snapshot import SettlementSnapshot
 _FIXED: Final = struct.Struct("<16sQQIIIIQ")
 assert _FIXED.size == 56
 _FIXED_BYTES_V3: Final = 48
-"""Size of the fixed part up to version 3: without the recovery point, which is its end."""
+"""Size of the fixed part up to version 3, which lacks the recovery point at the end."""
 
 _REDELIVERY_BYTES_V1: Final = 12
 
 
 class QueueState(Protocol):
-    """The state of one queue incarnation, as a round of checkpoints takes it."""
+    """State of one queue incarnation, for a round of checkpoints."""
 
     @property
     def incarnation(self) -> UUID:
-        """Which queue, and which life of it."""
+        """Incarnation of the queue."""
 
     def encode(self) -> bytes:
-        """Return the queue's entry. Called in the thread that writes."""
+        """Return the queue's entry. The writing thread calls it."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCheckpoint:
-    """Settlement of one queue incarnation; it may lag behind the truth, never lead it.
+    """Settlement of one queue incarnation; may be out of date, but never settles too much.
 
-    Whoever makes one clips it to what is on the disk: nothing at or above the log's
-    `recovery_point` may be in `ack_floor` or `acked_ranges`. After a power cut the log could end
-    below an ack that led it, and the ack would then hide the new message that gets its offset.
+    The creator clips it to what is on the disk: `ack_floor` and `acked_ranges` must not contain
+    offsets at or above the log's `recovery_point`. Otherwise, after a power cut, the log could end
+    before an acked offset, and that ack would hide the new message which gets the offset.
 
     Attributes:
-        incarnation: Which queue, and which life of it.
-        ack_floor: All offsets below it are settled; >= 0, exclusive.
+        incarnation: Incarnation of the queue.
+        ack_floor: Offset, exclusive, below which everything is settled; >= 0.
         acked_ranges: Settled ranges [start, end) above the floor: ascending, not overlapping.
-        delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
-        redeliveries: Runs (start, end, count) of offsets that were returned to the queue, and how
-            often; with 0 they were delivered, and nobody knows how often. Some may be settled.
-        recovery_point: All offsets below it were on the disk, in the queue's log; exclusive. 0 when
-            the log was empty, or when this is not known.
+        delivered_watermark: Offset, exclusive, below which all deliveries were; >= 0.
+        redeliveries: Runs (start, end, count) of offsets that were returned to the queue, with the
+            number of returns; 0 means delivered an unknown number of times. Some may be settled.
+        recovery_point: Offset, exclusive, below which the log was on the disk; 0 if the log was
+            empty or this is unknown.
     """
 
     incarnation: UUID
@@ -67,12 +67,12 @@ class QueueCheckpoint:
 
     @property
     def settled_end(self) -> int:
-        """End of the highest offset that it says is settled, exclusive."""
+        """End of the highest settled offset, exclusive."""
         return max([self.ack_floor, *(end for _, end in self.acked_ranges)])
 
     @property
     def known_end(self) -> int:
-        """Offset below which the log was on the disk, exclusive: what is settled was too (I4)."""
+        """Offset below which the log was on the disk, exclusive: settled offsets were too (I4)."""
         return max(self.recovery_point, self.settled_end)
 
     def encode(self) -> bytes:
@@ -93,17 +93,17 @@ class QueueCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """What a checkpoint is to say of one queue, as cheap to take as it can be.
+    """State of one queue at one moment, as cheap to take as possible.
 
-    All that costs more than some nanoseconds a page of offsets is done by `encode`.
+    `encode` does everything that costs more than some nanoseconds for a page of offsets.
 
     Attributes:
-        incarnation: Which queue, and which life of it.
-        settled: Clipped to the log's `recovery_point`.
-        delivered_watermark: No offset at or above it was ever delivered; >= 0, exclusive.
-        redeliveries: Runs (start, end, count) of offsets that were returned to the queue, and how
-            often; with 0 they were delivered, and nobody knows how often.
-        recovery_point: Of the log: all offsets below it are on the disk; exclusive.
+        incarnation: Incarnation of the queue.
+        settled: Settled offsets, clipped to the log's `recovery_point`.
+        delivered_watermark: Offset, exclusive, below which all deliveries were; >= 0.
+        redeliveries: Runs (start, end, count) of offsets that were returned to the queue, with the
+            number of returns; 0 means delivered an unknown number of times.
+        recovery_point: Offset, exclusive, below which the log is on the disk.
     """
 
     incarnation: UUID
@@ -127,7 +127,7 @@ class QueueSnapshot:
 
 
 def checkpoint_bytes(data: bytes, position: int) -> int:
-    """Return the size of the entry at `position`, to be compared with what is there.
+    """Return the size of the entry at `position`; the caller compares it with the bytes left.
 
     Raises:
         struct.error: Fewer bytes are left than the fixed part has.
@@ -139,22 +139,22 @@ def checkpoint_bytes(data: bytes, position: int) -> int:
 
 
 def checkpoint_bytes_v3(data: bytes, position: int) -> int:
-    """Return the size of an entry of version 1 to 3, as `checkpoint_bytes` does of a newer one.
+    """Return the size of an entry of version 1 to 3; see `checkpoint_bytes`.
 
     Raises:
-        struct.error: As `checkpoint_bytes`.
+        struct.error: As for `checkpoint_bytes`.
     """
     fixed = data[position : position + _FIXED_BYTES_V3]
     return checkpoint_bytes(_with_recovery_point(fixed), 0) - (_FIXED.size - _FIXED_BYTES_V3)
 
 
 def checkpoint_from_v3(entry: bytes) -> bytes:
-    """Return an entry of version 1 to 3 as one of today: the recovery point is not known."""
+    """Convert an entry of version 1 to 3 to the present one, with an unknown recovery point."""
     return _with_recovery_point(entry)
 
 
 def decode_checkpoint(entry: bytes) -> QueueCheckpoint:
-    """Read one queue's entry of the size that `checkpoint_bytes` gave."""
+    """Decode a queue's entry, which has the size of `checkpoint_bytes`."""
     incarnation, floor, watermark, run_count, bitmap_bytes, *rest = _FIXED.unpack_from(entry)
     count_v1, redelivery_count, recovery_point = rest
     position = _FIXED.size
@@ -198,7 +198,7 @@ def _with_recovery_point(entry: bytes) -> bytes:
 
 
 def _decode_counts_v1(entry: bytes, position: int, number: int) -> list[tuple[int, int, int]]:
-    """Read the counts of version 1: all offsets, then all counts."""
+    """Decode the counts of version 1: all offsets, then all counts."""
     offsets = struct.unpack_from(f"<{number}Q", entry, position)
     counts = struct.unpack_from(f"<{number}I", entry, position + 8 * number)
     return [(offset, offset + 1, count) for offset, count in zip(offsets, counts, strict=True)]

@@ -1,7 +1,7 @@
-"""The forms that acked ranges and returns have in a checkpoint, of a queue and of a group alike.
+"""Encoding of acked ranges and returns in a checkpoint, the same for queues and groups.
 
-Drawn in docs/checkpoint-format.md, sections 3 and 4. Packing is in bulk: a million acked ranges
-without a loop of small writes.
+docs/checkpoint-format.md, sections 3 and 4, describes it. Packing is in bulk: a million acked
+ranges need no loop of small writes.
 """
 
 import re
@@ -17,16 +17,16 @@ _U32_MAX: Final = (1 << 32) - 1
 _ONES: Final = re.compile("1+")
 
 REDELIVERY_BYTES: Final = _REDELIVERY.size
-"""Size of one run of returns."""
+"""Size of one run of returns, in bytes."""
 
 
 def ranges_bytes(run_count: int, bitmap_bytes: int) -> int:
-    """Return how many bytes acked ranges take: one of the two is 0."""
+    """Return the size of acked ranges in bytes; one of the two arguments is 0."""
     return run_count * _RUN_BYTES + bitmap_bytes
 
 
 def encode_snapshot(settled: SettlementSnapshot) -> tuple[int, bytes]:
-    """Return the number of runs (0 for a bitmap) and the smaller of the two forms."""
+    """Return the number of runs (0 for a bitmap) and the smaller of the two encodings."""
     if not settled.pages and not settled.full_pages:
         return 0, b""
     run_count, end = settled.measure()
@@ -36,7 +36,7 @@ def encode_snapshot(settled: SettlementSnapshot) -> tuple[int, bytes]:
 
 
 def encode_ranges(floor: int, ranges: list[tuple[int, int]]) -> tuple[int, bytes]:
-    """Return the number of runs (0 for a bitmap) and the smaller of the two forms."""
+    """Return the number of runs (0 for a bitmap) and the smaller of the two encodings."""
     assert floor <= ranges[0][0] < ranges[-1][1]
     span = ranges[-1][1] - floor
     if (span + 7) // 8 < len(ranges) * _RUN_BYTES:
@@ -48,7 +48,7 @@ def encode_ranges(floor: int, ranges: list[tuple[int, int]]) -> tuple[int, bytes
 def decode_ranges(
     floor: int, entry: bytes, position: int, run_count: int, bitmap_bytes: int
 ) -> list[tuple[int, int]]:
-    """Read acked ranges above `floor`, in the form that they have at `position`."""
+    """Decode acked ranges above `floor` at `position`, from either encoding."""
     if run_count:
         flat = struct.unpack_from(f"<{2 * run_count}Q", entry, position)
         return list(zip(flat[::2], flat[1::2], strict=True))
@@ -56,7 +56,7 @@ def decode_ranges(
 
 
 def encode_redeliveries(runs: list[tuple[int, int, int]]) -> bytes:
-    """Return runs (start, end, count) of offsets that came back as they are written."""
+    """Encode runs (start, end, count) of returned offsets."""
     return b"".join(
         [
             _REDELIVERY.pack(low, min(end - low, _U32_MAX), min(count, _U32_MAX))
@@ -67,14 +67,14 @@ def encode_redeliveries(runs: list[tuple[int, int, int]]) -> bytes:
 
 
 def decode_redeliveries(entry: bytes, position: int, number: int) -> list[tuple[int, int, int]]:
-    """Read that many runs (start, end, count) of offsets that came back."""
+    """Decode a number of runs (start, end, count) of returned offsets."""
     runs = _REDELIVERY.iter_unpack(entry[position : position + number * REDELIVERY_BYTES])
     return [(start, start + length, count) for start, length, count in runs]
 
 
 def _bitmap_of_ranges(floor: int, ranges: list[tuple[int, int]], span: int) -> bytes:
-    # Through a text of ones and zeros: reading one of base 2 is linear, and no step is taken
-    # per offset. Setting bits in an integer of this size would copy it for every range.
+    # By way of a text of ones and zeros: parsing one in base 2 is linear, without a step per
+    # offset. Setting bits in an integer of this size would copy it for every range.
     parts: list[str] = []
     position = floor
     for start, end in ranges:

@@ -1,10 +1,9 @@
-"""The redo journal: what must happen to several queues at once, on the disk before it happens.
+"""Redo journal: a transaction over several queues is on the disk before it is applied.
 
-A transaction is committed when the round that holds it is on the disk. Only then is it carried
-out; when the server dies before that has reached all the logs, the next start carries it out
-again. Files are appended to and, when nothing in them can be needed any more, removed.
-
-The format is drawn in docs/redo-format.md.
+A transaction is committed when the round that holds it is on the disk. Only then is it applied. If
+the server dies before the transaction has reached all logs, the next start applies it again. The
+server appends to a file, and removes it when nothing in it can be needed any more.
+docs/redo-format.md describes the format.
 """
 
 import logging
@@ -26,17 +25,17 @@ logger: Final = logging.getLogger(__name__)
 
 
 class RedoJournal:
-    """Redo files in one directory. Made by `RedoJournal.open`.
+    """Redo files in one directory, made by `RedoJournal.open`.
 
-    `write` and `close` belong to one thread at a time, never the event loop's; `remove` may run
-    beside them.
+    `write` and `close` belong to one thread at a time, never the event loop's. `remove` may run
+    during them.
 
     Attributes:
-        recovery: What was found when it was opened.
+        recovery: Result of reading the files at the opening.
     """
 
     def __init__(self, directory: Path, filesystem: FileSystem, recovery: RedoRecovery) -> None:
-        """Continue behind what was read; use `open`."""
+        """Continue after the rounds that were read; callers use `open`."""
         self.recovery = recovery
         self._directory = directory
         self._filesystem = filesystem
@@ -49,26 +48,26 @@ class RedoJournal:
 
     @classmethod
     def open(cls, directory: Path, filesystem: FileSystem) -> Self:
-        """Read what is there; write nothing.
+        """Read the existing files; write nothing.
 
         Args:
-            directory: The `transactions` directory; made by the first round.
-            filesystem: The file operations.
+            directory: Directory `transactions`; the first round makes it.
+            filesystem: File operations.
 
         Raises:
-            RedoFailedError: Something cannot be read.
+            RedoFailedError: A file or the directory cannot be read.
             UnsupportedRedoError: A file is of another version.
         """
         return cls(directory, filesystem, read_redo_journal(directory, filesystem))
 
     @property
     def last_number(self) -> int:
-        """Highest number of a file so far; a new one must be greater."""
+        """Highest number of a file so far; the number of a new file must be greater."""
         return self._number
 
     @property
     def file_bytes(self) -> int:
-        """Size of the file that was written to last."""
+        """Size of the file that was written last, in bytes."""
         return self._file_bytes
 
     def write(self, number: int, transactions: Sequence[RedoTransaction]) -> None:
@@ -77,14 +76,14 @@ class RedoJournal:
         One write and one sync for all of them, in the calling thread.
 
         Args:
-            number: File to append to: the one of the last call, or a greater number for a
-                new one. After a failure it must be a new one.
-            transactions: In the order of their commits, at least one.
+            number: Number of the file to append to: that of the last call, or a greater one for a
+                new file. After a failure it must be a new one.
+            transactions: Transactions in the order of their commits, at least one.
 
         Raises:
-            RedoUnknownError: What was written of them could not be taken back: they may be
-                found committed after a restart. Every later call begins with trying that again.
-            RedoFailedError: None of them is committed, and nothing of them is on the disk.
+            RedoUnknownError: The written part could not be undone: a restart may find the
+                transactions committed. Every later call first tries to undo it again.
+            RedoFailedError: No transaction is committed, and nothing of them is on the disk.
         """
         self._take_back()
         try:
@@ -101,7 +100,7 @@ class RedoJournal:
                 self._filesystem.sync_directory(self._directory)
                 self._directories.sync(self._filesystem, self._directory)
         except OSError as cause:
-            # On a descriptor of its own: the one whose write or sync failed cannot be trusted.
+            # With another descriptor: one whose write or sync has failed cannot be trusted.
             self.close()
             path = redo_path(self._directory, self._number)
             self._left_over = path, self._file_bytes if self._round else 0
@@ -114,24 +113,24 @@ class RedoJournal:
         self._round += 1
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Remove files in which nothing is needed any more; durable when this returns.
+        """Remove files that are no longer needed; durable when this returns.
 
         Raises:
-            RedoFailedError: Some may be left, or may come back after a power cut.
+            RedoFailedError: Some files may be left, or may come back after a power cut.
         """
         self._remove([redo_path(self._directory, number) for number in numbers])
 
     def finish_recovery(self, remaining: Sequence[RedoTransaction]) -> None:
-        """Let go of all that was found at opening; what `remaining` holds stays.
+        """Remove the files found at the opening; keep the transactions in `remaining`.
 
-        Files in which something could not be read are kept aside as `.damaged`. Interrupted
-        at any point, the next opening finds at least what remains.
+        Files with unreadable parts are kept as `.damaged`. If this is interrupted at any point, the
+        next opening finds at least the remaining transactions.
 
         Args:
-            remaining: Transactions, or parts of them, that could not be carried out yet.
+            remaining: Transactions, or parts of them, that could not be applied yet.
 
         Raises:
-            RedoFailedError: The disk refused; nothing is lost.
+            RedoFailedError: The operation failed; nothing is lost.
         """
         if remaining:
             self.write(self._number + 1, remaining)
@@ -149,7 +148,7 @@ class RedoJournal:
         """Close the file; a later round needs a new one. Writes nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            # All that matters was synced by the round that wrote it.
+            # The rounds were synced when they were written, so a failing close loses nothing.
             with suppress(OSError):
                 self._filesystem.close(descriptor)
 
@@ -163,10 +162,10 @@ class RedoJournal:
         self._descriptor = self._filesystem.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def _take_back(self) -> None:
-        """Take back a round that failed, or it might be found committed after all.
+        """Undo a failed round; otherwise a restart could find it committed.
 
         Raises:
-            RedoFailedError: It may still be there.
+            RedoFailedError: The round may still be there.
         """
         if self._left_over is None:
             return
@@ -174,17 +173,17 @@ class RedoJournal:
         try:
             self._cut(path, size)
         except OSError as cause:
-            logger.error(  # noqa: TRY400 - one line says it all
-                "redo round not taken back path=%s error=%s", path, cause
+            logger.error(  # noqa: TRY400 - the message has the cause
+                "redo round not undone path=%s error=%s", path, cause
             )
             raise RedoFailedError(path, cause) from cause
         self._left_over = None
 
     def _cut(self, path: Path, size: int) -> None:
-        """Cut a file to the rounds that are committed, durably; without any it goes."""
+        """Cut a file to its committed rounds, durably; remove it if it has none."""
         filesystem = self._filesystem
         if not filesystem.exists(path):
-            # Never made, or removed by an earlier try, which may have been its last deed.
+            # Never made, or removed by an earlier try whose sync of the directory may have failed.
             if filesystem.exists(self._directory):
                 filesystem.sync_directory(self._directory)
             return

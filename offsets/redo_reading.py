@@ -1,9 +1,9 @@
-"""Read what the redo journal left: transactions that may not be in all their logs yet.
+"""Reading the redo journal: transactions that may not be in all their logs yet.
 
 The rounds of a file are written one after the other, each only when the one before it is on the
-disk. So an invalid round with nothing valid behind it was never promised to anyone: the crash
-came first. With something valid behind it, it is damage: a commit may be lost, and the file is
-kept for people.
+disk. So an invalid round with nothing valid after it was never confirmed: the crash came first.
+With something valid after it, it is damage: a commit may be lost, and the file is kept for the
+operator.
 """
 
 import logging
@@ -30,14 +30,14 @@ _FILE_NAME: Final = re.compile(r"redo-([0-9]{20})\.log")
 
 @dataclass(slots=True)
 class RedoRecovery:
-    """What reading the redo files found.
+    """Result of reading the redo files.
 
     Attributes:
-        transactions: In the order of their commits.
+        transactions: Transactions in the order of their commits.
         files: All files read, oldest first.
-        last_number: Highest file number seen; 0 when there is none.
-        torn_bytes: Bytes of a round that a crash cut short; normal.
-        damaged_files: Files in which something that was once on the disk cannot be read.
+        last_number: Highest file number found; 0 if there is none.
+        torn_bytes: Size of a round that a crash interrupted; normal.
+        damaged_files: Files in which something that was on the disk once cannot be read.
     """
 
     transactions: list[RedoTransaction] = field(default_factory=list)
@@ -53,11 +53,11 @@ def redo_path(directory: Path, number: int) -> Path:
 
 
 def read_redo_journal(directory: Path, filesystem: FileSystem) -> RedoRecovery:
-    """Read all redo files in a directory; change nothing.
+    """Read all redo files in a directory; changes nothing.
 
     Args:
-        directory: May be missing, which is the same as empty.
-        filesystem: The file operations.
+        directory: Directory `transactions`; may be missing, which is the same as empty.
+        filesystem: File operations.
 
     Raises:
         RedoFailedError: A file, or the directory, cannot be read.

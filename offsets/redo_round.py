@@ -1,7 +1,7 @@
-"""One round of a redo file: the transactions that are committed by the same sync.
+"""Round of a redo file: the transactions that are committed by the same sync.
 
-The unit of writing, of syncing and of the CRC: all its transactions are on the disk, or none
-was promised. Drawn in docs/redo-format.md, section 2.
+It is the unit of writing, of syncing and of the CRC: either all its transactions are on the disk,
+or none was confirmed. docs/redo-format.md, section 2, describes it.
 """
 
 import struct
@@ -13,7 +13,7 @@ from offsets.redo_transaction import RedoTransaction, decode_transaction, encode
 from offsets.round_frame import UnknownVersionError, encode_front, find_content, find_front
 
 REDO_VERSION: Final = 1
-"""The only version written and read so far."""
+"""Only version that is written and read so far."""
 
 MAGIC: Final = b"AQTX"
 
@@ -23,13 +23,13 @@ assert _TAIL.size == 32
 
 @dataclass(frozen=True, slots=True)
 class RedoRound:
-    """A valid round as found in a file.
+    """Valid round, as found in a file.
 
     Attributes:
-        file_number: Number of the file it was written to.
+        file_number: Number of its file.
         number: 0 for a file's first round, then one more each.
-        transactions: In the order of their commits.
-        end: Position behind the round.
+        transactions: Transactions in the order of their commits.
+        end: Position after the round.
     """
 
     file_number: int
@@ -45,13 +45,13 @@ def encode_redo_round(
     *,
     written_at_ns: int,
 ) -> list[bytes]:
-    """Return a round as buffers to be written one behind the other.
+    """Return a round as buffers, to be written one after the other.
 
     Args:
-        file_number: Of the file that it is for.
-        number: 0 for the first of the file.
-        transactions: In the order of their commits, at least one.
-        written_at_ns: Now, ns UTC; for people, never read back.
+        file_number: Number of the file.
+        number: 0 for the first round of the file.
+        transactions: Transactions in the order of their commits, at least one.
+        written_at_ns: Present time, ns since 1970 UTC; for people, not used by any reader.
     """
     bodies = [encode_transaction(transaction) for transaction in transactions]
     tail = _TAIL.pack(REDO_VERSION, len(bodies), file_number, number, 0, written_at_ns)
@@ -59,10 +59,10 @@ def encode_redo_round(
 
 
 def decode_redo_round(data: bytes, position: int) -> RedoRound | None:
-    """Return the round at `position`, or None when there is no valid one.
+    """Return the round at `position`, or None if there is no valid one.
 
     Raises:
-        UnknownVersionError: There is a valid one of another version.
+        UnknownVersionError: There is a valid round of another version.
     """
     content = find_content(MAGIC, data, position, _TAIL.size)
     if content is None:
@@ -82,9 +82,9 @@ def decode_redo_round(data: bytes, position: int) -> RedoRound | None:
 
 
 def find_redo_round(data: bytes, position: int) -> int:
-    """Return where the first valid round at or behind `position` begins, -1 if there is none.
+    """Return where the first valid round at or after `position` begins, -1 if there is none.
 
     Raises:
-        UnknownVersionError: The first valid one is of another version.
+        UnknownVersionError: The first valid round is of another version.
     """
     return find_front(MAGIC, data, position, decode_redo_round)

@@ -1,6 +1,6 @@
-"""One transaction as the redo journal holds it: all that must happen, or nothing.
+"""Transaction of the redo journal: all of it is applied, or nothing.
 
-Drawn in docs/redo-format.md, section 3.
+docs/redo-format.md, section 3, describes it.
 """
 
 import struct
@@ -24,12 +24,12 @@ assert _SETTLED.size == 24
 
 @dataclass(frozen=True, slots=True)
 class RedoTarget:
-    """Messages that go to one queue.
+    """Messages of a transaction for one queue.
 
     Attributes:
-        incarnation: The queue's.
-        log_end_offset: No record of this transaction lies below it in the queue's log.
-        runs: Which messages of the transaction, in their order, as half-open ranges.
+        incarnation: Incarnation of the queue.
+        log_end_offset: Offset in the queue's log below which this transaction has no records.
+        runs: Half-open ranges of indexes of the transaction's messages, in their order.
     """
 
     incarnation: UUID
@@ -42,8 +42,8 @@ class RedoSettled:
     """Offsets of one queue that the transaction settles.
 
     Attributes:
-        incarnation: The queue's.
-        ranges: Half-open, none empty; all of them on the disk before the transaction is.
+        incarnation: Incarnation of the queue.
+        ranges: Half-open ranges, none empty; all of them are on the disk before the transaction is.
     """
 
     incarnation: UUID
@@ -52,13 +52,13 @@ class RedoSettled:
 
 @dataclass(frozen=True, slots=True)
 class RedoTransaction:
-    """What one commit has to do.
+    """Content of one commit.
 
     Attributes:
-        transaction_id: 16 bytes, never used twice; the log's chunks carry it too.
-        messages: As in a log record, each once, however many queues it goes to.
-        targets: Where they go, each queue once.
-        settled: What is acknowledged, each queue once.
+        transaction_id: 16 bytes, never used again; the log's chunks carry it too.
+        messages: Messages in the format of a log record, each once for all its queues.
+        targets: Messages for each queue, each queue once.
+        settled: Acknowledged offsets, each queue once.
     """
 
     transaction_id: bytes
@@ -67,15 +67,15 @@ class RedoTransaction:
     settled: Sequence[RedoSettled]
 
     def messages_of(self, target: RedoTarget) -> list[bytes]:
-        """Return what goes to one queue, in order."""
+        """Return the messages for one queue, in order."""
         return [message for start, end in target.runs for message in self.messages[start:end]]
 
 
 def encode_transaction(transaction: RedoTransaction) -> bytes:
-    """Return a transaction's bytes.
+    """Return the encoded transaction.
 
     Raises:
-        ValueError: The id is not of 16 bytes.
+        ValueError: The id does not have 16 bytes.
     """
     if len(transaction.transaction_id) != TRANSACTION_ID_BYTES:
         raise ValueError(f"transaction id has {len(transaction.transaction_id)} bytes, expected 16")
@@ -102,10 +102,10 @@ def encode_transaction(transaction: RedoTransaction) -> bytes:
 
 
 def decode_transaction(data: bytes, position: int) -> tuple[RedoTransaction, int]:
-    """Return the transaction at `position` and the position behind it.
+    """Return the transaction at `position` and the position after it.
 
     Raises:
-        ValueError: The bytes end inside it, or contradict themselves.
+        ValueError: The bytes end inside it, or contradict each other.
     """
     try:
         return _decode(data, position)

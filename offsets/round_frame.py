@@ -1,7 +1,7 @@
-"""The frame around a round: magic, CRC and length, alike in checkpoint and redo files.
+"""Frame of a round: magic, CRC and length, the same in checkpoint and redo files.
 
-Little-endian. The CRC (Castagnoli) covers everything behind it, the length included. Drawn in
-docs/checkpoint-format.md and docs/redo-format.md, section 2 of each.
+Little-endian. The CRC (Castagnoli) covers everything after it, including the length.
+docs/checkpoint-format.md and docs/redo-format.md describe it in section 2.
 """
 
 import struct
@@ -16,14 +16,14 @@ _LENGTH: Final = struct.Struct("<Q")
 assert _FRONT.size == 16
 
 FRONT_BYTES: Final = _FRONT.size
-"""Size of what stands before the content."""
+"""Size of the frame before the content, in bytes."""
 
 
 class UnknownVersionError(Exception):
-    """A round is whole, but of another version: the reader says in which file.
+    """A round is whole, but of another version; the reader adds the name of the file.
 
     Attributes:
-        found: Its version.
+        found: Version of the round.
     """
 
     def __init__(self, found: int) -> None:
@@ -32,11 +32,11 @@ class UnknownVersionError(Exception):
 
 
 def encode_front(magic: bytes, contents: Sequence[bytes]) -> bytes:
-    """Return what goes before the content.
+    """Return the frame to write before the content.
 
     Args:
-        magic: Four octets that tell the kind of file.
-        contents: The content, in buffers that will be written one behind the other.
+        magic: Four octets that identify the kind of file.
+        contents: Content, in buffers that are written one after the other.
     """
     length = sum(map(len, contents))
     crc = crc32c(_LENGTH.pack(length))
@@ -46,13 +46,13 @@ def encode_front(magic: bytes, contents: Sequence[bytes]) -> bytes:
 
 
 def find_content(magic: bytes, data: bytes, position: int, bytes_min: int) -> range | None:
-    """Return where the content of the round at `position` lies, or None if none is valid there.
+    """Return the place of the content of the round at `position`, or None if it is not valid.
 
     Args:
-        magic: Of the kind of file.
-        data: The file.
-        position: Where the round would begin.
-        bytes_min: Shortest content that there can be.
+        magic: Magic of the kind of file.
+        data: Content of the file.
+        position: Position of the round.
+        bytes_min: Minimum size of the content.
     """
     start = position + FRONT_BYTES
     if start + bytes_min > len(data):
@@ -69,10 +69,10 @@ def find_content(magic: bytes, data: bytes, position: int, bytes_min: int) -> ra
 def find_front(
     magic: bytes, data: bytes, position: int, decode: Callable[[bytes, int], object | None]
 ) -> int:
-    """Return where the first round at or behind `position` begins that `decode` takes, else -1.
+    """Return where the first round at or after `position` begins that `decode` accepts, or -1.
 
     Raises:
-        UnknownVersionError: The first valid one is of another version.
+        UnknownVersionError: The first valid round is of another version.
     """
     position = data.find(magic, position)
     while position >= 0 and decode(data, position) is None:

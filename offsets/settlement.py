@@ -1,15 +1,16 @@
-"""What one queue is done with: the ack floor and the acked ranges above it.
+"""Settled offsets of one queue: the ack floor and the acked ranges above it.
 
-Consumers acknowledge out of order, so "the highest acked" says nothing. Everything below the
-floor is settled; above it, settled offsets lie in pages of 1,024 offsets, each a Python integer
-used as a bitmap. A page that fills up leaves the bitmaps and joins a sorted list of runs of whole
-pages. The choice, against a sorted list of runs: a single random ack is a dictionary access and
-an `or` of 128 bytes wherever it lands, never an insertion into a list of millions; ten million
-acks in random order cost about 2 bits for each offset between the floor and the highest ack,
-where runs would cost 80 bytes for each gap; and one settle of a billion offsets is still one run.
-The worst case is one lonely ack per page, about 250 bytes each.
+Consumers acknowledge out of order, so the highest ack is not enough. Everything below the floor is
+settled. Above it, settled offsets are in pages of 1,024 offsets, each a Python integer used as a
+bitmap. A page that fills up moves from the bitmaps to a sorted list of runs of full pages.
 
-The offset at the floor is never settled (else the floor would stand higher), and no bit below the
+The alternative is a sorted list of runs. With pages, a single random ack is a dictionary access and
+an `or` of 128 bytes, never an insertion into a list of millions. Ten million acks in random order
+cost about 2 bits for each offset between the floor and the highest ack; runs would cost 80 bytes
+for each gap. One settle of a billion offsets is still one run. The worst case is a single ack per
+page, about 250 bytes each.
+
+The offset at the floor is never settled (otherwise the floor would be higher), and no bit below the
 floor is ever set.
 """
 
@@ -44,9 +45,9 @@ class Settlement:
         """Begin with everything below `floor` and in `ranges` settled.
 
         Args:
-            floor: Ack floor, >= 0, exclusive.
-            ranges: Further settled ranges [start, end), in any order, overlaps allowed: the
-                acked ranges of a checkpoint.
+            floor: Ack floor, exclusive; >= 0.
+            ranges: Further settled ranges [start, end), in any order, overlaps allowed: the acked
+                ranges of a checkpoint.
         """
         assert floor >= 0
         self._floor = floor
@@ -58,7 +59,7 @@ class Settlement:
 
     @property
     def ack_floor(self) -> int:
-        """The lowest offset that is not settled: all below it are."""
+        """Lowest offset that is not settled."""
         return self._floor
 
     @property
@@ -68,21 +69,21 @@ class Settlement:
 
     @property
     def settled_count(self) -> int:
-        """How many offsets are settled, from 0 on."""
+        """Number of settled offsets from 0 on."""
         return self.ack_floor + self.settled_above_floor
 
     def settle(self, start: int, end: int) -> int:
-        """Mark [start, end) settled and return how many of them were not yet.
+        """Mark [start, end) as settled; return how many offsets were not settled before.
 
-        O(1) at the floor with nothing settled above it, and for a single offset; else O(pages
-        that the range touches and that are neither empty nor full).
+        O(1) at the floor with nothing settled above it, and for a single offset. Otherwise O(n) in
+        the pages of the range that are neither empty nor full.
 
         Args:
-            start: First offset, >= 0, inclusive; may lie below the floor.
-            end: >= start, exclusive.
+            start: First offset, inclusive, >= 0; may be below the floor.
+            end: End offset, exclusive; at least `start`.
 
         Returns:
-            Number of offsets newly settled, 0 to end - start.
+            Number of newly settled offsets, 0 to end - start.
         """
         assert 0 <= start <= end
         floor = self._floor
@@ -103,7 +104,7 @@ class Settlement:
         return newly
 
     def is_settled(self, offset: int) -> bool:
-        """Say whether one offset is settled. O(log of the full runs)."""
+        """Return whether one offset is settled. O(log of the full runs)."""
         if offset < self._floor:
             return True
         page = offset >> PAGE_SHIFT
@@ -116,8 +117,8 @@ class Settlement:
         """Return the acked ranges above the floor, ascending, disjoint and not touching.
 
         Args:
-            end: Clip to below this offset (exclusive): the recovery point, for a checkpoint,
-                which may lag but never lead. None for all.
+            end: Offset, exclusive, at which to clip: the recovery point, for a checkpoint, which
+                must never settle too much. None for all.
 
         Returns:
             Half-open ranges, a new list. O(pages + ranges).
@@ -125,23 +126,24 @@ class Settlement:
         return list(self._runs(self._floor, end))
 
     def snapshot(self, end: int) -> SettlementSnapshot:
-        """Return what is settled below `end` now, to be encoded in another thread.
+        """Return the offsets settled below `end` at this moment, to be encoded in another thread.
 
-        The bitmaps are shared, not copied: some nanoseconds a page, however many acks it holds.
+        Bitmaps are shared, not copied: this takes some nanoseconds per page, whatever the number of
+        acks.
 
         Args:
-            end: Clip to below this offset (exclusive): the recovery point, for a checkpoint.
+            end: Offset, exclusive, at which to clip: the recovery point, for a checkpoint.
         """
         if not self._above or end <= self._floor:
             return SettlementSnapshot(min(self._floor, end), end, _NO_PAGES, ())
         return SettlementSnapshot(self._floor, end, self._pages.copy(), self._full.between(0, None))
 
     def unsettled_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what of [start, end) is not settled, ascending, disjoint and not touching.
+        """Return the unsettled parts of [start, end), ascending, disjoint and not touching.
 
         Args:
             start: First offset, inclusive.
-            end: >= start, exclusive.
+            end: End offset, exclusive; at least `start`.
 
         Returns:
             Half-open ranges, a new list. O(pages in the range + ranges in it).
@@ -184,14 +186,14 @@ class Settlement:
         return (merged ^ bits).bit_count()
 
     def _add_pages(self, first: int, end: int) -> int:
-        """Make the pages [first, end) full, and return how many bits that set."""
+        """Make the pages [first, end) full, and return how many bits were not set before."""
         already = 0
         for page in self._partial_pages(first, end):
             already += self._pages.pop(page).bit_count()
         return self._full.add(first, end) * PAGE_OFFSETS - already
 
     def _advance(self) -> None:
-        """Move the floor over what is settled from it on, and forget the pages below it."""
+        """Move the floor past the settled offsets that follow it, and drop the pages below it."""
         before = floor = self._floor
         while True:
             page = floor >> PAGE_SHIFT
@@ -233,7 +235,7 @@ class Settlement:
             yield run_start, run_end
 
     def _pieces(self, start: int, end: int | None) -> Iterator[tuple[int, int]]:
-        """Yield settled pieces, ascending, cut at page borders, a little beyond [start, end)."""
+        """Yield settled pieces, ascending, cut at page borders; may reach beyond [start, end)."""
         first = start >> PAGE_SHIFT
         last = None if end is None else (end + PAGE_LOW) >> PAGE_SHIFT
         full = iter(self._full.between(first, last))
@@ -244,7 +246,7 @@ class Settlement:
                 next_full = next(full, None)
             offset = page << PAGE_SHIFT
             bits = self._pages[page]
-            # A look at a few offsets must not go through the other runs of their page.
+            # A lookup of a few offsets must not iterate over the other runs of their page.
             if start > offset:
                 bits = bits >> start - offset << start - offset
             if end is not None and end - offset < PAGE_OFFSETS:
@@ -276,8 +278,8 @@ class _PageRuns:
         return place >= 0 and page < self._ends[place]
 
     def add(self, first: int, end: int) -> int:
-        """Add the pages [first, end), and return how many of them were new."""
-        # Every run that overlaps or touches [first, end) is replaced by one.
+        """Add the pages [first, end), and return how many of them were not in the set."""
+        # One run replaces every run that overlaps or touches [first, end).
         low = bisect_left(self._ends, first)
         high = bisect_right(self._starts, end)
         old = self._count(low, high)

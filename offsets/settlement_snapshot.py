@@ -1,6 +1,6 @@
-"""What was settled in one queue at one moment, for another thread to look at and to encode.
+"""Settled offsets of one queue at one moment, for another thread to read and encode.
 
-It shares the bitmaps of the settlement it was taken of, which are integers and never change.
+It shares the bitmaps of its settlement, which are integers and never change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,18 +11,18 @@ from typing import Final
 from offsets.bit_pages import PAGE_FULL, PAGE_LOW, PAGE_OFFSETS, PAGE_SHIFT, bit_runs
 
 _SORTED_TOGETHER: Final = 8192
-"""Page numbers sorted at a time: a sort keeps the interpreter from all other threads."""
+"""Number of page numbers sorted at once: a sort holds the GIL."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettlementSnapshot:
-    """Settled offsets of one queue, clipped. Made by `Settlement.snapshot`; belongs to anybody.
+    """Settled offsets of one queue, clipped. Made by `Settlement.snapshot`; for any thread.
 
     Attributes:
-        ack_floor: All offsets below it are settled; not above `end`.
-        end: Nothing at or above it counts, whatever the pages say.
-        pages: Bitmaps of partly settled pages, by page number; at or above the floor.
-        full_pages: Runs [first, end) of pages settled as a whole, ascending; none in `pages`.
+        ack_floor: Offset, exclusive, below which everything is settled; not above `end`.
+        end: Offset, exclusive, at which the pages are clipped.
+        pages: Bitmaps of partly settled pages at or above the floor, by page number.
+        full_pages: Runs [first, end) of full pages, ascending; none in `pages`.
     """
 
     ack_floor: int
@@ -58,7 +58,7 @@ class SettlementSnapshot:
         return count
 
     def live_ranges(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what of `[start, end)` is not settled, ascending, disjoint and not touching."""
+        """Return the unsettled parts of `[start, end)`, ascending, disjoint and not touching."""
         live: list[tuple[int, int]] = []
         position = max(start, self.ack_floor)
         for run_start, run_end in self._part(start, end).ranges():
@@ -70,7 +70,7 @@ class SettlementSnapshot:
         return live
 
     def _part(self, start: int, end: int) -> "SettlementSnapshot":
-        """Return what the pages of `[start, end)` say, clipped at its end only."""
+        """Return a snapshot of the pages of `[start, end)`, clipped only at its end."""
         first, last = start >> PAGE_SHIFT, ((end - 1) >> PAGE_SHIFT) + 1
         if last - first < len(self.pages):
             pages = {page: self.pages[page] for page in range(first, last) if page in self.pages}
@@ -90,7 +90,7 @@ class SettlementSnapshot:
             count += (bits & ~(bits << 1)).bit_count() if bits != PAGE_FULL else 1
             offset = first << PAGE_SHIFT
             if bits & 1 and offset == end:
-                # It goes on where the one before it ended.
+                # It continues the range before it.
                 count -= 1
             end = (page_end << PAGE_SHIFT) - PAGE_OFFSETS + bits.bit_length()
         return count, end
@@ -107,7 +107,7 @@ class SettlementSnapshot:
             for page in range(first, page_end):
                 place = (page << PAGE_SHIFT) - floor
                 if place < 0:
-                    # Nothing below the floor is in its page.
+                    # The part of a page below the floor has no bits.
                     self._put(octets, 0, bits >> -place)
                 else:
                     self._put(octets, place, bits)

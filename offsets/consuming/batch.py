@@ -1,4 +1,4 @@
-"""Records of one log that a consumer was given together."""
+"""Batch of records that a consumer gets from one log."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from appendlog.embedded.records import payloads_of
 
 @dataclass(frozen=True, slots=True)
 class ConsumedBatch:
-    """Some records of one log, in order.
+    """Records of one log, in order.
 
     Attributes:
-        log: Its name.
-        start: Where the read began; offsets from here to `end` that are not in `offsets` are not
-            in the log, or the group is done with them.
-        end: Where the next batch begins.
-        offsets: Strictly increasing, at least one.
-        timestamps_ns: When they were appended.
-        messages: As docs/log-format.md draws them in section 5; the batch's own.
+        log: Name of the log.
+        start: Offset where the read began. Offsets from here to `end` that are not in `offsets` are
+            not in the log, or the group has settled them.
+        end: Offset where the next batch begins.
+        offsets: Offsets of the records, strictly increasing, at least one.
+        timestamps_ns: Append times of the records, ns since 1970 UTC.
+        messages: Messages, owned by the batch; docs/log-format.md, section 5, describes them.
     """
 
     log: str
@@ -38,11 +38,11 @@ class ConsumedBatch:
 
     @property
     def payloads(self) -> list[bytes]:
-        """What was appended; copies, made each time."""
+        """Payloads of the records; copies, made at each access."""
         return payloads_of(self.messages)
 
     def singles(self) -> list[ConsumedBatch]:
-        """Return it as batches of one record, that together stand for the same offsets."""
+        """Return batches of one record each, which together cover the same offsets."""
         starts = [self.start, *[offset + 1 for offset in self.offsets[:-1]]]
         ends = [*[offset + 1 for offset in self.offsets[:-1]], self.end]
         parts = zip(starts, ends, self.offsets, self.timestamps_ns, self.messages, strict=True)

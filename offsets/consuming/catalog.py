@@ -1,8 +1,8 @@
-"""Which logs a directory has: the same definitions that a server keeps of its queues.
+"""Catalog of the logs in a data directory, with the same definitions as a server's queues.
 
-So that a server, the commands and Spark find an embedded log by its name, it is a stream to them,
-in the virtual host `/` unless another one is named. A server's queues of other types are no logs
-here: what is settled in them is not what groups say, so retention would take what nobody had.
+An embedded log is a stream to a server, the commands and Spark, so that they find it by its name.
+It is in the virtual host `/` unless another one is named. A server's queues of other types are not
+logs here: their settled messages do not depend on groups, so retention would remove unread ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from offsets.errors import InvalidLogNameError
 
 DEFAULT_VHOST: Final = "/"
 LOGS_MAX: Final = 100_000
-"""How many logs a virtual host may have; as many as a server's has queues."""
+"""Maximum number of logs of a virtual host, the same as for a server's queues."""
 
 _QUEUES: Final = "queues"
 _QUEUE_TYPE: Final = "x-queue-type"
@@ -44,12 +44,12 @@ _NAME_BYTES_MAX: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """Where one log is.
+    """Name, identity and directory of one log.
 
     Attributes:
-        name: Its name, any text.
-        identity: Whose chunks it has.
-        directory: Its files; missing until something is on the way to the disk.
+        name: Name of the log, any text.
+        identity: Identity that its chunks carry.
+        directory: Directory of its files; missing until the first write.
     """
 
     name: str
@@ -58,12 +58,12 @@ class LogPlace:
 
 
 class LogCatalog:
-    """The definitions of the logs of one virtual host of a data directory.
+    """Definitions of the logs in one virtual host of a data directory.
 
     Args:
-        root: The data directory.
+        root: Data directory.
         vhost: Name of the virtual host.
-        filesystem: The operating system's by default.
+        filesystem: File operations; those of the operating system by default.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class LogCatalog:
         self._known: dict[str, LogPlace] = {}
 
     def find(self, pattern: str = "*") -> dict[str, LogPlace]:
-        """Return the logs there are now, by name, in its order.
+        """Return the present logs by name, in the order of their names.
 
-        Costs the listing of a directory, and reading the definitions that are new since the last
-        time or have nothing on the disk yet. Queues that are no streams are passed over, and so is
-        what is no definition: `amqp-server verify` tells of it.
+        Lists a directory, and reads the definitions that are new since the last call or have
+        nothing on the disk yet. Skips queues that are not streams, and invalid definitions, which
+        `amqp-server verify` reports.
 
         Args:
-            pattern: `*`, `?` and `[...]` as in a shell, upper and lower case told apart.
+            pattern: Shell pattern with `*`, `?` and `[...]`, case-sensitive.
 
         Raises:
             OSError: The directory cannot be read.
@@ -105,12 +105,12 @@ class LogCatalog:
         return {each.name: each for each in places if fnmatchcase(each.name, pattern)}
 
     def create(self, name: str) -> LogPlace:
-        """Return the log of a name, making its definition durable where there is none.
+        """Return the log of a name; makes its definition durable if there is none.
 
         Raises:
-            InvalidLogNameError: It is empty, longer than 255 bytes of UTF-8 or no UTF-8; or it is
-                that of a queue that is no stream, or whose definition cannot be read.
-            DocumentWriteError: The disk refused.
+            InvalidLogNameError: The name is empty, longer than 255 bytes of UTF-8 or not UTF-8. Or
+                it belongs to a queue that is not a stream, or to an unreadable definition.
+            DocumentWriteError: The definition cannot be written.
             OSError: The definitions cannot be read.
         """
         check_log_name(name)
@@ -122,11 +122,11 @@ class LogCatalog:
         metadata = self._root / "metadata"
         self._finish_removal(name)
         if self._filesystem.exists(document_path(metadata, _QUEUES, self._vhost, name)):
-            # Another definition in its place would be the end of its messages.
-            raise InvalidLogNameError(name, "is that of a queue that is no stream, or is damaged")
+            # Overwriting that definition would lose its messages.
+            raise InvalidLogNameError(name, "belongs to a queue that is not a stream or is damaged")
         incarnation = uuid4()
         if not self._has_vhost(name):
-            # A queue without its virtual host would belong to none.
+            # A queue whose virtual host has no definition would belong to none.
             write_document(metadata, Document(_VHOSTS, "", self._vhost, {}), self._files)
         body = {
             "incarnation": str(incarnation),
@@ -137,13 +137,13 @@ class LogCatalog:
         return self._place(name, incarnation)
 
     def remove(self, place: LogPlace) -> None:
-        """Mark a log as deleted, then remove its definition; its files are the caller's.
+        """Mark a log as deleted, then remove its definition; the caller removes its files.
 
-        From the mark on, whoever comes across the log after a crash removes it. Nobody may append
-        to it meanwhile.
+        Once marked, the log is removed after a crash by the next process that finds it. Nothing may
+        append to the log during this call.
 
         Raises:
-            DocumentWriteError: The disk refused; the log may still be there.
+            DocumentWriteError: The mark or the removal failed; the log may still exist.
         """
         metadata = self._root / "metadata"
         path = document_path(metadata, _QUEUES, self._vhost, place.name)
@@ -153,7 +153,7 @@ class LogCatalog:
             remove_document(metadata, _QUEUES, self._vhost, place.name, self._files)
         except (OSError, DocumentWriteError) as error:
             if self._filesystem.exists(path):
-                # It is there, so what is in it must be.
+                # The definition still exists, so the log must not be marked as deleted.
                 with suppress(OSError):
                     remove_deleted_mark(self._filesystem, place.directory)
             if isinstance(error, OSError):
@@ -161,7 +161,7 @@ class LogCatalog:
             raise
 
     def _finish_removal(self, name: str) -> None:
-        """Remove what a crash left of a log of this name that was being removed."""
+        """Remove what a crash left of a log of this name during its removal."""
         metadata = self._root / "metadata"
         path = document_path(metadata, _QUEUES, self._vhost, name)
         if not self._filesystem.exists(path):
@@ -172,11 +172,11 @@ class LogCatalog:
             remove_log(place.directory, self._filesystem)
 
     def _has_vhost(self, name: str) -> bool:
-        """Return whether the virtual host has a document that does not say that it is deleted.
+        """Return whether the virtual host has a definition and is not deleted.
 
         Raises:
-            InvalidLogNameError: It is deleted, and a start of the server removes the rest of it: a
-                new log would go with that.
+            InvalidLogNameError: The virtual host is deleted. A start of the server removes the rest
+                of it, and would remove a new log too.
         """
         metadata = self._root / "metadata"
         path = document_path(metadata, _VHOSTS, "", self._vhost)
@@ -222,7 +222,7 @@ class LogCatalog:
             is_stream = document.body["arguments"].get(_QUEUE_TYPE) == _STREAM
         except (OSError, DocumentFormatError, KeyError, TypeError, ValueError, AttributeError):
             return None
-        # A copy under another name is not a second log.
+        # A copy of the definition under another name is not a second log.
         is_here = document.vhost == self._vhost and encode_name(document.name) == path.stem
         if not (is_stream and is_here):
             return None
@@ -237,14 +237,14 @@ class LogCatalog:
 
 
 def check_log_name(name: str) -> None:
-    """Check that a log can have this name.
+    """Check that a log may have this name.
 
     Raises:
-        InvalidLogNameError: It is empty, longer than 255 bytes of UTF-8 or no UTF-8.
+        InvalidLogNameError: The name is empty, longer than 255 bytes of UTF-8 or not UTF-8.
     """
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
         raise InvalidLogNameError(name, "is not UTF-8") from None
     if not 1 <= size <= _NAME_BYTES_MAX:
-        raise InvalidLogNameError(name, f"has {size} bytes, 1 to {_NAME_BYTES_MAX} are expected")
+        raise InvalidLogNameError(name, f"has {size} bytes: it must have 1 to {_NAME_BYTES_MAX}")

@@ -1,13 +1,13 @@
-"""Who may do what with a data directory that several processes share.
+"""Locks that regulate the access of several processes to a data directory.
 
-    LOCK                     shared by all that embed its logs: no server starts meanwhile
-    WRITER                   the one process that appends and removes
-    locks/<group>/<log>      the one process that consumes that log for that group
-    offsets/LOCK             held for the time of one round of checkpoints
+    LOCK                     shared by all processes that embed its logs: no server starts
+    WRITER                   held by the one process that appends and removes
+    locks/<group>/<log>      held by the one process that consumes that log for that group
+    offsets/LOCK             held during one round of checkpoints
 
-All are locks of the kernel (flock), gone with the process however it ends. With LOCK goes a lock on
-the data directory, with WRITER one on `logs`, with offsets/LOCK one on `offsets`: deleting these
-files lets nobody in. Those of groups are looked at before each commit.
+All are locks of the kernel (flock), released however the process ends. LOCK is combined with a lock
+on the data directory, WRITER with one on `logs`, offsets/LOCK with one on `offsets`: deleting these
+files gives no other process access. The locks of groups are checked before each commit.
 """
 
 from __future__ import annotations
@@ -37,31 +37,31 @@ _CLAIM_LOOKS: Final = 50
 
 
 class Releasable(Protocol):
-    """What a claim holds."""
+    """Resource that a claim holds."""
 
     def release(self) -> None:
-        """Give it up; a second call does nothing, or what an exception has cut short."""
+        """Release the resource. A second call completes an interrupted one, or does nothing."""
 
 
 class Claim:
-    """Something that is held until it is released."""
+    """Resources that are held until they are released."""
 
     def __init__(self) -> None:
         self._held: list[Releasable] = []
 
     def release(self) -> None:
-        """Give it up; a second call does nothing, or what an exception has cut short."""
+        """Release all resources. A second call completes an interrupted one, or does nothing."""
         for each in reversed(self._held):
             each.release()
 
     @classmethod
     def as_writer(cls, root: Path) -> Self:
-        """Claim a data directory for writing, making it where it is missing.
+        """Claim a data directory for writing; makes the directory if it is missing.
 
         Raises:
-            StorageLockedError: Another process, or this one, writes to it, or a server runs on it.
-            StorageFormatError: It is of another format version.
-            StorageUnavailableError: It cannot be made, opened or written.
+            StorageLockedError: A process, perhaps this one, writes to it, or a server uses it.
+            StorageFormatError: The directory is of another format version.
+            StorageUnavailableError: The directory cannot be made, opened or written.
         """
         try:
             directories = DurableDirectories(existing_root(FileSystem(), root))
@@ -70,11 +70,11 @@ class Claim:
         except OSError as cause:
             raise StorageUnavailableError(root, cause) from cause
         if not _is_data_directory(root):
-            # Makes LOCK and FORMAT.
+            # This makes LOCK and FORMAT.
             DirectoryLock.acquire(root).release()
         claim = cls.as_member(root)
         try:
-            # Safe from here on: logs take for safe what is there when they are opened.
+            # Make it durable now: logs assume that directories existing at their opening are.
             logs = DurableDirectories(root)
             logs.make(FileSystem(), root / LOGS_NAME)
             logs.sync(FileSystem(), root / LOGS_NAME)
@@ -91,14 +91,15 @@ class Claim:
 
     @classmethod
     def as_member(cls, root: Path) -> Self:
-        """Keep servers off a data directory while this process reads and commits there.
+        """Claim a data directory for reading and commits, which keeps servers from starting on it.
 
         Raises:
-            StorageLockedError: A server runs on it, or it is of an earlier version and another
-                process uses it: the upgrade needs it alone.
-            StorageFormatError: It is of another format version.
-            StorageUnavailableError: There is none (a writer makes it), or it cannot be written.
-            DocumentWriteError: It is of an earlier version, and cannot be upgraded.
+            StorageLockedError: A server uses it. Or it is of an earlier version and another process
+                uses it: the upgrade needs exclusive access.
+            StorageFormatError: The directory is of another format version.
+            StorageUnavailableError: There is no data directory (a writer makes it), or it cannot be
+                written.
+            DocumentWriteError: The directory is of an earlier version, and cannot be upgraded.
         """
         _upgrade(root)
         claim = cls()
@@ -114,8 +115,8 @@ class Claim:
         """Claim one log for one group.
 
         Raises:
-            GroupLockedError: Another process, or this one, consumes it for that group.
-            StorageUnavailableError: The lock cannot be made or opened.
+            GroupLockedError: A process, perhaps this one, consumes the log for that group.
+            StorageUnavailableError: The lock file cannot be made or opened.
         """
         claim = GroupClaim(consumer_lock_path(root, group, incarnation), group, log)
         claim.renew()
@@ -123,21 +124,21 @@ class Claim:
 
     @classmethod
     def for_a_round(cls, directory: Path) -> Self:
-        """Wait until no other process writes checkpoints, for 30 seconds at most.
+        """Wait up to 30 seconds until no other process writes checkpoints, and claim that.
 
         Args:
-            directory: The `offsets` directory; made where it is missing.
+            directory: Directory `offsets`; made if it is missing.
 
         Raises:
-            StorageLockedError: A process held it all the time; it must have been stopped.
-            StorageUnavailableError: The lock cannot be made or opened.
+            StorageLockedError: Another process held the lock all the time; it is probably stopped.
+            StorageUnavailableError: The lock file cannot be made or opened.
         """
         claim = cls()
         claim.wait_for_round(directory)
         return claim
 
     def wait_for_round(self, directory: Path) -> None:
-        """Claim what `for_a_round` does; see there."""
+        """Claim what `for_a_round` claims; see there."""
         lock = DoubleLock(directory / LOCK_NAME, directory)
         held = HeldLock(lock)
         self._held.append(held)
@@ -164,10 +165,10 @@ class Claim:
 
 
 class GroupClaim(Claim):
-    """One log, claimed for one group."""
+    """Claim of one group on one log."""
 
     def __init__(self, path: Path, group: str, log: str) -> None:
-        """Hold nothing yet; use `Claim.as_consumer`."""
+        """Claim nothing yet; callers use `Claim.as_consumer`."""
         super().__init__()
         self._path = path
         self._group = group
@@ -176,11 +177,11 @@ class GroupClaim(Claim):
         self._is_held = False
 
     def renew(self) -> None:
-        """Claim it, or claim it again where somebody has deleted the file.
+        """Claim the log; claim it again if the lock file was deleted.
 
         Raises:
-            GroupLockedError: Another process, or this one, consumes it for that group.
-            StorageUnavailableError: The lock cannot be made or opened.
+            GroupLockedError: A process, perhaps this one, consumes the log for that group.
+            StorageUnavailableError: The lock file cannot be made or opened.
         """
         for look in itertools.count(1):
             try:
@@ -192,11 +193,12 @@ class GroupClaim(Claim):
                     self._file.lock()
                     self._is_held = True
             except StorageLockedError as error:
-                # A consumer writes its number into the file. What only looks at it does not.
+                # A consumer writes its process id into the file; a process that only checks does
+                # not.
                 if error.pid is not None or look > _CLAIM_LOOKS:
                     raise GroupLockedError(self._group, self._log, error.pid) from None
             except FileNotFoundError as cause:
-                # The last lock of the group was removed, and the directory with it.
+                # The last lock of the group was removed, and its directory too: try again.
                 if look > _CLAIM_LOOKS:
                     raise StorageUnavailableError(self._path, cause) from cause
             except OSError as cause:
@@ -206,14 +208,14 @@ class GroupClaim(Claim):
             time.sleep(_ROUND_LOOK_SECONDS)
 
     def release(self) -> None:
-        """Give it up; a second call does nothing, or what an exception has cut short."""
+        """Release the log; a second call does nothing, or completes an interrupted first one."""
         self._file.release()
         self._is_held = False
 
     def remove(self) -> None:
-        """Give it up for good: the lock file is removed.
+        """Release the log and remove the lock file.
 
-        A file that cannot be removed stays; it holds nobody up.
+        A file that cannot be removed stays; it blocks no consumer.
         """
         with suppress(OSError):
             self._file.remove()
@@ -221,32 +223,32 @@ class GroupClaim(Claim):
         self._file.release()
 
     def touch(self) -> None:
-        """Say in the time of the lock file that its holder is there."""
+        """Update the time of the lock file, which shows that its holder is active."""
         with suppress(OSError):
             self._file.touch()
 
 
 class _Shared:
-    """A lock that others share."""
+    """Shared lock."""
 
     def __init__(self, lock: DoubleLock) -> None:
         self._held = ExitStack()
         self._held.enter_context(lock.share())
 
     def release(self) -> None:
-        """Give it up; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         self._held.close()
 
 
 def consumer_lock_path(root: Path, group: str, incarnation: UUID) -> Path:
-    """Return the file that a consumer of a group holds as long as it has a log."""
+    """Return the lock file that a consumer of a group holds while it consumes a log."""
     return _locks(root, group) / str(incarnation)
 
 
 def last_seen_ns(root: Path, group: str) -> int | None:
-    """Return when a consumer of a group last showed that it was there; None: one is there now.
+    """Return when a consumer of a group was last active; None if one is active now.
 
-    Nanoseconds since 1970 UTC; 0 if no lock of the group is left.
+    Nanoseconds since 1970 UTC; 0 if the group has no lock files.
     """
     seen_ns = 0
     for path in _lock_files(_locks(root, group)):
@@ -258,7 +260,7 @@ def last_seen_ns(root: Path, group: str) -> int | None:
 
 
 def remove_group_locks(root: Path, group: str) -> None:
-    """Remove the lock files of a group that nobody holds: those of logs that are gone."""
+    """Remove the unheld lock files of a group: those of logs that are gone."""
     directory = _locks(root, group)
     for path in _lock_files(directory):
         _remove_lock(path)
@@ -267,7 +269,7 @@ def remove_group_locks(root: Path, group: str) -> None:
 
 
 def remove_log_locks(root: Path, incarnation: UUID) -> None:
-    """Remove the lock files of a log that is gone; a consumer that holds one removes it itself."""
+    """Remove the lock files of a log that is gone; a consumer removes the one that it holds."""
     for directory in _lock_files(root / "locks"):
         path = directory / str(incarnation)
         if path.exists():
@@ -288,25 +290,25 @@ def _lock_files(directory: Path) -> list[Path]:
 
 
 def _remove_lock(path: Path) -> None:
-    # Held by a consumer; or it cannot be removed, and then it stays: it holds nobody up.
+    # A consumer holds it, or it cannot be removed: then it stays, and blocks no consumer.
     with suppress(StorageLockedError, OSError):
         hold_file(path).remove()
 
 
 def _upgrade(root: Path) -> None:
-    """Upgrade a data directory of an earlier version, or go on with its upgrade.
+    """Upgrade a data directory of an earlier version, or complete an interrupted upgrade.
 
     Raises:
-        StorageLockedError: It is of an earlier version, and another process uses it.
-        StorageFormatError: It is of a version that this program does not read.
-        StorageUnavailableError: There is none, or it cannot be written.
-        DocumentWriteError: It cannot be upgraded.
+        StorageLockedError: The directory is of an earlier version, and another process uses it.
+        StorageFormatError: This program cannot read the version of the directory.
+        StorageUnavailableError: There is no data directory, or it cannot be written.
+        DocumentWriteError: The directory cannot be upgraded.
     """
     found = check_data_directory(root)
     if found is DataFormat.EARLIER:
         upgrade_directory(root)
     elif found is DataFormat.UPGRADING:
-        # Whoever uses it can do so before it is finished.
+        # The directory can be used before the upgrade is finished.
         with suppress(StorageLockedError):
             upgrade_directory(root)
 

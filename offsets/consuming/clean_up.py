@@ -1,8 +1,8 @@
-"""Which segments of a directory's logs go: the log's own retention, over all logs and groups.
+"""Retention over all logs and groups of a data directory: which segments to remove.
 
-A log is read by groups and by whoever comes later, so "settled" is what every group is past; with
-no bound set nothing goes, however settled. What the bounds would let go and a group still needs
-is held back, and told: by whom, and how much.
+Groups read a log, and later groups may, so "settled" means that every group has passed it. Without
+a bound nothing is removed, even if settled. Segments that exceed a bound but that a group still
+needs are kept, and reported: their size, and the groups.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from appendlog.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class LogCleanUp:
-    """What was removed of one log, and what was not.
+    """Removed and kept data of one log.
 
     Attributes:
-        log: Its name.
-        removed_segments: Whole segments.
-        removed_bytes: Of their files.
-        removed_records: In them.
-        held_back_segments: Those that the bounds would let go, kept for groups.
-        held_back_bytes: Of their files.
-        held_by: The groups that have not read all of these.
-        held_bytes: How many bytes of these each of the groups has not read.
+        log: Name of the log.
+        removed_segments: Number of segments removed.
+        removed_bytes: Size of their files.
+        removed_records: Number of records in them.
+        held_back_segments: Number of segments that exceed a bound, but are kept for groups.
+        held_back_bytes: Size of their files.
+        held_by: Groups that have not read all of these.
+        held_bytes: Number of these bytes that each group has not read.
     """
 
     log: str
@@ -47,37 +47,37 @@ class LogCleanUp:
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """What one round of retention did.
+    """Result of one round of retention.
 
     Attributes:
-        logs: By name; those of which nothing went and nothing was held back are not here.
+        logs: Results by log name; without logs of which nothing was removed or held back.
     """
 
     logs: dict[str, LogCleanUp] = field(default_factory=dict)
 
     @property
     def removed_segments(self) -> int:
-        """Of all logs."""
+        """Number of segments removed from all logs."""
         return sum(each.removed_segments for each in self.logs.values())
 
     @property
     def removed_bytes(self) -> int:
-        """Of all logs."""
+        """Size of the files removed from all logs, in bytes."""
         return sum(each.removed_bytes for each in self.logs.values())
 
     @property
     def removed_records(self) -> int:
-        """Of all logs."""
+        """Number of records removed from all logs."""
         return sum(each.removed_records for each in self.logs.values())
 
     @property
     def held_back_bytes(self) -> int:
-        """Of all logs."""
+        """Size of the segments kept for groups in all logs, in bytes."""
         return sum(each.held_back_bytes for each in self.logs.values())
 
     @property
     def held_bytes(self) -> dict[str, int]:
-        """Of all logs, by group; what several groups hold counts for each of them."""
+        """Unread bytes by group, of all logs; several groups may count the same bytes."""
         held: dict[str, int] = {}
         for log in self.logs.values():
             for group, size in log.held_bytes.items():
@@ -87,11 +87,11 @@ class CleanUp:
 
 @dataclass(frozen=True, slots=True)
 class LogUse:
-    """One log, as retention sees it.
+    """Segments and groups of one log.
 
     Attributes:
-        segments: Oldest first.
-        floors: For each of its groups the offset below which it is done.
+        segments: Segments, oldest first.
+        floors: For each group, the offset below which it has settled everything.
     """
 
     segments: Sequence[Segment]
@@ -99,12 +99,12 @@ class LogUse:
 
     @property
     def floor(self) -> int:
-        """What every group is past; the end of what can be removed if there is none."""
+        """Offset that every group has passed; without groups, the base of the last segment."""
         return min([self.last_base, *self.floors.values()])
 
     @property
     def last_base(self) -> int:
-        """Where the last segment begins, which always stays."""
+        """Base offset of the last segment, which always stays."""
         return self.segments[-1].base_offset if self.segments else 0
 
 
@@ -116,14 +116,14 @@ def removal_ends(
     *,
     ignores_groups: bool,
 ) -> dict[str, int]:
-    """Return, for each log, the offset below which its segments are to go; 0 for none.
+    """Return, for each log, the offset below which its segments are removed; 0 for none.
 
     Args:
-        logs: By name.
-        policy: Of each of them.
-        total_bytes: What all of them may have together; 0 = no such bound.
+        logs: Logs by name.
+        policy: Policy of each log.
+        total_bytes: Limit for the size of all logs together; 0 = no such bound.
         now_ns: Nanoseconds since 1970 UTC.
-        ignores_groups: Whether the bounds count though a group has not read what goes.
+        ignores_groups: Whether the bounds apply even to segments that a group has not read.
     """
     ends: dict[str, int] = {}
     kept: dict[str, tuple[Sequence[Segment], int]] = {}
@@ -142,13 +142,13 @@ def removal_ends(
 
 
 def held_back(name: str, log: LogUse, end: int, wanted_end: int) -> LogCleanUp:
-    """Return what is kept of a log for its groups.
+    """Return the segments of a log that are kept for its groups.
 
     Args:
-        name: Of the log.
-        log: Before anything is removed.
-        end: Below it segments go.
-        wanted_end: Below it they would go without groups.
+        name: Name of the log.
+        log: State of the log before anything is removed.
+        end: Offset below which segments are removed.
+        wanted_end: Offset below which they would be removed without groups.
     """
     kept = [each for each in log.segments[:-1] if end < each.end_offset <= wanted_end]
     if not kept:
@@ -173,7 +173,7 @@ def _left(
     kept: Mapping[str, tuple[Sequence[Segment], int]],
     total_bytes: int,
 ) -> int:
-    """Return what is left of the total for segments that can go, beside those that cannot."""
+    """Return the rest of the total for segments that can be removed, after those that cannot."""
     fixed = 0
     for name, log in logs.items():
         staying = sum(each.size_bytes for each in log.segments if each.end_offset > ends[name])
@@ -183,5 +183,5 @@ def _left(
 
 
 def _is_bare(log: LogUse, end: int) -> bool:
-    """Tell whether nothing but an empty last segment is left."""
+    """Return whether only an empty last segment is left."""
     return bool(log.segments) and log.segments[-1].end_offset <= end

@@ -1,4 +1,4 @@
-"""One log as one group's consumer has it: where it reads, and what it is done with."""
+"""One log as a consumer of one group sees it: its position, and its settled records."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ class ConsumedLog:
     """One log of one group. Not thread-safe.
 
     Args:
-        place: Of the log.
+        place: Place of the log.
         group: Name of the group.
-        claim: On the log for the group; released by `close`.
-        known: What the checkpoints say of the group.
-        start: Where it begins if they say nothing.
-        filesystem: The log is read through it.
-        unsure: The name of the log is in it while the group is changed, and stays there if an
-            exception of a signal handler cuts that short: `group` is not to be believed then.
+        claim: Claim on the log for the group; `close` releases it.
+        known: Checkpoint of the group in this log, if there is one.
+        start: Position where the group begins without a checkpoint.
+        filesystem: File operations, used to read the log.
+        unsure: Contains the name of the log while the group is changed. The name stays there if an
+            exception of a signal handler interrupts that: then `group` is not reliable.
 
     Attributes:
-        place: Of the log.
-        group: What the group is done with.
-        claim: As given.
-        follower: Reads the log.
-        began_at: Where the group was when this was made.
-        position: What is read next.
-        lost_records: Offsets that were skipped because they are damaged.
+        place: Place of the log.
+        group: Settled offsets of the group.
+        claim: Claim on the log.
+        follower: Reader of the log.
+        began_at: Offset of the group when this object was made.
+        position: Offset to read next.
+        lost_records: Number of offsets skipped because of damage.
 
     Raises:
         LogError: The log cannot be read.
@@ -59,8 +59,8 @@ class ConsumedLog:
         self.claim: Final = claim
         self._filesystem = filesystem
         self._unsure = unsure
-        # The file `end` may have lost its newest content with the power: what was acked was on the
-        # disk, so it is in the log, and its writer gives no other record those offsets.
+        # A power cut may have reset the `end` file. Acked records were on the disk, so they are in
+        # the log, and its writer never assigns their offsets again.
         self._known_end = 0 if known is None else known.known_end
         self.group = GroupOffsets(group) if known is None else known.offsets(self._settled_end)
         if self.group.start is None:
@@ -72,19 +72,19 @@ class ConsumedLog:
 
     @property
     def name(self) -> str:
-        """Of the log."""
+        """Name of the log."""
         return self.place.name
 
     @property
     def lag(self) -> int:
-        """Offsets between what the group is done with and the durable end, at the last look."""
+        """Durable end minus settled records, in offsets, at the last refresh."""
         return self.group.lag(self.follower.log_end_offset, self.follower.log_start_offset)
 
     def look(self, *, is_thorough: bool = False) -> None:
-        """See what was appended, and what retention has removed.
+        """Refresh the view of the log: appended records, and what retention has removed.
 
         Args:
-            is_thorough: Also when nothing became durable since: retention alone shows only then.
+            is_thorough: Whether to list the files even if nothing became durable, to see retention.
 
         Raises:
             LogError: The log cannot be read.
@@ -94,21 +94,22 @@ class ConsumedLog:
         self.drop()
 
     def drop(self) -> None:
-        """Go on to where the log begins now; `GroupOffsets` counts what the group missed."""
+        """Advance to the present start of the log; `GroupOffsets` counts the missed offsets."""
         log_start = self.follower.log_start_offset
         if log_start > (self.group.start or 0):
             self._change(lambda: self.group.drop_below(log_start))
         self.position = max(self.position, self.group.start or 0)
 
     def read(self, max_records: int, max_bytes: int) -> ConsumedBatch | None:
-        """Return the next records that the group is not done with, and go on behind them.
+        """Return the next records that the group has not settled, and advance the position.
 
         Args:
-            max_records: >= 1.
-            max_bytes: Of messages, >= 1; one record is always returned if there is one.
+            max_records: Limit of records, >= 1.
+            max_bytes: Limit of message bytes, >= 1; at least one record is returned if there is
+                one.
 
         Returns:
-            None when there is nothing up to the durable end as it was at the last look, or the log
+            None if there is no such record below the durable end of the last refresh, or if the log
             was deleted.
 
         Raises:
@@ -119,26 +120,26 @@ class ConsumedLog:
             start = self._next_unsettled(self.position)
             found = self.follower.read_batch(start, max_records, max_bytes)
             self.drop()
-            # Retention may have moved the start while this was read.
+            # Retention may have moved the start during the read.
             start = max(start, self.follower.log_start_offset)
             self.position = max(self.position, found.next_offset)
             batch = self._batch(start, found)
             if batch is not None:
                 return batch
             if found.next_offset <= start:
-                # Its files are gone: `Consumer` gives it up when it looks for logs again.
+                # Its files are removed: `Consumer` releases the log when it looks for logs again.
                 return None
         return None
 
     def go_back(self, offset: int) -> None:
-        """Read on at `offset`, if it was read before; what the group is done with stays so."""
+        """Read again from `offset` on, if that was read before; settled records stay settled."""
         self.position = max(min(self.position, offset), self.group.start or 0)
 
     def settle(self, start: int, end: int) -> int:
-        """Take acks of `[start, end)`, and return how many were new.
+        """Settle `[start, end)`, and return how many offsets were not settled before.
 
         Raises:
-            GroupOffsetOutOfRangeError: It is no range of offsets that a reader can have seen.
+            GroupOffsetOutOfRangeError: It is not a range of offsets that a reader can have seen.
         """
         log = self.follower
         if not 0 <= start <= end or end > log.log_end_offset:
@@ -149,13 +150,13 @@ class ConsumedLog:
         return self._change(lambda: self.group.settle(start, end, time.time_ns()))
 
     def commit(self, offset: int) -> int:
-        """Say that all below `offset` is done; see `GroupOffsets.commit`."""
+        """Settle everything below `offset`; see `GroupOffsets.commit`."""
         log = self.follower
         start, end, now_ns = log.log_start_offset, log.log_end_offset, time.time_ns()
         return self._change(lambda: self.group.commit(offset, start, end, now_ns))
 
     def seek(self, position: Position) -> int:
-        """Go anywhere in the log, back or on; return the offset that is read next."""
+        """Move to any position in the log; return the offset that is read next."""
         self.look(is_thorough=True)
         log = self.follower
         offset = position.find(log)
@@ -168,15 +169,15 @@ class ConsumedLog:
         return self._change(seek)
 
     def snapshot(self) -> GroupSnapshot:
-        """Return what a checkpoint is to say of the group."""
+        """Return the state of the group for a checkpoint."""
         end = self._settled_end
         return GroupSnapshot.of(self.group, self.place.identity.incarnation, end, self.position)
 
     def restored(self, known: GroupCheckpoint | None) -> Self:
-        """Return the log with what the checkpoints say of the group, as after a crash.
+        """Return a new object with the state of the checkpoints, as after a crash.
 
         Args:
-            known: What they say; None if they do not know the group in this log yet.
+            known: Checkpoint of the group in this log; None if there is none yet.
         """
         start = Position.at_offset(self.began_at)
         again = type(self)(
@@ -187,27 +188,27 @@ class ConsumedLog:
         return again
 
     def close(self) -> None:
-        """Close the files and give the log up to other consumers of the group."""
+        """Close the files, and release the log to other consumers of the group."""
         self.follower.close()
         self.claim.release()
 
     def forget(self) -> None:
-        """Close the files of a log that is gone, and give it up for good."""
+        """Close the files of a log that is gone, and remove its lock file."""
         self.follower.close()
         self.claim.remove()
 
     @property
     def _settled_end(self) -> int:
-        """What was never on the disk is at or above it, exclusive: nobody can have acked that."""
+        """Offset below which records were on the disk, exclusive: higher ones cannot be acked."""
         return max(self.follower.log_end_offset, self._known_end)
 
     def _change(self, change: Callable[[], int]) -> int:
-        """Change the group, and be unsure of it until that is done."""
+        """Change the group; mark it as unsure until the change is complete."""
         self._unsure.add(self.name)
         try:
             done = change()
         except OffsetsError:
-            # It is refused before anything is changed.
+            # The request is refused before any change.
             self._unsure.discard(self.name)
             raise
         self._unsure.discard(self.name)
@@ -222,7 +223,7 @@ class ConsumedLog:
         return ranges[0][0] if ranges else end
 
     def _batch(self, start: int, found: ReadResult) -> ConsumedBatch | None:
-        """Return what the group is not done with; what is not in the log it is done with."""
+        """Return the records that the group has not settled; settle offsets missing in the log."""
         offsets, times, messages = found.offsets, found.timestamps_ns, found.messages
         end = found.next_offset
         if len(offsets) != end - start:
@@ -240,7 +241,7 @@ class ConsumedLog:
         return ConsumedBatch(self.name, start, end, offsets, times, messages)
 
     def _settle_gaps(self, start: int, offsets: list[int], end: int) -> None:
-        """Nobody can ack what was removed or lost: the floor would stay below it for ever."""
+        """Settle removed and lost offsets: nothing can ack them, so they would block the floor."""
         now_ns = time.time_ns()
 
         def settle() -> int:

@@ -1,13 +1,13 @@
-"""Reading logs as a group: each record once, acks in any order, places kept over restarts.
+"""Consumer of logs as a member of a group: each record once, acks in any order, durable positions.
 
-A consumer has the logs whose names match its pattern, also those that appear later, and holds
-each for its group alone. What is acked is in memory until `sync`, which `poll` does by itself
-every so often: after a crash the acks since then are forgotten, and those records come again. A
-checkpoint may lag, never lead: what is not durable in the log is not seen, so it is not acked.
+A consumer reads the logs whose names match its pattern, including later ones, and claims each for
+its group. Acks are in memory until `sync`, which `poll` calls at an interval. After a crash the
+later acks are lost, and those records are delivered again. A checkpoint may be out of date, but
+never settles too much: records that are not durable are not delivered, so they cannot be acked.
 
-An exception of a signal handler, as Ctrl-C, may be raised anywhere. A batch that a poll did not
-return comes again with the next one. Of a log whose acks such an exception has cut short what the
-group is done with is read from the disk again, as after a crash.
+An exception of a signal handler, as with Ctrl-C, may occur anywhere. A batch that a poll did not
+return comes with the next poll. If it interrupts the acks of a log, the group's state in that log
+is read from the disk again, as after a crash.
 """
 
 from __future__ import annotations
@@ -38,40 +38,42 @@ BATCH_RECORDS: Final = 1_000
 BATCH_BYTES: Final = 4 << 20
 POLL_INTERVAL_SECONDS: Final = 0.05
 SHOWN_INTERVAL_SECONDS: Final = 10.0
-"""How often a consumer shows that it is there, for `group_expires_after_seconds`."""
+"""Interval at which a consumer shows its activity, for `group_expires_after_seconds`."""
 
 
 class Consumer:
-    """One consumer of a group. Thread-safe: other threads may ack what one has polled.
+    """Consumer of a group. Thread-safe: another thread may ack what one has polled.
 
     Args:
-        root: The data directory; a `LogRoot` has made it.
-        group: 1 to 255 bytes of UTF-8, no control characters.
-        pattern: Which logs: `*`, `?` and `[...]` as in a shell.
-        worker: `(number, total)`: of all logs that match it has its share, the same in every
-            process: by the number at the end of the log's name, else by a hash of the name.
-        start: Where the group begins in a log in which it has no place yet.
-        sync_interval_seconds: How often `poll` writes down what was acked; 0: only `sync` does.
-        discovery_interval_seconds: How often `poll` looks for logs that appeared, and for what
-            retention has removed.
-        vhost: The virtual host of the logs.
-        filesystem: The operating system's by default.
+        root: Data directory, which a `LogRoot` has made.
+        group: Name of the group, 1 to 255 bytes of UTF-8 without control characters.
+        pattern: Shell pattern of the log names, with `*`, `?` and `[...]`.
+        worker: `(number, total)` for a share of the matching logs, numbers from 0. The number at
+            the end of a log's name selects its worker, otherwise a hash of the name; every process
+            computes the same.
+        start: Position where the group begins in a log in which it has no position yet.
+        sync_interval_seconds: Interval at which `poll` writes acks to the disk; 0: only `sync`
+            does.
+        discovery_interval_seconds: Interval at which `poll` looks for new logs, and for records
+            that retention has removed.
+        vhost: Virtual host of the logs.
+        filesystem: File operations; those of the operating system by default.
 
     Attributes:
-        group: Its name.
-        dropped_since_last_poll: What retention took away, unread by the group, between the last
+        group: Name of the group.
+        dropped_since_last_poll: Number of unread records that retention removed between the last
             two polls.
 
     Raises:
-        GroupLockedError: Another consumer of the group has one of the logs; `pid` says which.
-        InvalidGroupNameError: The name of the group is not such.
-        StorageLockedError: A server runs on the directory: it has groups of its own.
-        StorageFormatError: It is of another format version, or no data directory.
-        StorageUnavailableError: It is not there, or cannot be used.
-        CheckpointFailedError: The places of groups cannot be read.
-        DocumentWriteError: The disk refused to note what the group reads.
+        GroupLockedError: Another consumer of the group has one of the logs; `pid` is its process.
+        InvalidGroupNameError: The name of the group is not valid.
+        StorageLockedError: A server uses the directory: it has groups of its own.
+        StorageFormatError: The directory is of another format version, or not a data directory.
+        StorageUnavailableError: The directory does not exist, or cannot be used.
+        CheckpointFailedError: The checkpoints of groups cannot be read.
+        DocumentWriteError: The group's pattern cannot be written.
         LogError: A log cannot be read.
-        ValueError: The worker is not one of its total.
+        ValueError: The worker number or total is out of range.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class Consumer:
         self._lock = threading.RLock()
         self._logs: dict[str, ConsumedLog] = {}
         self._unsure: set[str] = set()
-        # Where a log was read last while nobody has what came of it.
+        # Log and position of a batch that no caller has received yet.
         self._unreturned: tuple[ConsumedLog, int] | None = None
         self._offered: tuple[ConsumedLog, int] | None = None
         self._turn = 0
@@ -116,7 +118,7 @@ class Consumer:
         self._catalog = LogCatalog(self._root, vhost, self._filesystem)
         self._checkpoints = SharedCheckpoints(self._root, self._filesystem)
         try:
-            # Before it has a place anywhere: from now on retention knows of the group.
+            # Before the group has a position anywhere: from now on retention knows of it.
             self._known = KnownGroups(self._root, vhost, self._filesystem).add(group, pattern)
             self._discover(start)
         except BaseException:
@@ -126,7 +128,7 @@ class Consumer:
 
     @property
     def logs(self) -> list[str]:
-        """The names of the logs that it has, in order."""
+        """Names of the consumer's logs, in order."""
         return sorted(self._logs)
 
     def poll(
@@ -138,31 +140,32 @@ class Consumer:
         """Return the next records of one log; the logs take turns.
 
         Args:
-            max_records: >= 1.
-            max_bytes: Of messages, >= 1; one record is always returned if there is one.
-            timeout_seconds: How long to wait for something to become durable.
+            max_records: Limit of records, >= 1.
+            max_bytes: Limit of message bytes, >= 1; at least one record is returned if there is
+                one.
+            timeout_seconds: Longest wait for records to become durable, in seconds.
 
         Returns:
-            None when there was nothing until the timeout, or `stop` was called.
+            None if there were no records until the timeout, or if `stop` was called.
 
         Raises:
             LogClosedError: The consumer is closed.
             ValueError: `max_records` or `max_bytes` is below 1.
             GroupLockedError: A log has appeared, and another consumer of the group has it.
             LogError: A log cannot be read.
-            CheckpointFailedError: It was time for a sync, which failed: it is tried again.
+            CheckpointFailedError: A sync that was due has failed; the next poll tries it again.
         """
         batch = self._poll(max_records, max_bytes, timeout_seconds)
         self._unreturned = None
         return batch
 
     def offer(self, max_records: int) -> ConsumedBatch | None:
-        """Return what `poll` does; it comes again with the next call, unless `accept` is called.
+        """Return the next batch, like `poll`; without `accept` the next call returns it again.
 
-        For `process`: whatever ends a run, and wherever, no batch is left out in the next one.
+        For `process`: wherever a run ends, the next one begins with the same batch.
 
         Raises:
-            LogClosedError: As `poll`, and so on.
+            LogClosedError: As for `poll`, like its other errors.
         """
         self.take_back_offer()
         batch = self._poll(max_records, BATCH_BYTES, 0.0)
@@ -171,11 +174,11 @@ class Consumer:
         return batch
 
     def accept(self) -> None:
-        """Go on behind what `offer` has returned."""
+        """Continue after the batch that `offer` has returned."""
         self._offered = None
 
     def take_back_offer(self) -> None:
-        """Read what `offer` has returned once more, unless it was accepted."""
+        """Read the batch that `offer` has returned again, unless it was accepted."""
         with self._lock:
             if self._offered is not None:
                 log, position = self._offered
@@ -183,19 +186,19 @@ class Consumer:
                 self._offered = None
 
     def ack(self, log: str, offset: int) -> int:
-        """Say that one record is done, in any order; return 1, or 0 if it was already.
+        """Ack one record, in any order; return 1, or 0 if it was acked before.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
+            LogNotFoundError: The consumer has no such log.
             GroupOffsetOutOfRangeError: The log has no such offset.
         """
         return self.ack_range(log, offset, offset + 1)
 
     def ack_range(self, log: str, start: int, end: int) -> int:
-        """Say that `[start, end)` is done, in any order; return how many were not yet.
+        """Ack the offsets `[start, end)`, in any order; return how many were not acked before.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
+            LogNotFoundError: The consumer has no such log.
             GroupOffsetOutOfRangeError: The log has no such offsets.
         """
         with self._lock:
@@ -204,30 +207,30 @@ class Consumer:
             return newly
 
     def ack_batch(self, batch: ConsumedBatch) -> int:
-        """Say that all records of a batch are done; return how many were not yet.
+        """Ack all records of a batch; return how many offsets were not acked before.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
+            LogNotFoundError: The consumer has no such log.
         """
         return self.ack_range(batch.log, batch.start, batch.end)
 
     def requeue(self, batch: ConsumedBatch) -> None:
-        """Read a batch, and what follows it, once more: what of it is not acked comes again.
+        """Read again from a batch on: its records, and later ones, that are not acked return.
 
-        Of a log that is gone nothing does.
+        Does nothing if the log is gone.
         """
         with self._lock:
             if batch.log in self._logs:
                 self._logs[batch.log].go_back(batch.offsets[0])
 
     def commit(self, log: str, offset: int) -> int:
-        """Say that all below `offset` is done; return how many were not yet.
+        """Ack everything below `offset`; return how many offsets were not acked before.
 
-        The same again is fine. To go back on purpose is `seek`.
+        The same offset may be committed again. Use `seek` to go back.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
-            RegressingCommitError: It is below an earlier commit; nothing was changed.
+            LogNotFoundError: The consumer has no such log.
+            RegressingCommitError: The offset is below an earlier commit; nothing was changed.
             GroupOffsetOutOfRangeError: The log has no such offset.
         """
         with self._lock:
@@ -236,21 +239,21 @@ class Consumer:
             return newly
 
     def committed(self, log: str) -> int | None:
-        """Return the offset below which all is done; None if nothing was ever acked.
+        """Return the offset below which everything is acked; None if nothing was ever acked.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
+            LogNotFoundError: The consumer has no such log.
         """
         with self._lock:
             return self._log(log).group.committed
 
     def seek(self, position: Position, log: str | None = None) -> dict[str, int]:
-        """Go somewhere else, back or on, in one log or in all; return where that is.
+        """Move to a position, in one log or in all; return the offsets by log name.
 
-        What was acked from there on is forgotten, what lies before it counts as done.
+        Acks from there on are discarded; everything before it counts as acked.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
+            LogNotFoundError: The consumer has no such log.
             LogError: A log cannot be read.
         """
         check_position(position)
@@ -260,18 +263,18 @@ class Consumer:
             return {each.name: each.seek(position) for each in chosen}
 
     def reset(self, log: str | None = None) -> dict[str, int]:
-        """Begin anew, in one log or in all, where the group would without a place; return where.
+        """Move to `start`, in one log or in all; return the offsets by log name.
 
-        That is `start`. All acks are forgotten, as a `seek` there does.
+        Acks are discarded, as by `seek`.
 
         Raises:
-            LogNotFoundError: It is no log of this consumer.
+            LogNotFoundError: The consumer has no such log.
             LogError: A log cannot be read.
         """
         return self.seek(self._start, log)
 
     def lag(self) -> Lag:
-        """Look again at every log, and return how far the group is behind in it.
+        """Refresh the view of every log, and return how far the group is behind.
 
         Raises:
             LogError: A log cannot be read.
@@ -284,12 +287,13 @@ class Consumer:
         return Lag(sum(logs.values()), logs)
 
     def sync(self) -> None:
-        """Put what was acked, sought and dropped on the disk.
+        """Write acks, seeks and dropped counts to the disk.
 
         Raises:
-            CheckpointFailedError: The disk refused; nothing is lost in memory, try again.
-            GroupLockedError: Somebody has deleted the lock of a log, and another process has it.
-            StorageLockedError: Another process is in the middle of a round, and stays there.
+            CheckpointFailedError: The write failed; the state stays in memory, so call again.
+            GroupLockedError: The lock file of a log was deleted, and another process has claimed
+                it.
+            StorageLockedError: Another process blocks the checkpoints: its round does not end.
             LogClosedError: The consumer is closed.
         """
         with self._lock:
@@ -297,22 +301,23 @@ class Consumer:
             self._write()
 
     def process(self, handler: Handler, options: ProcessOptions | None = None) -> ProcessStatistics:
-        """Hand batches to a function until `stop`; see `ProcessOptions`.
+        """Pass batches to a function until `stop`; see `ProcessOptions`.
 
-        What was acked is on the disk when this returns.
+        All acks are on the disk when this returns.
 
         Args:
-            handler: Called with each batch, in this thread; returning means done, raising an
-                Exception means failed.
-            options: Batch size, waiting, retries, what becomes of failures.
+            handler: Called with each batch, in this thread. A return means success, an Exception
+                means failure.
+            options: Batch size, intervals, retries, handling of failures.
 
         Raises:
-            GroupLockedError: As `poll`, and so on. What a handler raises is in what is returned.
+            GroupLockedError: As for `poll`, like its other errors. The result holds a handler's
+                error.
         """
         return Process(self, handler, options or ProcessOptions()).run()
 
     def stop(self) -> None:
-        """End a `poll` that waits, now and from now on; from any thread or signal handler."""
+        """End present and later waits of `poll`; from any thread or signal handler."""
         self._stopping.set()
 
     @property
@@ -321,11 +326,11 @@ class Consumer:
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> bool:
-        """Wait, but not longer than until `stop`; return whether that was called."""
+        """Wait for a time or until `stop`; return whether `stop` was called."""
         return self._stopping.wait(seconds)
 
     def statistics(self) -> ConsumerStatistics:
-        """Return what was done since it was opened, and where it is."""
+        """Return the counters since the consumer was opened, and its lag."""
         logs = list(self._logs.values())
         age = None if self._synced_at is None else time.monotonic() - self._synced_at
         return ConsumerStatistics(
@@ -339,12 +344,12 @@ class Consumer:
         )
 
     def close(self) -> None:
-        """Sync, and give the logs up to other consumers.
+        """Sync, and release the logs to other consumers.
 
-        A second call does nothing, or goes on where an exception has ended the first.
+        A second call does nothing, or completes a first one that an exception has interrupted.
 
         Raises:
-            CheckpointFailedError: The disk refused: acks since the last sync are forgotten.
+            CheckpointFailedError: The write failed: acks since the last sync are lost.
         """
         try:
             self._close()
@@ -352,13 +357,13 @@ class Consumer:
             self._release()
             raise
         except BaseException:
-            # A signal handler's: what it has cut short is done before its exception goes on.
+            # From a signal handler: finish the interrupted close before its exception continues.
             self._close()
             raise
 
     def abandon(self) -> None:
         """Count as closed, and leave the logs to the parent. For the child of a fork."""
-        # A thread that the child does not have may hold it.
+        # A thread of the parent, missing in the child, may have held the lock.
         self._lock = threading.RLock()
         self._release()
 
@@ -389,7 +394,7 @@ class Consumer:
     def _poll(
         self, max_records: int, max_bytes: int, timeout_seconds: float
     ) -> ConsumedBatch | None:
-        """Return the next batch; until `_unreturned` is reset it comes again with the next call."""
+        """Return the next batch; the next call returns it again unless `_unreturned` is reset."""
         if max_records < 1 or max_bytes < 1:
             raise ValueError(f"max_records {max_records} or max_bytes {max_bytes} is not positive")
         deadline = time.monotonic() + timeout_seconds
@@ -416,7 +421,7 @@ class Consumer:
             self._unreturned = None
 
     def _restore(self) -> None:
-        """Take what the group is done with from the disk where a change was cut short."""
+        """Read the group's state from the disk where a change was interrupted."""
         known = self._checkpoints.load()
         for name in list(self._unsure):
             log = self._logs.get(name)
@@ -426,7 +431,7 @@ class Consumer:
             self._unsure.discard(name)
 
     def _write(self) -> None:
-        """Put what has changed on the disk."""
+        """Write changed states to the disk."""
         changed = [each for each in self._logs.values() if each.group.changed]
         for each in changed:
             each.claim.renew()
@@ -458,7 +463,7 @@ class Consumer:
 
     def _do_what_is_due(self, now: float) -> None:
         if now >= self._discovery_due_at:
-            # All of a log that appears now came after this consumer.
+            # All records of a log that appears now are newer than this consumer: read all of them.
             self._discover(FIRST_RECORD)
             for each in self._logs.values():
                 each.look(is_thorough=True)
@@ -467,7 +472,7 @@ class Consumer:
             self.sync()
 
     def _show_itself(self, now: float) -> None:
-        """Let retention see that the group has a consumer: it may be killed at any time."""
+        """Update the lock files, so that retention sees a consumer even if it is killed later."""
         if now >= self._shown_at + SHOWN_INTERVAL_SECONDS:
             for each in self._logs.values():
                 each.claim.touch()
@@ -477,7 +482,7 @@ class Consumer:
         found = self._catalog.find(self._pattern)
         mine = {name: found[name] for name in found if is_of_worker(name, self._worker)}
         for name in [name for name in self._logs if self._logs[name].place != mine.get(name)]:
-            # Deleted, and perhaps made anew: its place means nothing any more.
+            # Deleted, and perhaps made again: the old position is meaningless.
             self._logs.pop(name).forget()
         fresh = [place for name, place in mine.items() if name not in self._logs]
         if fresh:
@@ -493,7 +498,7 @@ class Consumer:
                 incarnation = place.identity.incarnation
                 claim = Claim.as_consumer(self._root, self.group, place.name, incarnation)
                 claims.append((place, claim))
-            # Behind the claims: from now on nobody else moves these groups.
+            # After the claims: from now on no other process changes these groups.
             known = self._checkpoints.load()
             for place, claim in claims:
                 state = known.get((place.identity.incarnation, self.group))
@@ -508,9 +513,10 @@ class Consumer:
             raise
 
     def _begin_in(self, log: str, start: Position) -> Position:
-        """Return where the group begins in a log in which it has no place.
+        """Return the position where the group begins in a log in which it has none.
 
-        If the group would have read the log before, the log appeared while it had no consumer.
+        If the group's known patterns match the log, the log appeared while the group had no
+        consumer.
         """
         is_later = self._known is not None and self._known.reads(log)
         return FIRST_RECORD if is_later and start is Position.EARLIEST else start

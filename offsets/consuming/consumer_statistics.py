@@ -1,4 +1,4 @@
-"""What a consumer tells of itself."""
+"""Statistics of a consumer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is behind.
+    """Number of durable records that a group has not settled.
 
     Attributes:
-        total: Offsets that are durable and not done with, in all logs of the consumer.
-        logs: The same by log.
+        total: Number of offsets in all logs of the consumer.
+        logs: Number of offsets by log name.
     """
 
     total: int
@@ -20,16 +20,16 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStatistics:
-    """What a consumer has done since it was opened, and where it is.
+    """Counters of a consumer since it was opened, and its lag.
 
     Attributes:
-        logs: How many it has.
-        delivered: Returned by `poll`.
-        acked: Settled by acks and commits.
-        dropped_total: Taken away by retention before the group was done with them, ever.
-        lost_records: Damaged, and skipped for that.
-        lag: As `Consumer.lag` says, at the last look.
-        checkpoint_age_seconds: Since the last `sync` wrote or found nothing to write; None: never.
+        logs: Number of logs.
+        delivered: Records returned by `poll`.
+        acked: Records settled by acks and commits.
+        dropped_total: Records that retention removed before the group had settled them, ever.
+        lost_records: Offsets skipped because of damage.
+        lag: Lag at the last refresh; see `Consumer.lag`.
+        checkpoint_age_seconds: Seconds since the last successful `sync`; None if there was none.
     """
 
     logs: int

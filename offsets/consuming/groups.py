@@ -1,4 +1,4 @@
-"""All groups of a data directory: what they are done with, what they hold, how to remove one."""
+"""All groups of a data directory: their positions, the space that they hold, their removal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from offsets.group_checkpoint import GroupCheckpoint
 
 @dataclass(frozen=True, slots=True)
 class GroupPlace:
-    """Where one group is in one log, as the checkpoints tell it.
+    """State of one group in one log, from the checkpoints.
 
     Attributes:
-        group: Its name.
+        group: Name of the group.
         log: Name of the log.
-        committed: All below it is done; None: nothing was ever acked.
-        floor: Where it reads on: `committed`, or where it began; in a log that it has not seen yet
-            the log's first record.
-        dropped_total: Taken away by retention before it was done with them.
-        updated_at_ns: When it last moved; 0: never.
-        held_bytes: Of the segments that it is not done with, without the last one: what retention
-            keeps for it if it protects what is not consumed.
+        committed: Offset below which everything is acked; None if nothing was ever acked.
+        floor: Offset at which the group continues: `committed`, or where it began. In a log that it
+            has not seen yet, the log's first offset.
+        dropped_total: Number of offsets that retention removed before the group had settled them.
+        updated_at_ns: Time of its last change, ns since 1970 UTC; 0 if there was none.
+        held_bytes: Size of the segments with records that it has not settled, without the last one:
+            retention keeps them for the group if it protects unconsumed records.
     """
 
     group: str
@@ -48,15 +48,15 @@ def groups_by_log(
     known: Iterable[KnownGroup],
     states: Mapping[tuple[UUID, str], GroupCheckpoint],
 ) -> dict[str, dict[str, GroupCheckpoint | None]]:
-    """Return, for each log, the groups that count in it: None is one that has not seen it yet.
+    """Return, for each log, the groups that read it; None for a group that has not seen it yet.
 
     Args:
-        logs: Incarnation of each log, by its name.
-        known: The groups, and the logs that they read.
-        states: Of each group in each log that it has seen.
+        logs: Incarnations of the logs, by name.
+        known: Groups, with the patterns of the logs that they read.
+        states: Checkpoints of the groups in the logs that they have seen.
     """
     names = {incarnation: name for name, incarnation in logs.items()}
-    # A group whose document is damaged has the name of the file.
+    # If the document of a group is damaged, its name is only known as that of the file.
     true_names = {encode_name(group): group for _, group in states}
     groups: dict[str, dict[str, GroupCheckpoint | None]] = {name: {} for name in logs}
     for group in known:
@@ -71,7 +71,7 @@ def groups_by_log(
 
 
 def list_groups(root: Path | str, vhost: str = DEFAULT_VHOST) -> list[GroupPlace]:
-    """Return the place of each group in each log that it reads, by group and log.
+    """Return the state of each group in each log that it reads, by group and log.
 
     Raises:
         CheckpointFailedError: The checkpoints cannot be read.
@@ -105,13 +105,14 @@ def list_groups(root: Path | str, vhost: str = DEFAULT_VHOST) -> list[GroupPlace
 
 
 def remove_group(root: Path | str, group: str, vhost: str = DEFAULT_VHOST) -> int:
-    """Forget a group, and so what retention keeps for it; return in how many logs it counted.
+    """Forget a group, so that retention keeps nothing for it; return the number of its logs.
 
     Raises:
-        GroupLockedError: A consumer of the group runs.
-        StorageLockedError: A server runs on the directory: it has groups of its own.
-        CheckpointFailedError: The disk refused.
-        DocumentWriteError: The disk refused: the group still counts in logs that it has not seen.
+        GroupLockedError: A consumer of the group is active.
+        StorageLockedError: A server uses the directory: it has groups of its own.
+        CheckpointFailedError: The checkpoints cannot be written.
+        DocumentWriteError: The group's document cannot be removed: the group still counts in logs
+            that it has not seen.
     """
     path = Path(root)
     logs = LogCatalog(path, vhost).find()

@@ -1,8 +1,8 @@
-"""Which logs each group reads, so that retention knows of a group before it has a place in a log.
+"""Logs that each group reads, so that retention knows of a group before it has a position there.
 
-A checkpoint says where a group is in the logs that it has seen. A log that appears while no
-consumer of the group runs is not among them, though its records are for the group too. So the
-first consumer of a group that names a pattern writes it down, in a document:
+A checkpoint has the positions of a group in the logs that it has seen. It lacks a log that appears
+while no consumer of the group is active, although its records are for the group too. So the first
+consumer of a group that uses a pattern stores the pattern in a document:
 
     metadata/groups/<vhost>/<group>.json    {"patterns": ["events-*"], "since_ns": 17...}
 
@@ -28,7 +28,7 @@ from metadata.paths import DOCUMENT_SUFFIX, document_path
 from offsets.consuming.claims import Claim
 
 PATTERNS_MAX: Final = 64
-"""A group with more patterns than this counts in every log."""
+"""Number of patterns above which a group counts in every log."""
 
 _GROUPS: Final = "groups"
 _EVERY_LOG: Final = "*"
@@ -36,12 +36,12 @@ _EVERY_LOG: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class KnownGroup:
-    """A group that had a consumer once.
+    """Group that has had a consumer.
 
     Attributes:
-        name: Its name; of a document that cannot be read, the name of the file.
-        patterns: Of the logs that it reads, as `Consumer` takes them.
-        since_ns: When its first consumer was opened, ns since 1970 UTC; 0: not known.
+        name: Name of the group; if its document cannot be read, the name of the file.
+        patterns: Patterns of the logs that it reads, as passed to `Consumer`.
+        since_ns: Time when its first consumer was opened, ns since 1970 UTC; 0 if unknown.
     """
 
     name: str
@@ -49,17 +49,17 @@ class KnownGroup:
     since_ns: int = 0
 
     def reads(self, log: str) -> bool:
-        """Tell whether the group counts in a log of this name."""
+        """Return whether the group reads a log of this name."""
         return any(fnmatchcase(log, pattern) for pattern in self.patterns)
 
 
 class KnownGroups:
-    """The documents of the groups of one virtual host.
+    """Documents of the groups of one virtual host.
 
     Args:
-        root: The data directory.
+        root: Data directory.
         vhost: Name of the virtual host.
-        filesystem: The operating system's by default.
+        filesystem: File operations; those of the operating system by default.
     """
 
     def __init__(self, root: Path, vhost: str, filesystem: FileSystem | None = None) -> None:
@@ -72,7 +72,7 @@ class KnownGroups:
     def load(self) -> dict[str, KnownGroup]:
         """Return all groups, by name.
 
-        A group whose document is damaged counts in every log: what it reads is not known.
+        A group with a damaged document counts in every log, because its patterns are unknown.
 
         Raises:
             OSError: The directory, or a document, cannot be read.
@@ -86,21 +86,21 @@ class KnownGroups:
         return {group.name: group for group in groups if group is not None}
 
     def add(self, name: str, pattern: str) -> KnownGroup | None:
-        """Write down that a group reads the logs of a pattern; return what was known before.
+        """Add a pattern to the document of a group; return the group as it was before.
 
-        Nothing is written if the pattern was known.
+        Writes nothing if the group has the pattern already.
 
         Raises:
             OSError: The document cannot be read.
-            DocumentWriteError: The disk refused.
-            StorageLockedError: Another process is in the middle of a round, and stays there.
-            StorageUnavailableError: The directory or its lock cannot be made.
+            DocumentWriteError: The document cannot be written.
+            StorageLockedError: Another process blocks the checkpoints: its round does not end.
+            StorageUnavailableError: The directory or its lock file cannot be made.
         """
         path = document_path(self._metadata, _GROUPS, self._vhost, name)
         known = self._read(path)
         if known is not None and pattern in known.patterns:
             return known
-        # Two consumers of the group may come at the same time, each with a pattern of its own.
+        # Two consumers of the group may start at the same time, each with its own pattern.
         with Claim.for_a_round(self._root / "offsets"):
             known = self._read(path)
             patterns = () if known is None else known.patterns
@@ -115,10 +115,10 @@ class KnownGroups:
         return known
 
     def remove(self, name: str) -> None:
-        """Forget a group; one that is not known is fine.
+        """Remove the document of a group, if there is one.
 
         Raises:
-            DocumentWriteError: The disk refused.
+            DocumentWriteError: The document cannot be removed.
         """
         if self._filesystem.exists(document_path(self._metadata, _GROUPS, self._vhost, name)):
             remove_document(self._metadata, _GROUPS, self._vhost, name, self._files)
@@ -139,5 +139,5 @@ class KnownGroups:
 def _body(body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
     patterns, since_ns = body["patterns"], body["since_ns"]
     if not all(isinstance(each, str) for each in patterns) or not isinstance(since_ns, int):
-        raise TypeError("patterns are text, since_ns is a number")
+        raise TypeError("patterns must be strings, since_ns an integer")
     return tuple(patterns), since_ns

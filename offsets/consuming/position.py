@@ -1,4 +1,4 @@
-"""Where a group is to begin in a log."""
+"""Position where a group begins in a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class Readable(Protocol):
-    """What a position is looked up in."""
+    """Log in which a position is looked up."""
 
     log_end_offset: int
 
@@ -25,27 +25,27 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a log, not yet looked up: see the class attributes and methods that make one.
+    """Position in a log that is looked up later; made by the attributes and methods of this class.
 
     Attributes:
-        description: For people.
-        find: Returns the offset in one log; not below its start, and not above its end.
+        description: Description for people.
+        find: Returns the offset in a log, within its start and end.
     """
 
     description: str
     find: Callable[[Readable], int]
 
     EARLIEST: ClassVar[Position]
-    """The lowest offset that the log still has."""
+    """Lowest offset that the log still has."""
     LATEST: ClassVar[Position]
-    """What will be appended next."""
+    """Next record that is appended."""
 
     @classmethod
     def at_offset(cls, offset: int) -> Position:
-        """Begin at an offset, or where the log begins or ends if it does not reach that.
+        """Begin at an offset; before the log's start or after its end, begin there.
 
         Raises:
-            ValueError: It is negative.
+            ValueError: The offset is negative.
         """
         if offset < 0:
             raise ValueError(f"offset {offset} is negative")
@@ -56,10 +56,10 @@ class Position:
         """Begin with the first record at or after a time.
 
         Args:
-            moment: Nanoseconds since 1970 UTC, or a datetime that knows its time zone.
+            moment: Nanoseconds since 1970 UTC, or a datetime with a time zone.
 
         Raises:
-            ValueError: The datetime knows no time zone.
+            ValueError: The datetime has no time zone.
         """
         if isinstance(moment, datetime):
             if moment.tzinfo is None:
@@ -71,7 +71,7 @@ class Position:
 
     @classmethod
     def last(cls, count: int) -> Position:
-        """Begin so many offsets before the end, or where the log begins if it has fewer.
+        """Begin this many offsets before the end, or at the log's start if it has fewer.
 
         Raises:
             ValueError: The count is negative.
@@ -82,15 +82,15 @@ class Position:
 
 
 def check_position(position: object) -> None:
-    """Check that something is a position.
+    """Check that an argument is a position.
 
     Raises:
-        TypeError: It is not; the message shows some.
+        TypeError: The argument is not a position; the message gives examples.
     """
     if not isinstance(position, Position):
         raise TypeError(
-            f"{position!r} is no Position: one as Position.EARLIEST or Position.at_offset(5) is "
-            "expected"
+            f"{position!r} is not a Position: use one like Position.EARLIEST or "
+            "Position.at_offset(5)"
         )
 
 
@@ -99,7 +99,7 @@ def _within(log: Readable, offset: int) -> int:
 
 
 FIRST_RECORD = Position("first record", lambda log: 0)
-"""Where a group is in a log that appeared later: retention may have taken some of it unread."""
+"""Start in a log that appeared later: counts records that retention removed unread."""
 
 Position.EARLIEST = Position("earliest", lambda log: log.log_start_offset)
 Position.LATEST = Position("latest", lambda log: log.log_end_offset)

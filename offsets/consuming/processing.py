@@ -1,7 +1,7 @@
-"""Handing records to a function, one batch after the other: retries, failures, stopping.
+"""Processing of records by a function, batch after batch: retries, failures, stopping.
 
-At least once: a batch is acked when the handler has returned, so a crash in between brings it
-again. A batch that fails more often than it may is put to `on_error`, which decides.
+At least once: a batch is acked after its handler has returned, so after a crash in between it is
+delivered again. If a batch fails more often than allowed, `on_error` decides.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ POLL_SECONDS_MAX: Final = 3600.0
 
 
 class OnError(Enum):
-    """What becomes of records whose handler has failed for the last time."""
+    """Decision about records whose handler has failed for the last time."""
 
     SKIP = "skip"
-    """They are done with."""
+    """Ack the records, and continue."""
     STOP = "stop"
-    """They come again in the next run; this one ends."""
+    """End the run; the next one gets the records again."""
 
 
 Handler = Callable[[ConsumedBatch], object]
@@ -38,20 +38,20 @@ ErrorDecision = Callable[[ConsumedBatch, Exception], OnError]
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """How batches are handed over.
+    """Options of a run.
 
     Attributes:
-        batch_size: Records in a batch at most, >= 1.
-        poll_interval_seconds: Between two looks for new records, while there are none.
-        max_retries: How often a batch that failed is handed over again, >= 0.
-        retry_delay_seconds: Before each of these.
-        auto_ack: Whether a batch is acked when the handler has returned; else the handler does.
-        on_error: What becomes of a batch that failed for the last time: one of `OnError`, or a
-            function that is told and says so. What it raises ends the run.
-        on_batch: Called after each batch that was handled, acked already.
-        until_idle: Whether to end when there is nothing to read.
-        is_single: Whether the handler gets batches of one record; each is acked, and retried, by
-            itself.
+        batch_size: Maximum number of records in a batch, >= 1.
+        poll_interval_seconds: Interval of looks for new records while there are none, 0 to 3600.
+        max_retries: Maximum number of retries of a failed batch, >= 0.
+        retry_delay_seconds: Delay before each retry, >= 0.
+        auto_ack: Whether the run acks a batch when its handler returns; otherwise the handler acks.
+        on_error: Decision about a batch that failed for the last time: a member of `OnError`, or a
+            function that gets the batch and the error and returns one. Its exceptions end the run.
+        on_batch: Called after each processed batch, which is acked already.
+        until_idle: Whether to end the run when there is nothing to read.
+        is_single: Whether the handler gets batches of one record, each acked and retried
+            separately.
     """
 
     batch_size: int = 1_000
@@ -81,16 +81,16 @@ class ProcessOptions:
 
 @dataclass(slots=True)
 class ProcessStatistics:
-    """What one run has done.
+    """Result of a run.
 
     Attributes:
-        batches: Handled.
-        records: In these.
-        payload_bytes: Of their messages, with key and headers.
-        retries: Times that a batch was handed over again.
-        skipped_records: Done with though their handler failed.
-        error: What ended the run, if a handler did.
-        failed_batch: What it failed with then; not acked.
+        batches: Number of processed batches.
+        records: Number of records in them.
+        payload_bytes: Size of their messages, with key and headers.
+        retries: Number of retries.
+        skipped_records: Number of records acked although their handler failed.
+        error: Exception of a handler that ended the run, if one did.
+        failed_batch: Batch of that exception; not acked.
     """
 
     batches: int = 0
@@ -103,10 +103,10 @@ class ProcessStatistics:
 
 
 def dead_letters_to(log: LogWriter) -> ErrorDecision:
-    """Return an `on_error` that appends what failed to a log, durably, and skips it.
+    """Return an `on_error` that appends failed records to a log, durably, and then skips them.
 
-    The records keep key, headers and payload; `x-error` says what the last error was, `x-log` and
-    `x-offset` where the record was. The log must be one that this process writes.
+    The records keep key, headers and payload; the header `x-error` holds the last error, `x-log`
+    and `x-offset` the place of the record. This process must be the writer of the log.
     """
 
     def decide(batch: ConsumedBatch, error: Exception) -> OnError:
@@ -133,13 +133,13 @@ def dead_letters_to(log: LogWriter) -> ErrorDecision:
 
 
 class Process:
-    """One run over the logs of a consumer.
+    """Run over the logs of a consumer.
 
     Args:
-        consumer: Belongs to the run until it has ended.
-        handler: Called with each batch, in the thread of `run`; returning means done, raising an
-            Exception means failed. Anything else that it raises ends the run at once.
-        options: How.
+        consumer: Consumer, which the run owns until it ends.
+        handler: Called with each batch, in the thread of `run`. A return means success, an
+            Exception means failure. Any other exception ends the run at once.
+        options: Options of the run.
     """
 
     def __init__(self, consumer: Consumer, handler: Handler, options: ProcessOptions) -> None:
@@ -149,12 +149,12 @@ class Process:
         self._statistics = ProcessStatistics()
 
     def run(self) -> ProcessStatistics:
-        """Hand batches over until the consumer is stopped, is idle, or a failure ends it.
+        """Process batches until the consumer is stopped or idle, or a failure ends the run.
 
-        What was acked is on the disk when this returns.
+        All acks are on the disk when this returns.
 
         Raises:
-            GroupLockedError: As `Consumer.poll`, and so on.
+            GroupLockedError: As for `Consumer.poll`, like its other errors.
         """
         options, consumer = self._options, self._consumer
         try:
@@ -177,7 +177,7 @@ class Process:
         return self._statistics
 
     def _hand_over(self, batch: ConsumedBatch) -> bool:
-        """Return whether the run goes on; what was not done with comes again in the next one."""
+        """Return whether the run continues; the next run gets unacked records again."""
         units = self._units(batch)
         done = 0
         try:
@@ -194,7 +194,7 @@ class Process:
         return batch.singles() if self._options.is_single else [batch]
 
     def _handle(self, batch: ConsumedBatch) -> bool:
-        """Return whether the batch is done with."""
+        """Return whether the batch is processed or skipped."""
         options, statistics = self._options, self._statistics
         for attempt in range(options.max_retries + 1):
             if attempt:
@@ -203,7 +203,7 @@ class Process:
                     return False
             try:
                 self._handler(batch)
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises is for `on_error`
+            except Exception as error:  # noqa: BLE001 - `on_error` decides about any exception
                 failure = error
                 logger.info(
                     "handler failed log=%s offset=%d attempt=%d error=%r",

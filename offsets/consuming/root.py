@@ -1,12 +1,12 @@
-"""A directory of logs that one process writes, and any number of processes read.
+"""Data directory of logs, with one writing process and any number of reading processes.
 
-    <root>/LOCK FORMAT WRITER          who is there (`claims`)
-    <root>/metadata/queues/%2f/*.json  which logs there are (`catalog`)
+    <root>/LOCK FORMAT WRITER          locks (`claims`) and the format version
+    <root>/metadata/queues/%2f/*.json  definitions of the logs (`catalog`)
     <root>/logs/%2f/<log>/<incarnation>/
-    <root>/offsets/                    where the groups are
+    <root>/offsets/                    checkpoints of the groups
 
-The same directory, byte for byte in the same formats, as a server's: commands and Spark read it,
-and a server that is started on it when no program embeds it any more has its logs as streams.
+It has the same files and formats as a server's data directory: commands and Spark can read it. A
+server that is started on it, once no program uses it, offers its logs as streams.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from offsets.group_checkpoint import GroupCheckpoint
 
 
 class LogRoot:
-    """The one writer of a data directory's logs. Made by `LogRoot.open`. Thread-safe.
+    """The only writer of a data directory's logs, made by `LogRoot.open`. Thread-safe.
 
     Attributes:
-        path: The data directory.
-        options: Of all logs.
+        path: Data directory.
+        options: Options of all logs.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class LogRoot:
         filesystem: FileSystem,
         groups: KnownGroups,
     ) -> None:
-        """Use `open`."""
+        """Take claimed parts; callers use `open`."""
         self.path: Final = path
         self.options: Final = options
         self._claim = claim
         self._catalog = catalog
-        # They stay true for a log until it is opened, since nobody else appends to it.
+        # Valid for a log until it is opened, since no other process appends to it.
         self._known_ends = known_ends
         self._groups = groups
         self._leases = Leases(path, filesystem)
@@ -89,20 +89,20 @@ class LogRoot:
         vhost: str = DEFAULT_VHOST,
         filesystem: FileSystem | None = None,
     ) -> Self:
-        """Claim a data directory for writing; it and its parents are made where missing.
+        """Claim a data directory for writing; makes it and its parents if they are missing.
 
         Args:
-            path: The data directory.
-            options: Of all logs; defaults are for a machine that does not lose its power.
-            vhost: The virtual host that its logs are in.
-            filesystem: The operating system's by default.
+            path: Data directory.
+            options: Options of all logs; the defaults suit a machine with reliable power.
+            vhost: Virtual host of the logs.
+            filesystem: File operations; those of the operating system by default.
 
         Raises:
-            StorageLockedError: Another process, or this one, writes there, or a server runs on
-                it; `pid` says which.
-            StorageFormatError: It is of another format version.
-            StorageUnavailableError: It cannot be made, opened or written.
-            CheckpointFailedError: The places of groups cannot be read.
+            StorageLockedError: A process, perhaps this one, writes there, or a server uses it;
+                `pid` is that process.
+            StorageFormatError: The directory is of another format version.
+            StorageUnavailableError: The directory cannot be made, opened or written.
+            CheckpointFailedError: The checkpoints of groups cannot be read.
         """
         root = Path(path)
         filesystem = filesystem or FileSystem()
@@ -123,15 +123,15 @@ class LogRoot:
         return opened
 
     def log(self, name: str) -> LogWriter:
-        """Return the writer of a log; it is made, and recovered, when it is first asked for.
+        """Return the writer of a log; the first call makes and recovers the log.
 
         Args:
-            name: 1 to 255 bytes of UTF-8: `../x`, `a/b` and `CON` are safe.
+            name: Name of the log, 1 to 255 bytes of UTF-8: `../x`, `a/b` and `CON` are safe.
 
         Raises:
-            InvalidLogNameError: The name is not such, or a queue has it that is no stream.
+            InvalidLogNameError: The name is not valid, or belongs to a queue that is not a stream.
             LogError: The log cannot be opened.
-            DocumentWriteError: The log is new, and the disk refused its definition.
+            DocumentWriteError: The log is new, and its definition cannot be written.
         """
         writer = self._writers.get(name)
         if writer is not None:
@@ -155,7 +155,7 @@ class LogRoot:
         return self.log(name).append_batch(payloads, key, headers)
 
     def names(self, pattern: str = "*") -> list[str]:
-        """Return the names of the logs there are, in order, opened or not.
+        """Return the names of all logs, in order, opened or not.
 
         Raises:
             OSError: The directory cannot be read.
@@ -164,10 +164,10 @@ class LogRoot:
             return list(self._catalog.find(pattern))
 
     def sync(self) -> None:
-        """Put all that was appended to any log on the disk.
+        """Write all appended records of all logs to the disk.
 
         Raises:
-            LogFailedError: Of the first log that failed; the others were synced.
+            LogFailedError: Failure of the first log that failed; the others were synced.
         """
         failed: LogError | None = None
         with self._lock:
@@ -182,18 +182,18 @@ class LogRoot:
             raise failed
 
     def clean_up(self, *, force: bool = False) -> CleanUp:
-        """Remove the segments that the options let go; a thread does so every so often as well.
+        """Remove the segments that exceed the options' bounds; a thread does so periodically.
 
         Args:
-            force: Go by the bounds alone, though groups have not read what goes.
+            force: Whether to apply the bounds even to segments that groups have not read.
 
         Returns:
-            What went, and what was held back and by whom.
+            Removed segments, and segments that were kept for groups.
 
         Raises:
             LogFailedError: A file cannot be removed.
-            CheckpointFailedError: The places of groups cannot be read: nothing was removed.
-            OSError: What groups read cannot be read: nothing was removed.
+            CheckpointFailedError: The checkpoints of groups cannot be read; nothing was removed.
+            OSError: The patterns of groups cannot be read; nothing was removed.
         """
         with self._cleaning:
             writers = {name: self.log(name) for name in self.names()}
@@ -212,17 +212,18 @@ class LogRoot:
             done = {}
             for name, log in logs.items():
                 held = held_back(name, log, ends[name], wanted[name])
-                # What an export reads stays until it is through, or dead for two minutes.
+                # Segments that an export reads stay until it ends, or has been dead for two
+                # minutes.
                 low_offset = leased.get(writers[name].log.identity.incarnation, ends[name])
                 done[name] = self._remove(writers[name], log, min(ends[name], low_offset), held)
             return CleanUp({n: d for n, d in done.items() if d != LogCleanUp(n)})
 
     def statistics(self, pattern: str = "*") -> dict[str, RootLogStatistics]:
-        """Return what is known of each log, and of each group in it; opens those that are not open.
+        """Return the statistics of each log, and of each group in it; opens logs that are not open.
 
         Raises:
             LogError: A log cannot be opened.
-            CheckpointFailedError: The places of groups cannot be read.
+            CheckpointFailedError: The checkpoints of groups cannot be read.
         """
         writers = {name: self.log(name) for name in self.names(pattern)}
         groups: dict[UUID, list[GroupCheckpoint]] = {}
@@ -234,14 +235,14 @@ class LogRoot:
         }
 
     def delete(self, name: str) -> None:
-        """Remove a log with all that is in it. One that is made anew later begins at offset 0.
+        """Remove a log with all its files. A later log of the same name begins at offset 0.
 
-        It is marked as deleted first, then its definition goes, then its files: after a crash
-        meanwhile it is there, or the rest of it is known for that and removed.
+        The log is marked as deleted, then its definition and its files are removed. After a crash
+        in between, the log still exists, or a later start removes the rest because of the mark.
 
         Raises:
             LogNotFoundError: There is no such log.
-            DocumentWriteError: The disk refused; the log may still be there.
+            DocumentWriteError: The mark or the removal failed; the log may still exist.
             LogFailedError: A file cannot be removed.
         """
         with self._lock:
@@ -253,38 +254,39 @@ class LogRoot:
                 self._writers[name] = self._open(name)
             writer = self._writers[name]
             with suppress(LogError):
-                # What is still appended is refused. If the definition stays, the log is opened
-                # anew with all that it had.
+                # Later appends are refused. If the definition stays, the log is opened again with
+                # all its records.
                 writer.close()
             del self._writers[name]
             self._catalog.remove(place)
             writer.delete()
             with suppress(OSError):
-                # Others of the same name, or the files of a crash, keep it.
+                # Another log of the same name, or files left by a crash, keep the directory.
                 self._filesystem.rmdir(place.directory.parent)
             remove_log_locks(self.path, place.identity.incarnation)
 
     def close(self) -> None:
-        """Refuse appends, put everything on the disk, and give the directory up.
+        """Refuse appends, write everything to the disk, and release the directory.
 
-        A second call does nothing, or goes on where an exception has ended the first.
+        A second call does nothing, or completes a first one that an exception has interrupted.
 
         Raises:
-            LogFailedError: Of the first log that failed; the others are closed and whole.
+            LogFailedError: Failure of the first log that failed; the others are closed and
+                complete.
         """
         try:
             self._close()
         except LogError:
             raise
         except BaseException:
-            # A signal handler's: what it has cut short is done before its exception goes on.
+            # From a signal handler: finish the interrupted close before its exception continues.
             self._close()
             raise
 
     def abandon(self) -> None:
         """Count as closed, and leave the directory to the parent. For the child of a fork."""
         self._is_closing = self._is_closed = True
-        # A thread that the child does not have may hold them.
+        # A thread of the parent, missing in the child, may have held the locks.
         self._lock, self._cleaning = threading.Lock(), threading.Lock()
         self._claim.release()
 
@@ -311,7 +313,7 @@ class LogRoot:
         return LogWriter(log, recovery, self.options)
 
     def _floors(self, writers: Mapping[str, LogWriter], now_ns: int) -> dict[str, dict[str, int]]:
-        """Return for each log where its groups are: at its first record if they never saw it."""
+        """Return the floors of each log's groups; its first record for a group new to it."""
         known = self._groups.load()
         states = SharedCheckpoints(self.path, self._filesystem).load()
         logs = {name: writer.log.identity.incarnation for name, writer in writers.items()}
@@ -332,7 +334,7 @@ class LogRoot:
         states: Mapping[tuple[UUID, str], GroupCheckpoint],
         now_ns: int,
     ) -> set[str]:
-        """Return the groups that have had no consumer for so long that nothing is kept for them."""
+        """Return the groups that have had no consumer for so long that they no longer count."""
         seconds = self.options.group_expires_after_seconds
         if not seconds:
             return set()

@@ -1,4 +1,4 @@
-"""What a directory of logs tells of itself: each log, and each group in it."""
+"""Statistics of a data directory: each log, and each group in it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from offsets.group_checkpoint import GroupCheckpoint
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """Where one group is in one log, as its last checkpoint tells it.
+    """State of one group in one log, from its last checkpoint.
 
     Attributes:
-        committed: All below it is done; None: nothing was ever acked.
-        lag: Durable end less what is done without a gap.
-        acked_ahead: Done above the first gap.
-        dropped_total: Taken away by retention before the group was done with them, ever.
-        updated_at_ns: When it last moved, as far as it was written down; ns since 1970 UTC; None:
-            never.
+        committed: Offset below which everything is acked; None if nothing was ever acked.
+        lag: Durable end minus `committed`, in offsets.
+        acked_ahead: Number of offsets acked above the first gap.
+        dropped_total: Number of records that retention removed before the group settled them, ever.
+        updated_at_ns: Time of its last recorded change, ns since 1970 UTC; None if there was none.
     """
 
     committed: int | None
@@ -31,31 +30,30 @@ class GroupStatistics:
 
 @dataclass(frozen=True, slots=True)
 class RootLogStatistics:
-    """One log. What `amqp-server stats` shows of it, too, has the same name and meaning there.
+    """Statistics of one log; `amqp-server stats` uses the same names with the same meaning.
 
     Attributes:
-        records: In its segments; those that are in memory only are not counted.
-        body_bytes: Of their payloads.
-        disk_bytes: Of the segment files.
-        segments: How many segment files.
-        first_offset: Of the first record; None: there is none.
-        last_offset: Of the last one that readers see; None: there is none.
-        first_timestamp_ns: Append time of the first record, ns since 1970 UTC; None: as above.
-        last_timestamp_ns: Of the last one.
-        log_start_offset: Where the log begins.
-        log_end_offset: What the next record gets, those in memory counted.
-        recovery_point: All below is on the disk.
-        appended: Records since it was opened.
-        appended_bytes: Of their messages.
-        batch_bytes: Messages that are in memory only.
-        syncs: Since it was opened.
-        removed_bytes: By retention, since it was opened.
-        damaged_chunks: Places that did not hold together, found when it was opened, or by reads
-            in this process.
-        cut_bytes: Torn tail of a crash, cut off when it was opened.
-        index_entries: In the sparse indexes.
-        index_bytes: Of their files.
-        groups: By name.
+        records: Records in its segments, without those that are only in memory.
+        body_bytes: Size of their payloads.
+        disk_bytes: Size of the segment files.
+        segments: Number of segment files.
+        first_offset: Offset of the first record; None if there is none.
+        last_offset: Offset of the last record that readers see; None if there is none.
+        first_timestamp_ns: Append time of the first record, ns since 1970 UTC; None as above.
+        last_timestamp_ns: Append time of the last record, likewise.
+        log_start_offset: Start of the log.
+        log_end_offset: Offset of the next record, including records in memory.
+        recovery_point: Offset below which everything is on the disk.
+        appended: Number of records appended since the log was opened.
+        appended_bytes: Size of their messages.
+        batch_bytes: Size of the messages that are only in memory.
+        syncs: Number of syncs since the log was opened.
+        removed_bytes: Bytes that retention has removed since the log was opened.
+        damaged_chunks: Number of damaged places found at the opening, or by reads in this process.
+        cut_bytes: Size of the torn tail that a crash left and the opening cut off.
+        index_entries: Number of entries in the sparse indexes.
+        index_bytes: Size of the index files.
+        groups: Statistics of the groups, by name.
     """
 
     records: int | None
@@ -82,11 +80,11 @@ class RootLogStatistics:
 
 
 def root_log_statistics(writer: LogWriter, groups: Iterable[GroupCheckpoint]) -> RootLogStatistics:
-    """Return what is known of a log.
+    """Return the statistics of a log.
 
     Args:
-        writer: Of the log.
-        groups: What the checkpoints say of its groups.
+        writer: Writer of the log.
+        groups: Checkpoints of its groups.
     """
     log, done, recovery = writer.log, writer.statistics(), writer.recovery
     index = log.index_statistics()

@@ -1,4 +1,4 @@
-"""One stream of records over several logs: each key always in the same one."""
+"""One stream of records over several logs: each key always goes to the same log."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from offsets.consuming.root import LogRoot
 class ShardedLog:
     """Appends by key to the logs `<name>-0000`, `<name>-0001`, ... of a root. Thread-safe.
 
-    A key's shard is that of `pick_shard`, which is that of an `x-consistent-hash` exchange over
-    as many queues. Records of one key keep their order; there is none between shards.
+    `pick_shard` selects the shard of a key, like an `x-consistent-hash` exchange over as many
+    queues. Records of one key keep their order; there is no order between shards.
 
     Args:
-        root: That the logs are in.
-        name: What their names begin with.
-        count: How many there are, 1 to 65,536. More of them later move only what keys they take.
+        root: Root of the logs.
+        name: Common prefix of their names.
+        count: Number of shards, 1 to 65,536. Later shards take over only their share of the keys.
 
     Attributes:
-        names: Of the logs, in the order of the shards.
+        names: Names of the logs, in the order of the shards.
 
     Raises:
-        ValueError: The count is out of its range.
-        LogError: As `LogRoot.log`, and so on.
+        ValueError: The count is out of range.
+        LogError: As for `LogRoot.log`, like its other errors.
     """
 
     def __init__(self, root: LogRoot, name: str, count: int) -> None:
@@ -38,7 +38,7 @@ class ShardedLog:
         """Append one record to its key's log; return that log's name and the offset.
 
         Raises:
-            ValueError: As `LogWriter.append`, and so on.
+            ValueError: As for `LogWriter.append`, like its other errors.
         """
         shard = pick_shard(key, len(self._logs))
         return self.names[shard], self._logs[shard].append(payload, key, headers)

@@ -1,8 +1,8 @@
-"""The checkpoints of a data directory that several processes write, one at a time.
+"""Checkpoints of a data directory that several processes write, one at a time.
 
-Each process writes whole states of groups that only it has (`claims`), on top of what the others
-wrote. A process that finds the newest file to be its own appends to it; else it reads what is
-there and begins the next generation, as every start of a server does.
+Each process writes whole states of the groups that it has claimed (`claims`), and adds them to
+those of the others. If the newest file is its own, it appends to that. Otherwise it reads the files
+and begins the next generation, like every start of a server.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from offsets.queue_checkpoint import decode_checkpoint
 
 
 class SharedCheckpoints:
-    """Reads and writes the places of groups. Used by one thread at a time.
+    """Reader and writer of the checkpoints of groups. Used by one thread at a time.
 
     Args:
-        root: The data directory.
-        filesystem: The operating system's by default.
+        root: Data directory.
+        filesystem: File operations; those of the operating system by default.
     """
 
     def __init__(self, root: Path, filesystem: FileSystem | None = None) -> None:
@@ -36,7 +36,7 @@ class SharedCheckpoints:
         self._claim = Claim()
 
     def load(self) -> dict[tuple[UUID, str], GroupCheckpoint]:
-        """Return what is known of every group, by incarnation of the log and name of the group.
+        """Return the checkpoint of every group, by incarnation of the log and name of the group.
 
         Raises:
             CheckpointFailedError: The directory cannot be listed.
@@ -47,7 +47,7 @@ class SharedCheckpoints:
     def known_ends(self) -> dict[UUID, int]:
         """Return, for each log, the offset below which it was on the disk, exclusive.
 
-        Also of what a server has written, if one has run here.
+        Includes the states that a server has written here.
 
         Raises:
             CheckpointFailedError: The directory cannot be listed.
@@ -58,26 +58,26 @@ class SharedCheckpoints:
         return known_ends([*queues, *found.group_checkpoints().values()])
 
     def write(self, groups: Sequence[GroupState], removed: Sequence[tuple[UUID, str]] = ()) -> None:
-        """Put states of groups on the disk; returns when they are there.
+        """Write states of groups to the disk; return when they are there.
 
         Args:
             groups: Whole states of groups that this process has claimed.
             removed: Groups to forget, by incarnation and name, none of them in `groups`.
 
         Raises:
-            CheckpointFailedError: The disk refused; what was there before still counts.
+            CheckpointFailedError: The write failed; the previous states stay valid.
             UnsupportedCheckpointError: A file is of another version.
-            StorageLockedError: Another process is in the middle of a round, and stays there.
-            StorageUnavailableError: The directory or its lock cannot be made.
+            StorageLockedError: Another process blocks the checkpoints: its round does not end.
+            StorageUnavailableError: The directory or its lock file cannot be made.
         """
-        # Still held if an exception of a signal handler came while it was taken or given up.
+        # Still held if an exception of a signal handler interrupted its claim or release.
         self._claim.release()
         self._claim = Claim()
         try:
             self._claim.wait_for_round(self._directory)
             store = self._newest()
-            # A round that an exception has cut short may be on the disk or not: what comes next
-            # must not be appended to it.
+            # An interrupted round may be on the disk or not: later rounds must not be appended
+            # to it, so begin the next generation.
             self._store = None
             try:
                 store.write_round((), groups=groups, removed_groups=removed)

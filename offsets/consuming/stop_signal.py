@@ -1,4 +1,4 @@
-"""Being told to stop, by any thread or by a signal handler."""
+"""Signal to stop, set by any thread or by a signal handler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final
 
 
 class StopSignal:
-    """Told once, and for good.
+    """Flag that is set once and never cleared.
 
-    Not a `threading.Event`: a signal handler runs in the thread that waits, perhaps while that
-    holds the event's lock, and would wait for itself for ever. A `SimpleQueue` may be put to then.
+    Not a `threading.Event`: a signal handler runs in the waiting thread, perhaps while that holds
+    the event's lock, and would deadlock. A `SimpleQueue` accepts an item even then.
     """
 
     def __init__(self) -> None:
@@ -19,19 +19,19 @@ class StopSignal:
         self._is_told = False
 
     def is_set(self) -> bool:
-        """Tell whether it was told."""
+        """Return whether the signal is set."""
         return self._is_told
 
     def set(self) -> None:
-        """Tell it; who waits goes on at once."""
+        """Set the signal; a waiting thread continues at once."""
         self._is_told = True
         self._wakes.put(None)
 
     def wait(self, seconds: float) -> bool:
-        """Wait, but not longer than until it is told; return whether it was. One thread waits.
+        """Wait for a time or until the signal is set; return whether it is set. For one thread.
 
         Args:
-            seconds: At most, >= 0.
+            seconds: Longest wait, >= 0.
         """
         if not self._is_told:
             with suppress(Empty):

@@ -1,4 +1,4 @@
-"""Which of several workers has which log: the same in every process, whoever looks when."""
+"""Assignment of logs to workers, the same in every process at any time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _NUMBER: Final = re.compile(r"([0-9]{1,18})\Z")
 
 
 def check_worker(worker: tuple[int, int]) -> None:
-    """Check that a worker is one of its total.
+    """Check that the number of a worker is below the total.
 
     Raises:
-        ValueError: It is not.
+        ValueError: The number or the total is out of range.
     """
     number, total = worker
     if not 0 <= number < total <= SHARDS_MAX:
@@ -22,13 +22,13 @@ def check_worker(worker: tuple[int, int]) -> None:
 
 
 def is_of_worker(name: str, worker: tuple[int, int]) -> bool:
-    """Tell whether a log is one of a worker's.
+    """Return whether a log belongs to a worker.
 
-    Logs that end in a number go round: each worker has as many as the others, or one more. What a
-    log belongs to does not change when others appear.
+    Logs whose names end in a number are dealt in turn: the numbers of logs of two workers differ by
+    at most one. New logs do not change the worker of existing ones.
 
     Args:
-        name: Of the log.
+        name: Name of the log.
         worker: `(number, total)`, numbers from 0.
     """
     number, total = worker

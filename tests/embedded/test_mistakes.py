@@ -20,15 +20,15 @@ def test_a_poll_for_nothing_is_refused_and_does_not_run_for_ever(
 @pytest.mark.parametrize("place", ["earliest", 5, None])
 def test_a_place_that_is_no_position_is_called_so(root: LogRoot, place: Any) -> None:  # noqa: ANN401
     fill(root, "events", 3)
-    with pytest.raises(TypeError, match=r"is no Position: one as Position\.EARLIEST"):
+    with pytest.raises(TypeError, match=r"is not a Position: use one like Position\.EARLIEST"):
         Consumer(root.path, "other", "events", start=place)
-    with consumer(root) as reader, pytest.raises(TypeError, match="is no Position"):
+    with consumer(root) as reader, pytest.raises(TypeError, match="is not a Position"):
         reader.seek(place)
 
 
 @pytest.mark.parametrize("name", [5, b"g", None])
 def test_a_group_that_is_no_text_is_called_so(root: LogRoot, name: Any) -> None:  # noqa: ANN401
-    with pytest.raises(TypeError, match="is no text"):
+    with pytest.raises(TypeError, match="is not a string"):
         Consumer(root.path, name)
 
 

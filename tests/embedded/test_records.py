@@ -61,10 +61,10 @@ def test_a_record_is_a_persistent_message_to_a_server(
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [
-        ({"n": 2**63}, "cannot be written"),
+        ({"n": 2**63}, "cannot be encoded"),
         ({"o": object()}, "cannot hold a object"),
         ({"k" * 256: 1}, "at most 255"),
-        ({"\udc80": 1}, "cannot be written"),
+        ({"\udc80": 1}, "cannot be encoded"),
     ],
 )
 def test_headers_that_no_table_can_hold_are_refused(
